@@ -1,25 +1,14 @@
-"""Adders; multipliers and dividers have benches.
-
-The ALU of configurations that no bench has is compared with the golden models: nothing that one needs is missing.
-"""
+"""Adders, and sums of many words."""
 
 import random
-from dataclasses import replace
 
 import pytest
-from amaranth.hdl import Cat, Fragment, Module, Signal
+from amaranth.hdl import Fragment, Module, Signal
 from amaranth.sim import SimulatorContext
 from tests.rtl.replay import simulate
 
 from xpulpnn.arith.carry_save import carry_save
 from xpulpnn.arith.prefix_adder import PrefixAdder
-from xpulpnn.config import PRESETS, CoreConfig, DotpConfig
-from xpulpnn.core.alu import Alu
-from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
-from xpulpnn.isa.table import Insn, enabled
-from xpulpnn_sim.benches.vectors.operands import sources
-from xpulpnn_sim.benches.vectors.rows import alu_expectation, operands_of
-from xpulpnn_sim.reference.golden.execute import execute
 
 SEED = 29
 
@@ -73,44 +62,3 @@ def test_late_words_enter_late() -> None:
     # six words take three levels, which leaves one more for the seventh
     assert levels([*words[:6], (3, words[6])]) == [4, 4]
     assert levels([(9, words[0]), (2, words[1])]) == [2, 9]
-
-
-VECTORS = 2
-PORTS = ("op_a", "op_b", "op_c", "shamt")
-CONFIGS = {
-    "rv32": replace(PRESETS["ri5cy"], xpulpv2=False),
-    "byte and crumb": CoreConfig(dotp=DotpConfig(widths=frozenset({8, 2}))),
-    "half and nibble": CoreConfig(dotp=DotpConfig(widths=frozenset({16, 4})), shifter="inferred"),
-}
-
-
-def distinct_users(config: CoreConfig) -> list[Insn]:
-    """One instruction for every control word that uses the ALU; branches apart, for they show another output."""
-    rows: dict[tuple[str, bool], Insn] = {}
-    for insn in enabled(config.extensions, config.widths):
-        fields = alu_control(insn)
-        if fields is not None and insn.size == 4:
-            rows[str(sorted(fields.items())), insn.is_branch] = insn
-    return list(rows.values())
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.flow
-def test_every_instruction_of_the_alu(name: str) -> None:
-    rng, dut = random.Random(SEED), Alu(CONFIGS[name])
-    ports = Cat(getattr(dut, port) for port in PORTS)
-
-    async def testbench(ctx: SimulatorContext) -> None:
-        for insn in distinct_users(CONFIGS[name]):
-            executions = sources(insn, VECTORS, rng)
-            operands = operands_of(insn, executions)
-            expectation = alu_expectation(insn, execute(insn, executions), operands)
-            ctx.set(dut.ctrl, AluCtrl.const(alu_control(insn)))
-            for number in range(VECTORS):
-                given = [int(operands[port][number]) for port in PORTS]
-                ctx.set(ports, sum(value << 32 * place for place, value in enumerate(given)))
-                got = {output: ctx.get(getattr(dut, output)) for output in expectation}
-                right = {output: int(values[number]) for output, values in expectation.items()}
-                assert got == right, f"{insn.mnemonic} {given} (seed {SEED})"
-
-    simulate(dut, testbench)

@@ -26,12 +26,11 @@ from xpulpnn.component import PortSignature
 from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.compressed_decoder import CompressedDecoder
-from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, Unit
+from xpulpnn.core.control import CsrOp, ExCtrl, Unit
 from xpulpnn.core.csr_file import CsrFile
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.div import Divider
 from xpulpnn.core.ex_stage import ExStage
-from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -227,7 +226,6 @@ UNITS: Mapping[str, BenchedUnit] = {
     "compressed-decoder": _unit("compressed_decoder", CompressedDecoder, stride=1),
     "prefetch": _unit("prefetch", PrefetchBuffer),
     "if-stage": _unit("if_stage", IfStage, f"{_FULL} mac_load_pair=on"),
-    "hwloops": _unit("hwloops", HwLoops, ops={op.name: op.value for op in HwLoopOp}),
     "csr-file-counters": _csr_file("xpulpnn-full mac_load_pair=on performance_counters=on"),
     "csr-file-plain": _csr_file("ri5cy xpulpv2=off"),
     "private-cache": _private_cache(""),

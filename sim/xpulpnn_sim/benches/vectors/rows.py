@@ -48,8 +48,10 @@ def _shuffle_selectors(insn: Insn, word: U32) -> U32:
     selector = immediate("uimm6", word)
     if insn.op == "pv.shufflei":
         assert insn.entry is not None
-        return selector & 3 | (selector >> 2 & 3) << 8 | (selector >> 4 & 3) << 16 | np.uint32(insn.entry << 24)
-    return selector & 1 | (selector >> 1 & 1) << 16
+        word = selector & 3 | (selector >> 2 & 3) << 8 | (selector >> 4 & 3) << 16 | insn.entry << 24
+    else:
+        word = selector & 1 | (selector >> 1 & 1) << 16
+    return word.astype(np.uint32)
 
 
 def _second(insn: Insn, src: Sources) -> U32:

@@ -228,6 +228,14 @@ def _maxpool(stage: _Stage, maps: I32) -> I32:
     return np.maximum(greatest, 0) if stage.layer.relu else greatest
 
 
+def _relu(_: _Stage, maps: I32) -> I32:
+    return np.maximum(maps, 0)
+
+
+def _transpose(_: _Stage, maps: I32) -> I32:
+    return maps  # a transposition changes the layout in memory only
+
+
 COMPUTED: Mapping[str, Callable[..., I32]] = {
     "add": _add,
     "avgpool": _avgpool,
@@ -237,8 +245,8 @@ COMPUTED: Mapping[str, Callable[..., I32]] = {
     **dict.fromkeys(("linear", "matmul"), _linear),
     "maxpool": _maxpool,
     "pointwise": _conv,
-    "relu": lambda _, maps: np.maximum(maps, 0),
-    "transpose": lambda _, maps: maps,  # changes the layout in memory only
+    "relu": _relu,
+    "transpose": _transpose,
 }
 
 
