@@ -72,17 +72,10 @@ async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
         for place, bits in enumerate(settings):
             where, lane = f"size {size}, settings {bits:#x}, case {place}", place % 4
             address, word = rng.getrandbits(30) << 2, words[lane] ^ (WORD_MASK if place < 4 else 0)
-            for register, value in (
-                (DmReg.SBCS, 2 << 17 | _CLEAR_BUS),
-                (DmReg.SBADDRESS0, address),
-                (DmReg.SBDATA0, word),
-                (DmReg.SBCS, size << 17 | Sbcs.READONADDR),
-                (DmReg.SBADDRESS0, address | lane),
-            ):
-                await env.write(register, value)
+            await env.write_bus(2 << 17 | _CLEAR_BUS, address, word)
+            await env.write_bus(size << 17 | Sbcs.READONADDR, address | lane)
             await env.compare(DmReg.SBDATA0, DmReg.SBCS, where=f"{where}, read")
-            await env.write(DmReg.SBCS, size << 17 | bits | _CLEAR_BUS)
-            await env.write(DmReg.SBADDRESS0, address | lane)
+            await env.write_bus(size << 17 | bits | _CLEAR_BUS, address | lane)
             await env.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, where=where)
             await env.write(DmReg.SBDATA0, word ^ WORD_MASK)
             await env.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, DmReg.SBCS, where=f"{where}, written")
@@ -101,15 +94,14 @@ async def the_bus_has_errors(env: DebugEnv) -> None:
     rng = env.rng
     makers = {SbError.BAD_ADDRESS: (2, FAILING[0]), SbError.ALIGNMENT: (1, 1), SbError.SIZE: (3, 0)}
     for (error, (size, address)), cleared in product(makers.items(), range(8)):
-        await env.write(DmReg.SBCS, size << 17 | _CLEAR_BUS)
-        await env.write(DmReg.SBADDRESS0, address)
-        await env.write(DmReg.SBDATA0, rng.getrandbits(32))
+        where = f"{error!r} without {cleared}"
+        await env.write_bus(size << 17 | _CLEAR_BUS, address, rng.getrandbits(32))
         await env.write(DmReg.SBCS, 2 << 17 | Sbcs.READONADDR | Sbcs.READONDATA | cleared << 12)
-        await env.compare(DmReg.SBCS, where=f"{error!r} without {cleared}")
+        await env.compare(DmReg.SBCS, where=where)
         await env.write(DmReg.SBADDRESS0, rng.getrandbits(30) << 2)
-        await env.compare(DmReg.SBDATA0, where=f"{error!r} without {cleared}")
+        await env.compare(DmReg.SBDATA0, where=where)
         await env.write(DmReg.SBDATA0, rng.getrandbits(32))
-        await env.compare(DmReg.SBADDRESS0, DmReg.SBCS, where=f"{error!r} without {cleared}, accessed")
+        await env.compare(DmReg.SBADDRESS0, DmReg.SBCS, where=f"{where}, accessed")
 
 
 class _ManualBusEnv(DebugEnv):

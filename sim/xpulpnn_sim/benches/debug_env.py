@@ -99,6 +99,12 @@ class DebugEnv:
         self.model.write(register, value)
         await self._settle(register)
 
+    async def write_bus(self, settings: int, address: int, word: int | None = None) -> None:
+        await self.write(DmReg.SBCS, settings)
+        await self.write(DmReg.SBADDRESS0, address)
+        if word is not None:
+            await self.write(DmReg.SBDATA0, word)
+
     async def compare(self, *registers: int, where: str = "") -> None:
         for register in registers:
             observed = await self.access(register)

@@ -9,8 +9,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +84,8 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
         [main] = [place for place, argument in enumerate(verilate) if argument.endswith("verilator.cpp")]
         headers = self._runtime / f"{_HEADERS}.fast"
         sources = (headers, "Vtop__ALL.cpp", verilate[main])
-        (self.build_dir / _WHOLE).write_text(_including(sources))
-        (self.build_dir / f"{_RUNTIME}.cpp").write_text(_including(_RUNTIME_SOURCES))
+        for name, included in ((_WHOLE, sources), (f"{_RUNTIME}.cpp", _RUNTIME_SOURCES)):
+            (self.build_dir / name).write_text("".join(f'#include "{source}"\n' for source in included))
         make.append(f"VM_GLOBAL_FAST={_RUNTIME}")
         verilate[main] = str(self.build_dir / _WHOLE)
         precompiled = headers.with_name(f"{headers.name}.gch")
@@ -94,10 +94,6 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
         # The object must look newer than the makefile that Verilator writes first.
         ready = [["touch", library]] if (self.build_dir / library).exists() else []
         return [verilate, *ready, prepare, make]
-
-
-def _including(sources: Iterable[object]) -> str:
-    return "".join(f'#include "{source}"\n' for source in sources)
 
 
 def available(simulator: str) -> bool:
@@ -111,7 +107,7 @@ def _make_runner(simulator: str, runtime: Path) -> cocotb_runner.Runner:
 def _share_runtime(source: Path, destination: Path) -> None:
     name = f"{_RUNTIME}.o"
     if (source / name).exists() and not (destination / name).exists():
-        # Renaming makes the copy appear complete or not at all to a second process.
+        # renaming makes the copy appear complete or not at all to a second process
         partial = destination / f"{name}.{os.getpid()}"
         shutil.copyfile(source / name, partial)
         partial.replace(destination / name)
@@ -119,10 +115,8 @@ def _share_runtime(source: Path, destination: Path) -> None:
 
 def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
     """Compile ``design`` for ``simulator`` below ``cache`` unless the build exists; return the build folder."""
-    top = design.manifest["top"]
-    sources = {f"{top}.v": design.text}
-    if simulator == "verilator":
-        sources["ports.vlt"] = _port_visibility(design)
+    top, is_verilator = design.manifest["top"], simulator == "verilator"
+    sources = {f"{top}.v": design.text} | ({"ports.vlt": _port_visibility(design)} if is_verilator else {})
     digest = hashlib.sha256("".join(sources.values()).encode()).hexdigest()[:16]
     folder = cache / f"{top}-{simulator}-{digest}"
     done = folder / "built"
@@ -134,8 +128,10 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
         folder.mkdir(parents=True)
         for name, text in sources.items():
             (folder / name).write_text(text)
-        with _runtime_of(cache) if simulator == "verilator" else nullcontext(folder) as runtime:
-            _build(design, simulator, folder, runtime, [folder / name for name in sources])
+        with _runtime_of(cache) if is_verilator else nullcontext(folder) as runtime:
+            _share_runtime(runtime, folder)
+            _build(top, simulator, folder, runtime, [folder / name for name in sources])
+            _share_runtime(folder, runtime)
         done.touch()
     return folder
 
@@ -147,31 +143,24 @@ def _runtime_of(cache: Path) -> Iterator[Path]:
     runtime = cache / f"verilator-runtime-{hashlib.sha256(version).hexdigest()[:16]}"
     complete = runtime / "complete"
     runtime.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
+    with nullcontext() if complete.exists() else locked(cache / f"{runtime.name}.lock"):
         if not complete.exists():
-            stack.enter_context(locked(cache / f"{runtime.name}.lock"))
-            if not complete.exists():
-                # remains of a killed build
-                (runtime / f"{_HEADERS}.fast.gch").unlink(missing_ok=True)
-                for name in (_HEADERS, f"{_HEADERS}.fast"):
-                    (runtime / name).write_text(_HEADER_TEXT)
+            # remains of a killed build
+            (runtime / f"{_HEADERS}.fast.gch").unlink(missing_ok=True)
+            for name in (_HEADERS, f"{_HEADERS}.fast"):
+                (runtime / name).write_text(_HEADER_TEXT)
         yield runtime
         complete.touch()
 
 
-def _build(design: EmittedVerilog, simulator: str, folder: Path, runtime: Path, sources: list[Path]) -> None:
-    top = design.manifest["top"]
+def _build(top: str, simulator: str, folder: Path, runtime: Path, sources: list[Path]) -> None:
     log = folder / "build.log"
-    if simulator == "verilator":
-        _share_runtime(runtime, folder)
     try:
         _make_runner(simulator, runtime).build(
             sources=sources, hdl_toplevel=top, build_dir=folder, timescale=_TIMESCALE, log_file=log
         )
     except (RuntimeError, SystemExit):
         raise ToolError(f"build of {top} for {simulator} must succeed, not fail:\n{_tail(log)}") from None
-    if simulator == "verilator":
-        _share_runtime(folder, runtime)
 
 
 def _tail(log: Path) -> str:

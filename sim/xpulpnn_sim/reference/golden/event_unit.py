@@ -20,10 +20,8 @@ from xpulpnn.isa.machine import WORD_BYTES
 _BARRIER_TRIGGERS = (Barrier.TRIGGER_SELF, Barrier.TRIGGER_WAIT, Barrier.TRIGGER_WAIT_CLEAR)
 _GROUP = 0x40  # bytes of a group of registers
 
-_TRIGGERS = tuple(
-    register // _GROUP
-    for register in (EventRegister.SW_TRIGGER, EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
-)
+_SENDING = (EventRegister.SW_TRIGGER, EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR)
+_TRIGGERS = tuple(register // _GROUP for register in _SENDING)
 """Numbers of the register groups that send software events: those that only send, that then wait, and that wait and
 clear."""
 
@@ -156,7 +154,9 @@ class EventUnitModel:
         arriving += self._completed_barriers()
         granted = self._end_waits(answers)
         for core in broken_off:
-            self._break_off(self.cores[core], core in numbers(debugging))
+            if core not in numbers(debugging):
+                self.cores[core].has_triggered |= self.cores[core].waits == "event"
+            self.cores[core].waits = ""
             answers.append(Answer(core, None, error=True))
         # of several stores to the same register the lowest core's wins
         for core in sorted(slots, reverse=True):
@@ -239,12 +239,6 @@ class EventUnitModel:
             EventRegister.DISPATCH_TEAM: _word(self._team),
         }
         return registers.get(offset, 0)
-
-    @staticmethod
-    def _break_off(core: _Core, in_debug: bool) -> None:
-        if not in_debug:
-            core.has_triggered |= core.waits == "event"
-        core.waits = ""
 
     def _load(self, number: int, access: Access, in_debug: bool) -> None:
         """Make a core wait, and send its software event or barrier signal, if the access requests this."""

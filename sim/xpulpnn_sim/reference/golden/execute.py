@@ -80,20 +80,8 @@ def half_product_sum(insn: Insn, src: Sources) -> U32:
 Handler = Callable[[Insn, Sources], Effects]
 
 SEQUENCER_OPS = (
-    "fence",
-    "fence.i",
-    "ecall",
-    "ebreak",
-    "mret",
-    "dret",
-    "wfi",
-    "csrrw",
-    "csrrs",
-    "csrrc",
-    "lp.starti",
-    "lp.endi",
-    "lp.count",
-    "lp.setup",
+    *("fence", "fence.i", "ecall", "ebreak", "mret", "dret", "wfi", "csrrw", "csrrs", "csrrc"),
+    *("lp.starti", "lp.endi", "lp.count", "lp.setup"),
 )
 """Operations on CSRs, traps and hardware loops, which have no effect here; only the instruction-set simulator executes
 them."""
