@@ -25,10 +25,8 @@ from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import PortSignature
 from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.alu import Alu
-from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.control import CsrOp, ExCtrl, Unit
 from xpulpnn.core.csr_file import CsrFile
-from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.div import Divider
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.if_stage import IfStage
@@ -87,9 +85,6 @@ def _unit(
 
 
 _FULL = "xpulpnn-full"  # preset with every row that the hardware can execute
-_EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
-_EVERYTHING += " requantise_exact=on multiplier=dot-product"
-_ARRAYS = "xpulpnn2 mac_load_pair=on requantise_exact=on multiplier=dot-product"
 _INFERRED = f"{_FULL} requantise=on multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """Structures that leave sums and products to synthesis; other units have the structures of the presets."""
 _LATE = "xpulpnn2 late_results=on adders=inferred multipliers=signed multiplier=inferred regfile=lut-ram"
@@ -126,7 +121,6 @@ def _ex_stage(design: str) -> BenchedUnit:
     return _unit("multicycle", ExStage, design, rows=controls.ex_rows, **parameters)
 
 
-_decoder = partial(_unit, "decoder", Decoder, rows=controls.decoded_rows, vectors_per_row=3, neighbours=6)
 _requantiser = partial(
     _unit,
     "rows",
@@ -209,7 +203,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "mult-wide": _wide_mult("booth"),
     "mult-wide-inferred": _wide_mult("inferred"),
     "mult-dot-product": _unit(
-        "rows", ProductUnit, _ARRAYS, rows=controls.product_rows, vectors_per_row=24, **_DIRECTED
+        "rows", ProductUnit, "xpulpnn3", rows=controls.product_rows, vectors_per_row=24, **_DIRECTED
     ),
     "div": _multicycle(lambda _: Divider(), _FULL, controls.div_rows, 40),
     "quantiser": _unit("quantiser", Quantiser, "xpulpnn qnt=on", operations=150),
@@ -217,13 +211,10 @@ UNITS: Mapping[str, BenchedUnit] = {
     "requantiser": _requantiser("xpulpnn requantise=on", vectors_per_row=400),
     "requantiser-exact": _requantiser("xpulpnn requantise=on requantise_exact=on", vectors_per_row=400),
     "requantiser-part": _requantiser("xpulpnn requantise=on widths=16,8,2", vectors_per_row=200),
-    "widener": _unit("rows", lambda _: WeightWidener(), _EVERYTHING, rows=controls.widener_rows, vectors_per_row=8),
+    "widener": _unit("rows", lambda _: WeightWidener(), "xpulpnn3", rows=controls.widener_rows, vectors_per_row=8),
     "lsu": _unit("lsu", lambda _: Lsu(), _FULL, rows=controls.lsu_rows, vectors_per_row=8, idle={"ex_ctrl": 0}),
     "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on multiplier=dot-product"),
     "ex-stage-inferred": _ex_stage(_INFERRED),
-    "decoder-ri5cy": _decoder("ri5cy"),
-    "decoder-full": _decoder(f"{_EVERYTHING} qnt=on"),
-    "compressed-decoder": _unit("compressed_decoder", CompressedDecoder, stride=1),
     "prefetch": _unit("prefetch", PrefetchBuffer),
     "if-stage": _unit("if_stage", IfStage, f"{_FULL} mac_load_pair=on"),
     "csr-file-counters": _csr_file("xpulpnn-full mac_load_pair=on performance_counters=on"),

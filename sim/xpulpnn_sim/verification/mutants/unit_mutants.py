@@ -70,7 +70,6 @@ _OF_UNITS: Mapping[str, Sequence[tuple[Mapping[str, set[int]], Sequence[str]]]] 
     "quantiser": (({"start": {1}}, ("done",)), ({"request": {1}}, ("address",)), ({"done": {1}}, ("result",))),
     "wishbone_bridge": (({"bus__stb": {1}}, [f"bus__{name}" for name in ("adr", "we", "sel", "cti", "dat_w")]),),
     "axi_bridge": (({"axi__rvalid": {1}}, ("axi__rready",)), ({"axi__bvalid": {1}}, ("axi__bready",))),
-    "decoder": (({"illegal": {0}}, ("ctrl", "quantise", "requantise", "pair")),),
 }
 """For units with other port names, by bench: port values, and the ports or bits that matter only with these values."""
 
