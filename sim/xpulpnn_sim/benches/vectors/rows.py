@@ -48,10 +48,10 @@ def _shuffle_selectors(insn: Insn, word: U32) -> U32:
     selector = immediate("uimm6", word)
     if insn.op == "pv.shufflei":
         assert insn.entry is not None
-        word = selector & 3 | (selector >> 2 & 3) << 8 | (selector >> 4 & 3) << 16 | insn.entry << 24
+        selectors = selector & 3 | (selector >> 2 & 3) << 8 | (selector >> 4 & 3) << 16 | insn.entry << 24
     else:
-        word = selector & 1 | (selector >> 1 & 1) << 16
-    return word.astype(np.uint32)
+        selectors = selector & 1 | (selector >> 1 & 1) << 16
+    return selectors.astype(np.uint32)
 
 
 def _second(insn: Insn, src: Sources) -> U32:
