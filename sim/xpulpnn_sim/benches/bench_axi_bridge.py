@@ -9,6 +9,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import L2_BASE
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sim.benches.agents.axi import AxiSubordinate, Stalls
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample, start
 from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer
@@ -19,7 +20,7 @@ BLOCK_BYTES = 64  # aligned block; no other request comes between the writes of 
 
 
 def _size() -> int:
-    return bench_data()["bits"] // 8
+    return bench_data()["bits"] // BYTE_BITS
 
 
 Run = deque[ObiTransfer]  # transfers to consecutive addresses
@@ -251,7 +252,9 @@ async def every_burst_has_its_length(dut: Dut) -> None:
         ]
     rng.shuffle(groups)
     runs = [
-        ObiTransfer(block + first * size, write, rng.randrange(1, 1 << size), rng.getrandbits(8 * size), beats=beats)
+        ObiTransfer(
+            block + first * size, write, rng.randrange(1, 1 << size), rng.getrandbits(BYTE_BITS * size), beats=beats
+        )
         for first, beats, write in groups
         for block in (rng.getrandbits(32) & -RUN_BYTES,)
     ]
