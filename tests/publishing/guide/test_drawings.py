@@ -8,9 +8,15 @@ import pytest
 from amaranth.sim import Simulator
 
 from xpulpnn import Core, preset
-from xpulpnn_sim.publishing.guide.drawings import LAYERS, TIMINGS, Timing
+from xpulpnn_sim.publishing.guide.drawings import LAYERS, Timing, timings
 from xpulpnn_sw.assembly.asm import assemble
 
+ROOT = Path(__file__).parents[3]
+TIMINGS = {
+    name: drawn
+    for page in ("integration", "verification")
+    for name, drawn in timings((ROOT / f"docs/{page}.md").read_text()).items()
+}
 BOOT, ENABLED_AT, CYCLES_OF_SLEEP, CYCLES = 0x1C00_0080, 4, 4, 36
 PROGRAM = """
     li a0, 0x100
@@ -141,5 +147,5 @@ def test_drawing_shows_the_core(traces, name):
 
 
 def test_every_folder_is_drawn():
-    parts = (Path(__file__).parents[3] / "sim/xpulpnn_sim").glob("*/__init__.py")
+    parts = (ROOT / "sim/xpulpnn_sim").glob("*/__init__.py")
     assert {f"xpulpnn_sim.{part.parent.name}" for part in parts} <= {name for layer in LAYERS for name in layer.folders}

@@ -4,8 +4,7 @@ import os
 import subprocess
 
 import pytest
-
-from xpulpnn_sim.publishing.guide.examples import (
+from tests.publishing.guide.examples import (
     ROOT,
     ExampleBlock,
     ExamplePage,

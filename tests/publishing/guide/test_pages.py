@@ -157,7 +157,6 @@ def test_every_command_is_in_the_reference():
         ("% generated: settings Core", "settings must be of a class of xpulpnn.config, not Core"),
         ("% generated: ports soc", "ports must be of one of dotp, .*, not soc"),
         ("% generated: registers nix", "registers must be of one of control, timer, event-unit, barrier, not nix"),
-        ("% generated: timing axi", "timing must be one of obi, fetch, sleep, start, mac_load, not axi"),
     ],
 )
 def test_what_cannot_be_generated(text, message):

@@ -7,18 +7,10 @@ import pytest
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.tree import COMMANDS
-from xpulpnn_sim.publishing.guide.examples import ROOT
-from xpulpnn_sim.publishing.guide.pictures import CHARTS, FOLDER, MACS, PRESETS, main, picture
+from xpulpnn_sim.publishing.guide.pictures import CHARTS, FOLDER, ROOT, main, picture
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.svg"))
 README = (ROOT / "README.md").read_text()
-
-
-def rows(first: str) -> dict[str, list[str]]:
-    """Cells of the README's table whose head begins with ``first``, by the preset in the first cell."""
-    table = README[README.index(f"| {first}") :].partition("\n\n")[0].splitlines()[2:]
-    cells = [[cell.strip().strip("*") for cell in line.strip("|").split("|")] for line in table]
-    return {re.findall("`(.+?)`", row[0])[0]: row[1:] for row in cells}
 
 
 def test_readme_is_one_page():
@@ -50,14 +42,6 @@ def test_a_picture_is_whole_and_follows_light_and_dark(name):
 def test_an_unknown_picture_is_reported():
     with pytest.raises(InputError, match=r"picture must be one of area, .*, not elephant"):
         picture("elephant")
-
-
-def test_readme_and_pictures_show_the_same_figures():
-    figures = {name: tuple(map(float, cells[:3])) for name, cells in rows("core and its kernel").items()}
-    assert figures == MACS
-    areas = {name: (float(cells[1]), float(cells[2])) for name, cells in rows("preset").items()}
-    assert areas == {name: (preset.kge, preset.fo4) for name, preset in PRESETS.items()}
-    assert all(PRESETS[name].macs == (macs[0], macs[2]) for name, macs in MACS.items())
 
 
 def test_checks_name_commands_that_exist():

@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.publishing.guide.examples import ROOT, blocks
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.publishing.guide.examples import ROOT, blocks
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.yosys import verilator_folder
 

@@ -1,9 +1,9 @@
 """Draw the layers of the source tree as a table, and timing diagrams as SVG in the colours of the guide's theme."""
 
+import re
 from html import escape
 from typing import NamedTuple
 
-from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.guide import html
 from xpulpnn_sim.publishing.guide.svg import MONOSPACE, STYLE, inline, line, svg, text
 
@@ -52,94 +52,27 @@ class Timing(NamedTuple):
     label: str
     waves: dict[str, str]  # from top to bottom
     values: dict[str, str]  # texts of the letters
-    cycle: int = 74  # pixels per cycle
+    cycle: int  # pixels per cycle
 
 
-TIMINGS = {
-    "obi": Timing(
-        "A load is granted in its second cycle and answered two cycles later, when a store is requested and granted",
-        {
-            "clk": "ppppppp",
-            "data__req": "01.0100",
-            "data__gnt": "x01x1xx",
-            "data__addr": "xA.xBxx",
-            "data__we": "x0.x1xx",
-            "data__be": "xE.xFxx",
-            "data__wdata": "xxxxDxx",
-            "data__rvalid": "0...1.0",
-            "data__rdata": "xxxxRxx",
-        },
-        {"A": "0x100", "B": "0x104", "E": "1111", "F": "0011", "D": "data", "R": "word"},
-    ),
-    "fetch": Timing(
-        "A memory that answers after two cycles: further words are requested before the first is there",
-        {
-            "clk": "pppppp",
-            "instr__req": "01....",
-            "instr__gnt": "x1....",
-            "instr__addr": "xABCDE",
-            "instr__rvalid": "0..1..",
-            "instr__rdata": "xxxIJK",
-        },
-        {
-            "A": "0x1C000080",
-            "B": "0x1C000084",
-            "C": "0x1C000088",
-            "D": "0x1C00008C",
-            "E": "0x1C000090",
-            "I": "of ..80",
-            "J": "of ..84",
-            "K": "of ..88",
-        },
-    ),
-    "sleep": Timing(
-        "wfi: the core sleeps, a line rises, core_sleep falls with it, the interrupt is taken",
-        {
-            "clk": "ppp..ppp",
-            "core_sleep": "01...0..",
-            "irq[7]": "0....1..",
-            "irq_ack": "0.....10",
-            "irq_id": "xxxxxxSx",
-            "instr__req": "0.....1.",
-            "instr__addr": "xxxxxxAB",
-        },
-        {"S": "7", "A": "0x1C00001C", "B": "0x1C000020"},
-    ),
-    "start": Timing(
-        "Reset, then the core waits for fetch_enable",
-        {
-            "clk": "ppppppp",
-            "rst": "1.0....",
-            "boot_addr": "xxxxA..",
-            "fetch_enable": "0...1..",
-            "instr__req": "0...1..",
-            "instr__addr": "xxxxABx",
-        },
-        {"A": "0x1C000080", "B": "0x1C000084"},
-    ),
-    "mac_load": Timing(
-        "Mac&Loads retire one in each cycle; three of them have requested a word in the cycle before",
-        {
-            "clk": "pppppp",
-            "rvfi_valid": "1....0",
-            "rvfi_insn": "xABCDx",
-            "data__req": "1.010.",
-            "data__addr": "IJxKxx",
-            "data__rvalid": "01.010",
-        },
-        {
-            "A": "pv.mlsdotsup.n a4",
-            "B": "pv.mlsdotsup.n a5",
-            "C": "pv.mlsdotsup.n a6",
-            "D": "pv.mlsdotsup.n a7",
-            "I": "0x200",
-            "J": "0x300",
-            "K": "0x204",
-        },
-        cycle=124,
-    ),
-}
-"""Timing diagrams of the guide, by name."""
+_BLOCK = re.compile(r"^```timing (?P<name>\w+)(?: (?P<cycle>\d+))?\n(?P<label>[^\n]*)\n(?P<lines>.*?)^```$", re.M | re.S)
+_CYCLE = 74  # default pixels per cycle
+
+
+def timings(page: str) -> dict[str, Timing]:
+    """Return the timing diagrams of a page: a label, then a name with its wave, or a letter with its text, per line."""
+    return {block["name"]: _timing(block) for block in _BLOCK.finditer(page)}
+
+
+def draw_timings(page: str) -> str:
+    return _BLOCK.sub(lambda block: _drawn(_timing(block)), page)
+
+
+def _timing(block: re.Match[str]) -> Timing:
+    rows = [line.split(maxsplit=1) for line in block["lines"].splitlines()]
+    waves, values = ({name: text for name, text in rows if (len(name) == 1) is single} for single in (False, True))
+    return Timing(block["label"], waves, values, int(block["cycle"] or _CYCLE))
+
 
 _ROW, _LEFT = 30, 110
 
@@ -175,11 +108,7 @@ def _wave(name: str, levels: str, y: int, drawn: Timing) -> list[str]:
     return parts
 
 
-def timing(name: str) -> str:
-    """Return the timing diagram ``name``; raise :class:`InputError` for an unknown name."""
-    if name not in TIMINGS:
-        raise InputError(f"timing must be one of {', '.join(TIMINGS)}, not {name}")
-    drawn = TIMINGS[name]
+def _drawn(drawn: Timing) -> str:
     cycles = len(next(iter(drawn.waves.values())))
     height = _ROW * len(drawn.waves) + 8
     hatching = '<path d="M0 6 L6 0" stroke="var(--color-foreground-border)"/>'

@@ -100,14 +100,17 @@ def members_section(kind: type) -> Iterator[str]:
 
 _TEXTS = {**machine.TABLES, "layers": drawings.layers()}
 _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
-    table.__name__: table for table in (instructions, ports, machine.registers, settings, drawings.timing, picture)
+    table.__name__: table for table in (instructions, ports, machine.registers, settings, picture)
 }
 
 _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)
 
 
 def expand_page(text: str, **others: Callable[[], str]) -> str:
-    """Replace marks by tables, or the results of ``others`` by name; raise :class:`InputError` for unknown names."""
+    """Replace marks by tables, or the results of ``others`` by name, and draw timing diagrams.
+
+    Raises :class:`InputError` for unknown names.
+    """
 
     def generated(match: re.Match[str]) -> str:
         name, argument = match[1], match[2]
@@ -120,4 +123,4 @@ def expand_page(text: str, **others: Callable[[], str]) -> str:
         known = ", ".join([*_TEXTS, *others, *(f"{name} ARGUMENT" for name in _WITH_ARGUMENT)])
         raise InputError(f"generated must be one of {known}, not {match[0]}")
 
-    return _MARK.sub(generated, text)
+    return _MARK.sub(generated, drawings.draw_timings(text))

@@ -1,48 +1,31 @@
 """SVG pictures of the README and the guide, with charts of area and speed of the presets."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.publishing.guide.examples import ROOT
 from xpulpnn_sim.publishing.guide.svg import SMALL, STYLE, inline, line, standalone, svg, text
 from xpulpnn_sim.tools.files import write_text
 
+ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "docs/pictures"
 _COLOURS = ("#8a8f98", "#2a9d8f", "#3d82d8", "#e07b00")
 
-MACS = {
-    "ri5cy": (2.14, 0.85, 0.87),
-    "xpulpnn": (3.41, 6.33, 11.12),
-    "xpulpnn2": (3.77, 7.30, 13.76),
-    "xpulpnn3": (7.39, 14.08, 25.64),
-}
-"""MAC/cycle of the papers' convolution on one core at 8, 4 and 2 bit, the same as in the README."""
-
-
-class Preset(NamedTuple):
-    """Area, delay and speed of a core with its fastest kernel."""
-
-    kge: float
-    fo4: float
-    macs: tuple[float, float]  # of the papers' convolution at 8 and 2 bit
-
-    def gmacs(self, column: int) -> float:
-        """Return billions of multiply-accumulates per second; ``width`` is 0 for 8-bit operands and 1 for 2-bit."""
-        return 1000 * self.macs[column] / (self.fo4 * _FO4_PS)
-
-
 _FO4_PS = 58.8
-PRESETS = {
-    "ri5cy": Preset(52.6, 85.0, (2.14, 0.87)),
-    "xpulpnn-cu": Preset(55.7, 88.1, (2.91, 9.52)),
-    "xpulpnn": Preset(56.6, 86.7, (3.41, 11.12)),
-    "xpulpnn-full": Preset(56.4, 86.1, (3.41, 11.12)),
-    "xpulpnn2": Preset(57.1, 82.4, (3.77, 13.76)),
-    "xpulpnn3": Preset(63.7, 81.3, (7.39, 25.64)),
-}
-"""Area and delay by ``explore --script area`` with IHP SG13G2, and MAC/cycle, the same as in the README."""
+_OTHER_MACS = {"xpulpnn-cu": (2.91, None, 9.52), "xpulpnn-full": (3.41, None, 11.12)}  # not in the README
+
+
+def figures(first: str) -> dict[str, tuple[float, ...]]:
+    """Return the numbers in the README's table whose head begins with ``first``, by preset."""
+    table = (ROOT / "README.md").read_text().partition(f"\n| {first}")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(.+?)`(.*)", table, re.MULTILINE)
+    return {name: tuple(map(float, re.findall(r"\| \**([\d.]+)", rest))) for name, rest in rows}
+
+
+def _macs() -> dict[str, tuple[float, ...]]:
+    """Return MAC/cycle of the papers' convolution on one core at 8, 4 and 2 bit, by preset."""
+    return figures("core and its kernel")
 
 
 def macs() -> str:
@@ -55,27 +38,30 @@ def macs() -> str:
     for group, bits in enumerate((8, 4, 2)):
         left = 82 + 264 * group
         parts.append(text(left + 110, bottom + 18, f"{bits} bit", extra='font-weight="600"'))
-        for bar, (name, values) in enumerate(MACS.items()):
+        for bar, (name, values) in enumerate(_macs().items()):
             x, height = left + 56 * bar, values[group] * scale
             parts.append(
                 f'<rect x="{x}" y="{bottom - height:g}" width="50" height="{height:g}" fill="{_COLOURS[bar]}">'
                 f"<title>{name}, {bits} bit</title></rect>" + text(x + 25, bottom - height - 5, f"{values[group]:.2f}")
             )
-    for bar, name in enumerate(MACS):
+    for bar, name in enumerate(_macs()):
         parts.append(f'<rect x="{70 + 110 * bar}" y="12" width="12" height="12" fill="{_COLOURS[bar]}"/>')
         parts.append(text(88 + 110 * bar, 22, name, "start"))
     parts.append(text(860, 22, "multiply-accumulates per cycle, one core", "end"))
     return svg(880, 272, parts, "Multiply-accumulates per cycle of a convolution by width and core")
 
 
-def _panel(left: int, column: int, title: str) -> list[str]:
+def _panel(left: int, bits: int) -> list[str]:
     width, top, bottom = 340, 44, 244
     low, high = 50.0, 68.0
-    most = max(preset.gmacs(column) for preset in PRESETS.values()) * 1.15
+    column, macs = (8, 4, 2).index(bits), {**_macs(), **_OTHER_MACS}
+    areas = figures("preset")
+    gmacs = {name: 1000 * (macs[name][column] or 0) / (fo4 * _FO4_PS) for name, (_, fo4) in areas.items()}
+    most = max(gmacs.values()) * 1.15
     parts = [
         line((left, bottom), (left + width, bottom)),
         line((left, bottom), (left, top)),
-        text(left + width / 2, 24, title, extra='font-weight="600"'),
+        text(left + width / 2, 24, f"{bits} bit", extra='font-weight="600"'),
         text(left + width / 2, bottom + 34, "area, kGE", extra=SMALL),
         text(left - 6, top - 8, "GMAC/s", "start", SMALL),
     ]
@@ -87,10 +73,10 @@ def _panel(left: int, column: int, title: str) -> list[str]:
         y = bottom - (bottom - top) * number * step / most
         value = text(left - 8, y + 4, f"{number * step:g}", "end", SMALL)
         parts.append(f'<path d="M{left} {y:g} h{width}" {STYLE["faint"]}/>' + value)
-    for name, preset in PRESETS.items():
-        x = left + width * (preset.kge - low) / (high - low)
-        y = bottom - (bottom - top) * preset.gmacs(column) / most
-        colour = _COLOURS[[*MACS].index(name)] if name in MACS else "none"
+    for name, (kge, _) in areas.items():
+        x = left + width * (kge - low) / (high - low)
+        y = bottom - (bottom - top) * gmacs[name] / most
+        colour = "none" if name in _OTHER_MACS else _COLOURS[[*_macs()].index(name)]
         parts.append(f'<circle cx="{x:g}" cy="{y:g}" r="6" fill="{colour}" stroke="currentColor"/>')
         below = 9 if name == "xpulpnn" else 4
         left_of = name in ("xpulpnn-cu", "xpulpnn-full", "xpulpnn3")
@@ -99,7 +85,7 @@ def _panel(left: int, column: int, title: str) -> list[str]:
 
 
 def area() -> str:
-    parts = [*_panel(70, 0, "8 bit"), *_panel(510, 1, "2 bit")]
+    parts = [*_panel(70, 8), *_panel(510, 2)]
     return svg(880, 292, parts, "Area against billions of multiply-accumulates per second of every preset")
 
 

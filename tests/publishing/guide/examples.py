@@ -11,26 +11,20 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from xpulpnn_sim.exploration.generic_library import liberty_text
 
-ROOT = Path(__file__).parents[4]
-_FENCE = re.compile(r"^```(?P<info>\S.*)?$")
-_SLOW = "<!-- slow -->"
-_RUN = ("sh", "console", "pycon", "python")
-_PROMPT = "$ "
-_ANYTHING = "..."
-_COMMAND_COLUMNS = "200"
+ROOT = Path(__file__).parents[3]
+_BLOCK = re.compile(r"(?P<slow><!-- slow -->\n+)?^```(?P<info>\S.*)\n(?P<content>(?:.*\n)*?)```$", re.MULTILINE)
+_CAPTION = re.compile(r":caption: *(.+)\n+")
 _PROGRESS = re.compile(rb"^\d\d:\d\d:\d\d .*\n", re.MULTILINE)
 """Pattern of the progress lines that commands print in place of a progress bar."""
-_TIMEOUT_S = 3600
 
 
-@dataclass(frozen=True, slots=True)
-class ExampleBlock:
+class ExampleBlock(NamedTuple):
     page: str
     line: int  # first line of the content
     language: str  # `sh`, `console`, `pycon`, `python` or `file`
@@ -40,31 +34,17 @@ class ExampleBlock:
 
 
 def blocks(page: Path) -> list[ExampleBlock]:
-    listed: list[ExampleBlock] = []
-    inside: str | None = None
-    content: list[str] = []
-    start, before = 0, ""
-    for number, line in enumerate(page.read_text().splitlines(), start=1):
-        fence = _FENCE.match(line)
-        if inside is None and fence and fence["info"]:
-            inside, content, start = fence["info"], [], number + 1
-        elif inside is not None and line == "```":
-            listed += _block(page.name, start, inside, content, slow=before == _SLOW)
-            inside, before = None, ""
-        elif inside is not None:
-            content.append(line)
-        elif line.strip():
-            before = line.strip()
+    text, listed = page.read_text(), list[ExampleBlock]()
+    for block in _BLOCK.finditer(text):
+        language, lines = block["info"], block["content"].splitlines()
+        file = _CAPTION.search(block["content"])
+        if file:
+            language, lines = "file", block["content"][file.end() :].splitlines()
+        if language in ("sh", "console", "pycon", "python", "file"):
+            line = text.count("\n", 0, block.start("content")) + 1
+            name = file[1] if file else ""
+            listed.append(ExampleBlock(page.name, line, language, tuple(lines), bool(block["slow"]) and not file, name))
     return listed
-
-
-def _block(page: str, start: int, info: str, content: list[str], *, slow: bool) -> Iterator[ExampleBlock]:
-    captions = [line.removeprefix(":caption:").strip() for line in content if line.startswith(":caption:")]
-    if captions:
-        text = [line for line in content if not line.startswith(":")]
-        yield ExampleBlock(page, start, "file", tuple(text[1:] if text and not text[0] else text), file=captions[0])
-    elif info in _RUN:
-        yield ExampleBlock(page, start, info, tuple(content), slow)
 
 
 def example_place(folder: Path) -> None:
@@ -81,18 +61,17 @@ class ExamplePage:
         self._folder = folder
         self._names: dict[str, object] = {"__name__": "example"}
         path = f"{ROOT / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"
-        self._environment = os.environ | {"PATH": path, "COLUMNS": _COMMAND_COLUMNS}
+        self._environment = os.environ | {"PATH": path, "COLUMNS": "200"}
 
     def run(self, block: ExampleBlock) -> list[str]:
         """Execute the commands or code of a block; return errors."""
-        where = f"{block.page}:{block.line}"
+        where, program = f"{block.page}:{block.line}", "\n".join(block.lines) + "\n"
         if block.language == "file":
-            (self._folder / block.file).write_text("\n".join(block.lines) + "\n")
+            (self._folder / block.file).write_text(program)
             return []
         if block.language == "pycon":
-            return self._doctest(where, block)
+            return self._doctest(where, program)
         if block.language == "python":
-            program = "\n".join(block.lines)
             status, printed = self._execute([sys.executable, "-c", program])
             return [f"{where}: ends with {status}\n{printed}"] if status else []
         wrong: list[str] = []
@@ -106,21 +85,13 @@ class ExamplePage:
 
     def _execute(self, command: list[str]) -> tuple[int, str]:
         done = subprocess.run(
-            command,
-            cwd=self._folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+            command, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=3600, check=False,
+        )  # fmt: skip
         return done.returncode, _PROGRESS.sub(b"", done.stdout).decode(errors="replace")
 
-    def _doctest(self, where: str, block: ExampleBlock) -> list[str]:
-        test = doctest.DocTestParser().get_doctest(
-            "\n".join(block.lines) + "\n", self._names, where, block.page, block.line
-        )
+    def _doctest(self, where: str, program: str) -> list[str]:
+        test = doctest.DocTestParser().get_doctest(program, self._names, where, where, 0)
         report: list[str] = []
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
         runner.run(test, out=report.append, clear_globs=False)
@@ -131,13 +102,12 @@ class ExamplePage:
 def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:
     """Return the commands of a block, each with its expected output, or None if the page shows no output."""
     if block.language == "sh":
-        text = "\n".join(block.lines).replace("\\\n", " ")
-        lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
-        return [(line, None) for line in lines]
+        lines = "\n".join(block.lines).replace("\\\n", " ").splitlines()
+        return [(line, None) for line in lines if line.strip() and not line.startswith("#")]
     commands: list[tuple[str, list[str] | None]] = []
     for line in block.lines:
-        if line.startswith(_PROMPT):
-            commands.append((line.removeprefix(_PROMPT), None))
+        if line.startswith("$ "):
+            commands.append((line.removeprefix("$ "), None))
         else:
             command, expected = commands[-1]
             commands[-1] = command, [*(expected or []), line]
@@ -146,13 +116,9 @@ def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:
 
 def matches(expected: Sequence[str], printed: Sequence[str]) -> bool:
     """Return whether the lines match; an expected line ``...`` matches any lines, ``...`` in a line any text."""
-    if not expected:
-        return not any(line.strip() for line in printed)
-    first, rest = expected[0], expected[1:]
-    if first.strip() == _ANYTHING:
-        return any(matches(rest, printed[skipped:]) for skipped in range(len(printed) + 1))
-    pattern = ".*".join(re.escape(part) for part in first.rstrip().split(_ANYTHING))
-    return bool(printed) and re.fullmatch(pattern, printed[0].rstrip()) is not None and matches(rest, printed[1:])
+    texts = [".*".join(map(re.escape, line.rstrip().split("..."))) for line in expected]
+    pattern = "".join(r"(.*\n)*" if text == ".*" else rf"{text}[^\S\n]*\n" for text in texts)
+    return re.fullmatch(rf"{pattern}\s*", "".join(f"{line}\n" for line in printed)) is not None
 
 
 def pages() -> list[Path]:
