@@ -16,16 +16,19 @@ BASELINE, EXTENDED = "ri5cy", "xpulpnn"
 VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", "xpulpnn2": "x2_4x4", "xpulpnn3": "x3_4x4"}
 """Cores that are compared, in order of development, and the fastest kernel variant of each."""
 
-PAPER_TOPS = ("ex-stage", "core")
-MATMUL = "matmul:8:xpulpv2_4x2:32x64x16"
+CLUSTER_VARIANTS = dict(zip(("cluster-ri5cy", "cluster", "cluster2", "cluster3"), VARIANTS.values(), strict=True))
+"""Clusters whose energy is estimated, and the kernel variant that their cores run."""
+
+MATMUL = KernelSpec.parse("matmul:8:xpulpv2_4x2:32x64x16")
 """8-bit MatMul with XpulpV2 instructions that all cores run, as in the paper; it is small, as it runs on gates."""
 
 BITS = (8, 4, 2)
-LAYER = "conv", "16x16x32:64x3x3"  # the papers' layer, for cycles
+LAYER = "16x16x32:64x3x3"  # the papers' layer, for cycles
+LAYER_ROWS = "4x16x32:64x3x3"  # four of its sixteen rows of pixels, for energy on gates
+OWN_MATMUL = "32x64x16"
+CLUSTER_MATMUL = "32x288x32"
+"""MatMul with the layer's depth of accumulation and one block of the result for each core."""
 
-LAYER_ROWS = "conv", "4x16x32:64x3x3"  # four of its sixteen rows of pixels, for energy on gates
-
-OWN_MATMUL = "matmul", "32x64x16"
 LAYER_WINDOW = 8 * WINDOW_CYCLES
 """Number of clock cycles of a layer whose switching is counted; it is large, as the phases of a layer differ."""
 
@@ -50,17 +53,17 @@ _AUTHORS: Mapping[tuple[str, str, str], tuple[float, float]] = {
 _OVERHEADS = {"ex-stage": "+32.6", "core": "+17.5"}  # area overhead in the paper, percent
 
 
-def fastest_kernel(preset: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
-    """Return a kernel in the fastest variant of a preset."""
-    kernel, layer = workload
-    return KernelSpec.parse(f"{kernel}:{bits}:{VARIANTS[preset]}:{layer}")
+def fastest_kernel(preset: str, bits: int, layer: str) -> KernelSpec:
+    """Return the convolution or MatMul in the fastest variant of a preset of cores or clusters."""
+    kernel = "conv" if layer.endswith("x3x3") else "matmul"
+    return KernelSpec.parse(f"{kernel}:{bits}:{(VARIANTS | CLUSTER_VARIANTS)[preset]}:{layer}")
 
 
 def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
     flows = flow_steps(options)
     points = tuple(
         Point(label=f"{name} {top}", top=top, preset=name, settings={}, config=PRESETS[name])
-        for top in PAPER_TOPS
+        for top in ("ex-stage", "core")
         for name in VARIANTS
     )
     running = () if options.no_energy else ("core",)
@@ -71,19 +74,12 @@ def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]
 def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
     """Return the steps of a core: workloads that all cores run, then kernels in the core's fastest variant."""
     cells, yosys = library(options.liberty), options.yosys
+    own = [] if preset == BASELINE else [fastest_kernel(preset, 8, OWN_MATMUL)]
+    rows = [fastest_kernel(preset, bits, LAYER_ROWS) for bits in BITS]
     return [
-        EnergyStep(cells, KernelSpec.parse(MATMUL), core=True, yosys=yosys),
-        EnergyStep(cells, None, yosys=yosys),
-        *(
-            [EnergyStep(cells, fastest_kernel(preset, 8, OWN_MATMUL), core=True, yosys=yosys)]
-            if preset != BASELINE
-            else []
-        ),
+        *(EnergyStep(cells, spec, core=bool(spec), yosys=yosys) for spec in (MATMUL, None, *own)),
         *(KernelStep(fastest_kernel(preset, bits, LAYER)) for bits in BITS),
-        *(
-            EnergyStep(cells, fastest_kernel(preset, bits, LAYER_ROWS), core=True, yosys=yosys, window=LAYER_WINDOW)
-            for bits in BITS
-        ),
+        *(EnergyStep(cells, spec, core=True, yosys=yosys, window=LAYER_WINDOW) for spec in rows),
     ]
 
 
@@ -131,40 +127,44 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
             "Ours: gates alone, before placement, in the conditions of each flow below.",
             f"Beyond {EXTENDED}: the additions of this project, of which the paper tells nothing.",
             "Own kernels: " + ", ".join(f"{variant} on {name}" for name, variant in VARIANTS.items()) + ".",
-            f"Layer: {LAYER[1]} with im2col and requantisation; energies on four of its rows, {LAYER_ROWS[1]}.",
+            f"Layer: {LAYER} with im2col and requantisation; energies on four of its rows, {LAYER_ROWS}.",
             *(authors if reference else []),
         ],
     )
 
 
 def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
-    def per_mac(core: PointResult, bits: int, workload: tuple[str, str]) -> float | None:
-        return comparison.per_mac_pj(_energy_of(core, fastest_kernel(core.preset, bits, workload)))
-
     same = "core with clock gates, energy per cycle on"
     general = [next((energy for energy in core.energies if not energy.macs), None) for core in cores]
-    matmul = [_energy_of(core, KernelSpec.parse(MATMUL)) for core in cores]
+    matmul = [_energy_of(core, MATMUL) for core in cores]
     add(f"{same} 8-bit MatMul [pJ]", list(map(comparison.per_cycle_pj, matmul)), "+2.1 to +2.5")
     add(f"{same} general code [pJ]", list(map(comparison.per_cycle_pj, general)), "+2.17 to +3.7")
-    add("8-bit MatMul, own kernel, energy [pJ/MAC]", [per_mac(core, 8, OWN_MATMUL) for core in cores])
+    add("8-bit MatMul, own kernel, energy [pJ/MAC]", _per_mac(cores, 8, OWN_MATMUL))
     for bits in BITS:
-        figure = f"layer at {bits} bit, own kernel, energy [pJ/MAC]"
-        add(figure, [per_mac(core, bits, LAYER_ROWS) for core in cores])
+        add(f"layer at {bits} bit, own kernel, energy [pJ/MAC]", _per_mac(cores, bits, LAYER_ROWS))
     for bits in BITS:
-        add(
-            f"layer at {bits} bit, own kernel, speed [MAC/cycle]",
-            [_speed_of(core, fastest_kernel(core.preset, bits, LAYER)) for core in cores],
-        )
+        add(f"layer at {bits} bit, own kernel, speed [MAC/cycle]", _speeds(cores, bits))
 
 
 def _energy_of(point: PointResult, workload: KernelSpec) -> EnergyResult | None:
     return next((energy for energy in point.energies if energy.workload == str(workload)), None)
 
 
-def _speed_of(point: PointResult, spec: KernelSpec) -> float | None:
-    key = (str(spec.layer), spec.bits, spec.variant)
-    records = [record for record in point.kernels if (record["layer"], record["bits"], record["variant"]) == key]
-    return records[0]["macs_per_cycle"] if records else None
+def _per_mac(points: Sequence[PointResult], bits: int, layer: str) -> list[float | None]:
+    """Return the energy of a kernel in the fastest variant of each point in pJ per multiply-accumulate."""
+    energies = [_energy_of(point, fastest_kernel(point.preset, bits, layer)) for point in points]
+    return list(map(comparison.per_mac_pj, energies))
+
+
+def _speeds(points: Sequence[PointResult], bits: int) -> list[float | None]:
+    """Return the MAC/cycle of the layer in the fastest variant of each point."""
+    speeds: list[float | None] = []
+    for point in points:
+        spec = fastest_kernel(point.preset, bits, LAYER)
+        key = (str(spec.layer), spec.bits, spec.variant)
+        rates = {(run["layer"], run["bits"], run["variant"]): run["macs_per_cycle"] for run in point.kernels}
+        speeds.append(rates.get(key))
+    return speeds
 
 
 def overhead(baseline: float | None, extended: float | None) -> float | None:
@@ -172,16 +172,9 @@ def overhead(baseline: float | None, extended: float | None) -> float | None:
     return None if not baseline or extended is None else _PERCENT * (extended / baseline - 1.0)
 
 
-_CLUSTERS = ("cluster-ri5cy", "cluster", "cluster2", "cluster3")
-CLUSTER_VARIANTS: Mapping[str, str] = dict(zip(_CLUSTERS, VARIANTS.values(), strict=True))
-"""Clusters whose energy is estimated, and the kernel variant that their cores run."""
-
 CLUSTER_WINDOW = 2 * WINDOW_CYCLES  # clock cycles counted for each module
 
-CLUSTER_MATMUL = "matmul", "32x288x32"
-"""MatMul with the layer's depth of accumulation and one block of the result for each core."""
-
-_SAME = KernelSpec.parse(f"matmul:8:xpulpv2_4x2:{CLUSTER_MATMUL[1]}")
+_SAME = KernelSpec.parse(f"matmul:8:xpulpv2_4x2:{CLUSTER_MATMUL}")
 _WORKLOADS = {"MatMul": CLUSTER_MATMUL, "layer": LAYER_ROWS}
 
 _POWERS = {"same": _PERCENT * (41.6 / 41.8 - 1.0), "own": _PERCENT * (43.7 / 41.8 - 1.0)}
@@ -204,19 +197,14 @@ def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]
     ]
 
 
-def _cluster_own(cluster: str, bits: int, workload: tuple[str, str]) -> KernelSpec:
-    kernel, layer = workload
-    return KernelSpec.parse(f"{kernel}:{bits}:{CLUSTER_VARIANTS[cluster]}:{layer}")
-
-
 def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
     """Return the steps of a cluster: the MatMul that all clusters run, then kernels in its fastest variant."""
     if cluster not in CLUSTER_VARIANTS:
         return []
-    own = [_cluster_own(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
+    own = [fastest_kernel(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
     cells, yosys, specs = library(options.liberty), options.yosys, dict.fromkeys([_SAME, *own])
     energies = [EnergyStep(cells, spec, yosys=yosys, window=CLUSTER_WINDOW) for spec in specs]
-    return [*energies, *(KernelStep(_cluster_own(cluster, bits, LAYER)) for bits in BITS)]
+    return [*energies, *(KernelStep(fastest_kernel(cluster, bits, LAYER)) for bits in BITS)]
 
 
 def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
@@ -234,7 +222,6 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
                 ratio = more / published if more is not None and published else None
                 rows.append([change, f"{figure}, {name}", *ours, more, published, ratio])
         rows += [[change, *row] for row in _cluster_energies(by_label[smaller], by_label[larger])]
-    layer, macs = LAYER_ROWS[1], CLUSTER_MATMUL[1]
     return NamedTable(
         title="Table II of the XpulpNN paper, the cluster",
         columns=[
@@ -250,7 +237,7 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
         notes=[
             "Paper: 22 nm FDX, placed and routed, with the memories, which both of its clusters have alike.",
             "Ours: logic and registers before placement, no memories: the same gates are a larger share of the area.",
-            f"MatMul {macs}; layer {layer} with im2col and requantisation, its speed on all of {LAYER[1]}.",
+            f"MatMul {CLUSTER_MATMUL}; layer {LAYER_ROWS} with im2col and requantisation, its speed on all of {LAYER}.",
             "Own kernels: " + ", ".join(f"{variant} on {name}" for name, variant in CLUSTER_VARIANTS.items()) + ".",
             "Energies per cycle stand beside the paper's power at one clock.",
         ],
@@ -268,14 +255,12 @@ def _cluster_energies(smaller: PointResult, larger: PointResult) -> list[list[Ta
 
     powers = _POWERS if smaller.label == "cluster-ri5cy" else {}
     same = [_energy_of(point, _SAME) for point in pair]
-    own = [_energy_of(point, _cluster_own(point.label, 8, CLUSTER_MATMUL)) for point in pair]
+    own = [_energy_of(point, fastest_kernel(point.preset, 8, CLUSTER_MATMUL)) for point in pair]
     add("8-bit MatMul, same program, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, same)), powers.get("same"))
     add("8-bit MatMul, own kernels, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, own)), powers.get("own"))
-    for name, workload in _WORKLOADS.items():
+    for name, layer in _WORKLOADS.items():
         for bits in BITS:
-            energies = [_energy_of(point, _cluster_own(point.label, bits, workload)) for point in pair]
-            add(f"{name} at {bits} bit, own kernels, energy [pJ/MAC]", list(map(comparison.per_mac_pj, energies)))
+            add(f"{name} at {bits} bit, own kernels, energy [pJ/MAC]", _per_mac(pair, bits, layer))
     for bits in BITS:
-        speeds = [_speed_of(point, _cluster_own(point.label, bits, LAYER)) for point in pair]
-        add(f"layer at {bits} bit, own kernels, speed [MAC/cycle]", speeds)
+        add(f"layer at {bits} bit, own kernels, speed [MAC/cycle]", _speeds(pair, bits))
     return rows

@@ -55,7 +55,9 @@ class Timing(NamedTuple):
     cycle: int  # pixels per cycle
 
 
-_BLOCK = re.compile(r"^```timing (?P<name>\w+)(?: (?P<cycle>\d+))?\n(?P<label>[^\n]*)\n(?P<lines>.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(
+    r"^```timing (?P<name>\w+)(?: (?P<cycle>\d+))?\n(?P<label>[^\n]*)\n(?P<lines>.*?)^```$", re.M | re.S
+)
 _CYCLE = 74  # default pixels per cycle
 
 
