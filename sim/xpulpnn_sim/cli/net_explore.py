@@ -162,7 +162,7 @@ def _write(options: NetExploreOptions, studied: StudiedModel, exploration: Explo
     files: list[Path] = []
     if options.output is not None:
         for best in exploration.best:
-            widths = best.point.widths
+            widths = best.widths
             name = f"{options.model.stem}_{widths_text(widths).replace(',', '_').replace('/', 'a')}"
             files += write_network(studied.described(widths, name), options.output / f"{name}.json")[:1]
     if options.report is not None:

@@ -133,26 +133,11 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredPoint:
-    """A point with its accuracy on test images and, if the network ran on the design, its measured cycles."""
-
-    point: WidthPoint  # accuracy on the images of the search
-    right: int  # correctly classified test images
-    # cycles of the whole network on the design, if it was run with all layers compared
-    measured: int | None = None
-
-    @property
-    def error(self) -> float | None:
-        """Return the relative error of the cycles that were predicted as a sum over layers; None if not measured."""
-        return None if self.measured is None else self.point.cycles / self.measured - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
     layers: tuple[str, ...]  # layers with weights
     points: tuple[WidthPoint, ...]  # all evaluated points
-    best: tuple[MeasuredPoint, ...]  # Pareto front, fastest first
-    widest: MeasuredPoint | None  # assignment with most bits, unless it is on the front or cannot run
+    best: tuple[WidthPoint, ...]  # Pareto front with figures on test images, fastest first
+    widest: WidthPoint | None  # assignment with most bits, unless it is on the front or cannot run
     tested: int  # number of test images
     chosen: WidthPoint | None  # fastest point of sufficient accuracy
     reports: tuple[str, ...]  # mismatches in runs on the design
@@ -161,18 +146,11 @@ class Exploration:
         return {
             "layers": list(self.layers),
             "chosen": None if self.chosen is None else widths_text(self.chosen.widths),
-            "widest": None if self.widest is None else _measured_record(self.widest, self.tested),
-            "front": [_measured_record(best, self.tested) for best in self.best],
+            "widest": None if self.widest is None else self.widest.record(),
+            "front": [best.record() for best in self.best],
             "points": [point.record() for point in self.points],
             "reports": list(self.reports),
         }
-
-
-def _measured_record(best: MeasuredPoint, tested: int) -> dict[str, Any]:
-    record = best.point.record() | {"test_right": best.right, "test_images": tested}
-    if best.error is None:
-        return record
-    return record | {"measured_cycles": best.measured, "prediction_error": round(best.error, 6)}
 
 
 def explore_widths(
@@ -201,16 +179,17 @@ def explore_widths(
         verified = [point.widths for point in spread_points(shown, chosen, runs)]
         measured = {widths: run.cycles for widths, run in zip(verified, evaluation.measure(verified), strict=True)}
         tested = evaluation.right(replace(model, images=test), [point.widths for point in shown])
-    measured_points = [
-        MeasuredPoint(point=point, right=right, measured=measured.get(point.widths))
+    images = len(test.samples)
+    shown = [
+        replace(point, test_right=right, test_images=images, measured=measured.get(point.widths))
         for point, right in zip(shown, tested, strict=True)
     ]
     return Exploration(
         layers=tuple(reader.name for reader in model.onnx.readers if reader.weights),
         points=tuple(points),
-        best=tuple(measured_points[: len(front)]),
-        widest=next(iter(measured_points[len(front) :]), None),
-        tested=len(test.samples),
+        best=tuple(shown[: len(front)]),
+        widest=next(iter(shown[len(front) :]), None),
+        tested=images,
         chosen=chosen,
         reports=tuple(evaluation.reports),
     )

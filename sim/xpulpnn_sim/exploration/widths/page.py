@@ -39,6 +39,7 @@ def front_table(exploration: Exploration) -> NamedTable:
     """Return accuracy, cycles and weight bytes of the Pareto front and of the assignment with the most bits."""
     rows = [*exploration.best, *([exploration.widest] if exploration.widest else [])]
     images = exploration.points[0].images if exploration.points else 0
+    chosen = exploration.chosen
     return NamedTable(
         title="The front, and the most bits",
         columns=[
@@ -52,32 +53,31 @@ def front_table(exploration: Exploration) -> NamedTable:
         ],
         rows=[
             [
-                widths_text(best.point.widths),
-                _PERCENT * best.point.accuracy,
-                _PERCENT * best.right / exploration.tested,
-                best.point.cycles,
-                best.point.weight_bytes / _KIB,
+                widths_text(best.widths),
+                _PERCENT * best.accuracy,
+                _PERCENT * best.test_right / exploration.tested,
+                best.cycles,
+                best.weight_bytes / _KIB,
                 best.measured,
                 None if best.error is None else _PERCENT * best.error,
             ]
             for best in rows
         ],
-        marked=frozenset(number for number, best in enumerate(rows) if best.point == exploration.chosen),
+        marked=frozenset(n for n, best in enumerate(rows) if chosen is not None and best.widths == chosen.widths),
     )
 
 
 def cycles_figure(exploration: Exploration) -> dict[str, Any]:
     """Plot accuracy over cycles, with marks for the front, the chosen point and the networks that ran on the design."""
     runnable = [point for point in exploration.points if not point.problem]
-    whole = [(best.measured / _MILLION, best.point) for best in exploration.best if best.measured is not None]
+    whole = [(best.measured / _MILLION, best) for best in exploration.best if best.measured is not None]
     shade = {
         "color": [point.weight_bytes / _KIB for point in runnable],
         "colorbar": {"title": {"text": "KiB of weights"}},
     }
     traces = [
         _dots("assignments", _placed(runnable, "cycles"), size=7, opacity=0.7, **shade),
-        _dots("front", _placed([best.point for best in exploration.best], "cycles"), size=9, color=_FRONT)
-        | _stairs(_FRONT),
+        _dots("front", _placed(exploration.best, "cycles"), size=9, color=_FRONT) | _stairs(_FRONT),
         _dots("whole network on the RTL", whole, symbol="circle-open", size=15, color=INK, line={"width": 2}),
     ]
     if exploration.chosen is not None:
@@ -88,11 +88,10 @@ def cycles_figure(exploration: Exploration) -> dict[str, Any]:
 def weights_figure(exploration: Exploration) -> dict[str, Any]:
     runnable = [point for point in exploration.points if not point.problem]
     lightest = _placed(widths_front(runnable, lambda point: point.weight_bytes), "weight_bytes")
-    fastest = _placed([best.point for best in exploration.best], "weight_bytes")
     traces = [
         _dots("assignments", _placed(runnable, "weight_bytes"), color="#9aa5b1", size=6),
         _dots("front by memory", lightest, color=_CHOSEN, size=9) | _stairs(_CHOSEN),
-        _dots("front by cycles", fastest, color=_FRONT, size=9),
+        _dots("front by cycles", _placed(exploration.best, "weight_bytes"), color=_FRONT, size=9),
     ]
     return figure(traces, "", _HEIGHT, x={"title": {"text": "KiB of weights and parameters"}}, y=_ACCURACY)
 

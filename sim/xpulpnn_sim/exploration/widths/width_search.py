@@ -24,16 +24,30 @@ class WidthPoint:
     cycles: int = 0  # sum over the layers
     weight_bytes: int = 0  # weights and parameters of all layers
     problem: str = ""  # why the design cannot run the network, or empty
+    test_right: int = 0  # test images that the reference classifies correctly
+    test_images: int = 0  # 0 if not tested
+    # cycles of the whole network on the design, if it was run with all layers compared
+    measured: int | None = None
 
     @property
     def accuracy(self) -> float:
         return self.right / self.images
 
+    @property
+    def error(self) -> float | None:
+        """Return the relative error of the cycles that were predicted as a sum over layers; None if not measured."""
+        return None if self.measured is None else self.cycles / self.measured - 1
+
     def record(self) -> dict[str, Any]:
         figures: dict[str, Any] = {"bits": widths_text(self.widths), "right": self.right, "images": self.images}
         if self.problem:
             return figures | {"problem": self.problem}
-        return figures | {"cycles": self.cycles, "weight_bytes": self.weight_bytes}
+        figures |= {"cycles": self.cycles, "weight_bytes": self.weight_bytes}
+        if self.test_images:
+            figures |= {"test_right": self.test_right, "test_images": self.test_images}
+        if self.error is not None:
+            figures |= {"measured_cycles": self.measured, "prediction_error": round(self.error, 6)}
+        return figures
 
 
 def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int] | None = None) -> list[WidthPoint]:
