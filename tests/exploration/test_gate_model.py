@@ -85,7 +85,7 @@ def test_a_difference_ends_the_run(tmp_path, liberty, library, monkeypatch):
     monkeypatch.setattr(gate_shadow, "build_model", build)
     monkeypatch.setattr(gate_shadow, "cached_emission", lambda top, config: ("", {}))
     monkeypatch.setattr(gate_shadow, "RIGS", {"cluster": ("cluster", lambda verilog, manifest: rig)})
-    shadowed = gate_shadow.ShadowedCluster(ClusterConfig(), {"counter": design})
+    shadowed = gate_shadow.ShadowedDesign("cluster", ClusterConfig(), {"counter": design})
     bound = "bind counter gate_shadow #(.WORDS(1)) gate_shadow(.clk(clk), .ports({29'd0, high, low, en}));"
     assert built[0].endswith(f"{bound}\n")
 

@@ -81,7 +81,7 @@ def test_pieces_run_and_what_they_compute_is_checked(monkeypatch):
         assert (workload.top, workload.macs) == ("core", piece.stage.layer.macs if piece.stage.multiplies else 0)
     right = energy.reference
     monkeypatch.setattr(energy, "reference", lambda *operands: right(*operands) ^ 1)
-    with pytest.raises(ToolError, match=r"^the netlist must compute what the reference does, not conv1"):
+    with pytest.raises(ToolError, match=r"^the core must compute what the reference does, not conv1"):
         piece_workload(*variants[0], FULL).run(library)
 
 

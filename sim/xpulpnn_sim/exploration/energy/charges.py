@@ -157,7 +157,6 @@ def _stretched(wave: tuple[int, NetWords], before: NetWords, start: int, end: in
 
 
 def _inertial(rows: NetWords, before: NetWords, delay: int) -> NetWords:
-    """Remove pulses shorter than ``delay`` from a waveform (inertial delay)."""
     if delay == 1 or len(rows) == 1:
         return rows
     passed = rows.copy()
@@ -181,8 +180,6 @@ _Sums = dict[str, float]  # energy of an instance per cycle, fJ, by component
 
 
 class Charges:
-    """Energies of a netlist, computed from the tables of its Liberty library."""
-
     def __init__(
         self, circuit: Circuit, liberty: Liberty, clock_gate: str, *, slew_ns: float, period_ns: float
     ) -> None:
@@ -211,7 +208,6 @@ class Charges:
 
     @property
     def area(self) -> float:
-        """Return the area of all cells, clock gates included, in the unit of the library."""
         gates = sum(gate.cell.area for gate in self._circuit.gates)
         registers = sum(register.cell.area for register in self._circuit.registers)
         return gates + registers + (self._gate.area * len(self._groups) if self._gate else 0.0)

@@ -27,7 +27,7 @@ from xpulpnn_sim.exploration.energy.estimate import (
     pieces,
 )
 from xpulpnn_sim.exploration.energy.gate_model import Circuit
-from xpulpnn_sim.exploration.energy.gate_shadow import ShadowedCluster
+from xpulpnn_sim.exploration.energy.gate_shadow import ShadowedDesign
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.results import (
     ENERGY_PARTS,
@@ -107,7 +107,7 @@ def estimate_cluster(
 def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, window: int, yosys: str) -> EnergyResult:
     started = time.monotonic()
     work, circuits = cluster_kernel(case), netlists.circuits()
-    shadowed = ShadowedCluster(cluster_of(work.case), circuits)
+    shadowed = ShadowedDesign("cluster", cluster_of(work.case), circuits)
     begin, end = _span(work, shadowed.library)
     starts, chunk = pieces(begin, end, window, _CHUNK_CYCLES)
     together = instances_together(netlists.instances)
@@ -176,7 +176,6 @@ def instances_together(paths: Iterable[str]) -> dict[str, list[str]]:
 
 
 def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
-    """Yield energies of a module's instances with ``path`` in place of the top, multiplied by ``count``."""
     top = modules[0].path
     for energy in modules:
         inner = "" if energy.path == top else f".{energy.path}"

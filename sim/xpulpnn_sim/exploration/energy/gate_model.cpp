@@ -1,5 +1,5 @@
-// Interpreter of mapped netlists (gate_model.py). One netlist stands behind the ports of a Verilog module, or several get
-// what instances of modules have at their ports, and are compared with them. Values of chosen clock cycles are recorded.
+// Interpreter of mapped netlists (gate_model.py). They get what instances of modules have at their ports, and are compared
+// with them. Values of chosen clock cycles are recorded.
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -7,8 +7,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#include "svdpi.h"
 
 namespace {
 
@@ -59,41 +57,14 @@ class Instance {
         row_ = rows;
     }
 
-    void settle(const svBitVecVal* in) {
-        for (uint64_t i = 0; i < netlist_.inputs.size(); ++i) set(netlist_.inputs[i], in[i / 32] >> i % 32 & 1);
-        for (uint64_t word = 0; word < waiting_.size(); ++word) {
-            while (waiting_[word]) {
-                const uint32_t bit = __builtin_ctzll(waiting_[word]);
-                waiting_[word] &= waiting_[word] - 1;
-                const uint64_t gate = word * WORD + bit;
-                set(netlist_.driven[gate], netlist_.tables[gate] >> spelt_[gate] & 1);
-            }
-        }
-    }
-
-    uint8_t output(uint64_t number) const { return values_[netlist_.outputs[number]]; }
-    uint64_t outputs() const { return netlist_.outputs.size(); }
-
-    void clock() {
-        record();
-        ++cycle;
-        changes_.clear();
-        for (uint32_t i = 0; i < state_.size(); ++i) {
-            const Register& one = netlist_.registers[i];
-            const uint8_t next = values_[one.data];
-            if (values_[one.enable] && next != state_[i]) changes_.emplace_back(i, next);
-        }
-        for (const auto& [number, value] : changes_) set_state(number, value);
-    }
-
     // A cycle that ends with the values `ports` at the ports: inputs, then outputs, which must be those of the gates unless
     // there is a reset.
     void follow() {
-        settle(ports.data());
+        settle();
         const uint64_t first = netlist_.inputs.size();
         if (differs_at == NEVER && !(reset_ != NO_RESET && values_[reset_])) {
-            for (uint64_t i = 0; i < outputs() && differs_at == NEVER; ++i) {
-                if (output(i) == (ports[(first + i) / PORT_WORD] >> (first + i) % PORT_WORD & 1)) continue;
+            for (uint64_t i = 0; i < netlist_.outputs.size() && differs_at == NEVER; ++i) {
+                if (values_[netlist_.outputs[i]] == (ports[(first + i) / PORT_WORD] >> (first + i) % PORT_WORD & 1)) continue;
                 differs_at = cycle;
                 different = i;
             }
@@ -107,6 +78,30 @@ class Instance {
     uint64_t differs_at = NEVER, different = 0;  // the first cycle in which an output differed, and which did
 
   private:
+    void settle() {
+        for (uint64_t i = 0; i < netlist_.inputs.size(); ++i) set(netlist_.inputs[i], ports[i / PORT_WORD] >> i % PORT_WORD & 1);
+        for (uint64_t word = 0; word < waiting_.size(); ++word) {
+            while (waiting_[word]) {
+                const uint32_t bit = __builtin_ctzll(waiting_[word]);
+                waiting_[word] &= waiting_[word] - 1;
+                const uint64_t gate = word * WORD + bit;
+                set(netlist_.driven[gate], netlist_.tables[gate] >> spelt_[gate] & 1);
+            }
+        }
+    }
+
+    void clock() {
+        record();
+        ++cycle;
+        changes_.clear();
+        for (uint32_t i = 0; i < state_.size(); ++i) {
+            const Register& one = netlist_.registers[i];
+            const uint8_t next = values_[one.data];
+            if (values_[one.enable] && next != state_[i]) changes_.emplace_back(i, next);
+        }
+        for (const auto& [number, value] : changes_) set_state(number, value);
+    }
+
     void set(uint32_t net, uint8_t value) {
         if (values_[net] == value) return;
         values_[net] = value;
@@ -150,19 +145,6 @@ std::deque<Netlist> netlists;
 std::deque<Instance> instances;
 
 }  // namespace
-
-// Called by a module that the only instance stands for whenever an input or the state has changed.
-extern "C" void gate_settle(const svBitVecVal* in, svBitVecVal* out) {
-    Instance& instance = instances.front();
-    instance.settle(in);
-    for (uint64_t i = 0; i < instance.outputs(); ++i) {
-        if (i % 32 == 0) out[i / 32] = 0;
-        out[i / 32] |= static_cast<uint32_t>(instance.output(i)) << i % 32;
-    }
-}
-
-// Called at every rising edge of the clock, before anything else changes.
-extern "C" void gate_clock() { instances.front().clock(); }
 
 // Number of the instance with this name; -1 if no netlist follows it.
 extern "C" int gate_instance(const char* name) {

@@ -1,10 +1,7 @@
-"""Simulate netlists: a compiled model evaluates their gates, as its top module or beside modules of the RTL.
-
-The model depends only on the ports of a netlist, and is compiled once for all configurations with the same ports.
-"""
+"""Simulate netlists: a compiled model evaluates their gates beside modules of the RTL."""
 
 import ctypes
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
-from xpulpnn.isa.machine import WORD_MASK, XLEN
-from xpulpnn.isa.retirement import WIDTHS
-from xpulpnn_sim.cosimulation.model.build import build_model
-from xpulpnn_sim.cosimulation.model.libraries import backend_rig, core_rig
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.exploration.liberty import FlipFlop, Liberty, LibraryCell, expression
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
@@ -30,8 +24,6 @@ _NEVER = 0xFFFF_FFFF_FFFF_FFFF
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gate:
-    """A combinational library cell with one output."""
-
     path: str  # instance it belongs to; empty for the top
     cell: LibraryCell
     pin: str  # output pin
@@ -120,15 +112,6 @@ def _check_reset(cell: str, state: FlipFlop, nets: Mapping[str, int]) -> None:
 
 
 _SOURCE = Path(__file__).with_name("gate_model.cpp")
-_RETIREMENT = {
-    "core": {"valid": "1'b1", "insn": "32'h13", "pc_rdata": "boot_addr", "pc_wdata": "boot_addr + 4"},
-    "backend": {"valid": "insn__valid & insn__ready", "insn": "insn__payload__word", "pc_rdata": "insn__payload__pc"},
-}
-"""Substitute for the retirement port: the core retires no-operations, the back end each accepted instruction."""
-
-_RIGS = {"core": ("rvfi_", core_rig), "backend": ("rvfi__", backend_rig)}
-
-
 _GATE = np.dtype([("table", "u8"), ("output", "u4"), ("count", "u4"), ("inputs", "u4", 6)])
 """Memory layout of a gate in ``gate_model.cpp``."""
 
@@ -143,9 +126,7 @@ class Gates:
         self._numbers: dict[int, int] = {}  # number of each netlist by its circuit's id()
         self._loaded.gate_clear()
 
-    def create(
-        self, circuit: Circuit, name: str = "", starts: Sequence[int] = (), cycles: int = 0
-    ) -> NDArray[np.uint8]:
+    def create(self, circuit: Circuit, name: str, starts: Sequence[int] = (), cycles: int = 0) -> NDArray[np.uint8]:
         """Create an instance; return a bit array [cycle, signal] that a run fills from each cycle in ``starts``."""
         if id(circuit) not in self._numbers:
             self._numbers[id(circuit)] = len(self._numbers)
@@ -191,69 +172,5 @@ def _native_circuit(circuit: Circuit) -> tuple[NDArray[Any], NDArray[Any]]:
     return gates, registers
 
 
-class GateModel:
-    def __init__(self, circuit: Circuit) -> None:
-        self.circuit = circuit
-        _, rig = _RIGS[circuit.top]
-        self.library = build_model(rig(gate_module(circuit), _manifest(circuit)), added=gate_sources())
-
-    def count(self, run: Callable[[Path], object]) -> int:
-        gates = Gates(self.library)
-        gates.create(self.circuit)
-        run(self.library)
-        return gates.cycles(0)
-
-    def watch(self, run: Callable[[Path], object], starts: Sequence[int], cycles: int) -> NDArray[np.uint8]:
-        """Run the model; return a bit array [cycle, signal] with ``cycles`` cycles from each of ``starts``."""
-        rows = Gates(self.library).create(self.circuit, "", starts, cycles)
-        run(self.library)
-        return rows
-
-
 def gate_sources() -> dict[str, str]:
     return {_SOURCE.name: _SOURCE.read_text()}
-
-
-def _retirement_ports(circuit: Circuit) -> dict[str, str]:
-    prefix, _ = _RIGS[circuit.top]
-    return {prefix + name: _RETIREMENT[circuit.top].get(name, "0") for name in WIDTHS}
-
-
-def _manifest(circuit: Circuit) -> dict[str, Any]:
-    ports = [(name, "input", len(nets)) for name, nets in circuit.inputs.items()]
-    ports += [(name, "output", len(nets)) for name, nets in circuit.outputs.items()]
-    ports += [(name, "output", XLEN) for name in _retirement_ports(circuit)]
-    return {
-        "top": circuit.top,
-        "ports": [dict(zip(("name", "direction", "width"), port, strict=True)) for port in ports],
-    }
-
-
-def gate_module(circuit: Circuit) -> str:
-    """Return a Verilog module with the circuit's ports and a retirement port, whose logic is ``gate_model.cpp``."""
-    names = _retirement_ports(circuit)
-    lines = [f"module {circuit.top}({', '.join([*circuit.inputs, *circuit.outputs, *names])});"]
-    for direction, group in (("input", circuit.inputs), ("output", circuit.outputs)):
-        lines += [f"  {direction} wire [{len(nets) - 1}:0] {name};" for name, nets in group.items()]
-    for name, value in names.items():
-        lines += [f"  output wire [{XLEN - 1}:0] {name};", f"  assign {name} = {value};"]
-    ports = [name for name in circuit.inputs if name != CLOCK]
-    inputs, width = len(circuit.sources), len(circuit.sinks)
-    lines += [
-        f'  import "DPI-C" function void gate_settle(input bit [{inputs - 1}:0] in, output bit [{width - 1}:0] out);',
-        '  import "DPI-C" function void gate_clock();',
-        "  reg edges = 0;",
-        f"  reg [{width - 1}:0] settled;",
-        "  // the state is part of what the outputs depend on; edges stands for it",
-        "  always_comb begin",
-        "    settled = 0;",
-        f"    if (edges | 1) gate_settle({{{', '.join(reversed(ports))}}}, settled);",
-        "  end",
-        f"  always @(posedge {CLOCK}) begin",
-        "    gate_clock();",
-        "    edges <= ~edges;",
-        "  end",
-        f"  assign {{{', '.join(reversed(list(circuit.outputs)))}}} = settled;",
-        "endmodule",
-    ]
-    return "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.config import ClusterConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import TOP, build_model
 from xpulpnn_sim.cosimulation.model.libraries import RIGS, cached_emission, observed
@@ -40,35 +40,42 @@ def _bound(module: str, circuit: Circuit) -> str:
     return f"bind {module} {_SHADOW} #(.WORDS({words})) {_SHADOW}(.clk({CLOCK}), .ports({{{joined}}}));\n"
 
 
-class ShadowedCluster:
-    """The compiled model of a cluster, with netlists that run beside its modules."""
+class ShadowedDesign:
+    """The compiled model of a core, back end or cluster, with netlists that run beside its modules."""
 
-    def __init__(self, config: ClusterConfig, circuits: Mapping[str, Circuit]) -> None:
+    def __init__(self, top: str, config: CoreConfig | ClusterConfig, circuits: Mapping[str, Circuit]) -> None:
         self._circuits = circuits
-        top, rig = RIGS["cluster"]
+        rig = next(rig for name, rig in RIGS.values() if name == top)
         whole = rig(*cached_emission(top, observed(config)))
         bound = "".join(_bound(module, circuit) for module, circuit in circuits.items())
         self.library = build_model(replace(whole, verilog=whole.verilog + _SOURCE + bound), added=gate_sources())
-        Gates(self.library)  # without instances, nothing is shadowed
+        self._gates = Gates(self.library)  # without instances, nothing is shadowed
         self._place = f"{TOP}.{TOP}.{whole.manifest['top']}"  # the model and its wrapper have the same name
+
+    def count(self, run: Callable[[Path], object]) -> int:
+        """Run the design with the netlist of its top; return the number of clock cycles."""
+        (top,) = self._circuits
+        self.watch(run, {"": top})
+        return self._gates.cycles(0)
 
     def watch(
         self,
         run: Callable[[Path], object],
         instances: Mapping[str, str],
-        starts: Mapping[str, Sequence[int]],
-        cycles: int,
+        starts: Mapping[str, Sequence[int]] | None = None,
+        cycles: int = 0,
     ) -> dict[str, NDArray[np.uint8]]:
-        """Run the cluster; return a bit array [cycle, signal] of each instance.
+        """Run the design; return a bit array [cycle, signal] of each instance.
 
         ``instances`` maps paths below the top to modules; the top has an empty path. ``cycles`` cycles are recorded
-        from each of ``starts``. Raises :class:`ToolError` if an output of a netlist differs from that of its module.
+        from each of an instance's ``starts``. Raises :class:`ToolError` if an output of a netlist differs from that of
+        its module.
         """
-        gates = Gates(self.library)
+        self._gates = gates = Gates(self.library)
         rows: dict[str, NDArray[np.uint8]] = {}
         for path, module in instances.items():
             name = ".".join(filter(None, (self._place, path, _SHADOW)))
-            rows[path] = gates.create(self._circuits[module], name, starts[path], cycles)
+            rows[path] = gates.create(self._circuits[module], name, (starts or {}).get(path, ()), cycles)
         run(self.library)
         for number, (path, module) in enumerate(instances.items()):
             if (difference := gates.difference(number)) is not None:

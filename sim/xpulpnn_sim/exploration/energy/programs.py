@@ -148,7 +148,6 @@ stay:
 
 @cache
 def general_code() -> Executable:
-    """Return a program of sorting, CRC-32, text search, a matrix product and a linked list."""
     rng = np.random.default_rng(_SEED)
     array = rng.integers(-(1 << 31), 1 << 31, _SORTED).astype(np.int32)
     message = rng.integers(0, 256, _CRC_BYTES).astype(np.uint8)
@@ -194,7 +193,6 @@ def general_code() -> Executable:
 
 
 def _list(values: NDArray[np.uint32], base: int, rng: np.random.Generator) -> NDArray[np.uint32]:
-    """Return the nodes (value, next address) of a linked list in random memory order; it begins at ``base``."""
     order = np.concatenate(([0], 1 + rng.permutation(len(values) - 1)))
     nodes = np.zeros((len(values), 2), np.uint32)
     nodes[order, 0] = values
