@@ -41,7 +41,6 @@ from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 
 
 def shuffled(netlist: str, seed: int) -> str:
-    """Return a Yosys JSON netlist with its modules, cells and wires in a random order."""
     design: dict[str, Any] = json.loads(netlist)
     random = Random(seed)
     for module in design["modules"].values():
@@ -81,7 +80,6 @@ class _Run:
 
     @cached_property
     def with_instances(self) -> tuple[MappedNetlist, dict[str, float]]:
-        """Return the netlist with the instance of each gate, and the share of the area by method of attribution."""
         return with_origins(self.source, self.flat, self.mapped)
 
 
@@ -118,7 +116,6 @@ class AsicFlow:
         }
 
     def run(self, design: EmittedDesign) -> FlowOutput:
-        """Map the design; raise :class:`ToolError` with the tool's message if it fails."""
         yosys, opensta = find_yosys(self.yosys), find_opensta()
         started, library = time.monotonic(), self.library
         files: dict[str, str] = {}
@@ -283,7 +280,6 @@ def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library
 
 
 def _median(runs: Sequence[_Run], figures: Sequence[float]) -> _Run:
-    """Return the first run with the median value; for an even number of runs, the lower median."""
     return runs[figures.index(median_low(figures))]
 
 
@@ -318,7 +314,6 @@ def _flat(design: EmittedDesign) -> list[str]:
 
 
 def _source(design: EmittedDesign) -> list[str]:
-    """Return the Yosys commands that synthesise each module and then flatten, so that cell names contain instances."""
     return [
         "design -reset",
         *read_verilog(design.module),

@@ -261,7 +261,6 @@ def _modules(design: EmittedDesign, rest: FlowResult, parts: Mapping[str, FlowRe
 
 
 def _origins(results: list[FlowResult]) -> dict[str, float]:
-    """Return the share of the area for each method that attributed gates to instances, over all parts."""
     whole = sum(result.area_kge or 0.0 for result in results) or 1.0
     names = {name for result in results for name in result.origins}
     return {

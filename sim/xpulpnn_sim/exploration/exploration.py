@@ -71,7 +71,6 @@ def _remember(tasks: Iterable[Task]) -> None:
 
 
 def remove_earlier(output: Path) -> None:
-    """Remove points and tables of earlier runs from the folder ``output``; other files stay."""
     for folder in sorted((output / POINTS).glob("*/")):
         for name in earlier_files(folder):
             (folder / name).unlink(missing_ok=True)
@@ -266,7 +265,6 @@ Plan = Callable[[], tuple[Space, tuple[NamedTable, ...]]]
 
 
 def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> Plan:
-    """Check the options; return the plan that evaluates all combinations or those of a paper."""
     table = None
     if not options.paper:
         space = build_space(options.component, options.presets, options.settings, options.sweep)

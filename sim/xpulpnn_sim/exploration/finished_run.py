@@ -16,8 +16,6 @@ _SHOWN_RATES = 24  # rows of rates that are printed; files have all of them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """Results of an exploration, partial if it was interrupted."""
-
     title: str  # heading of the report
     command: str  # the command line that repeats the run
     date: str  # as printed

@@ -42,8 +42,6 @@ _ONE_CORE = "General code runs on one core of the cluster, by itself; nothing el
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSpec:
-    """A kernel as written on the command line: ``KERNEL:BITS[:VARIANT[:LAYER]]``."""
-
     layer: Layer  # convolution or MatMul
     bits: int  # operand width
     variant: str  # implementation, or FASTEST
@@ -225,7 +223,6 @@ class FlowStep:
 
 
 def library(liberty: Path | None) -> Library:
-    """Return the cell library in the file, or the built-in one for None."""
     return generic_library() if liberty is None else load_library(liberty)
 
 

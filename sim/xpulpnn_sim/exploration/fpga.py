@@ -140,8 +140,6 @@ DEVICE_FAMILIES: Mapping[str, DeviceFamily] = {
 
 
 class FpgaFlow:
-    """The FPGA flow of one device family; it reports look-up tables, registers, multipliers and clock."""
-
     def __init__(self, device: str, seeds: int = 3, *, clock_ns: float | None = None, yosys: str = "") -> None:
         self.name: str = device
         self.script: str = ""
@@ -224,7 +222,6 @@ class FpgaFlow:
         return luts, sum(number for kind, number in kinds.items() if self._family.flip_flops.fullmatch(kind))
 
     def _synthesise(self, design: EmittedDesign, wrapper: Wrapper, folder: Path) -> tuple[NetlistModule, NetlistModule]:
-        """Return the netlists before and after the modules of the wrapper are flattened."""
         (folder / DESIGN).write_text(design.verilog)
         (folder / "wrapper.v").write_text(wrapper.verilog)
         script = (
@@ -263,8 +260,6 @@ def _data(flip_flop: NetlistCell) -> int:
 
 
 class _Names:
-    """Names in the component for the cells and nets in placement reports."""
-
     def __init__(self, module: NetlistModule, wrapper: Wrapper) -> None:
         self._cells = {cell.name: cell for cell in module.cells}
         self._ports = dict(zip(module.wires[INPUTS].nets, wrapper.input_bits, strict=True))

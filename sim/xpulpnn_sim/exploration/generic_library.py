@@ -110,7 +110,6 @@ def _composed(name: str, function: str, stages: Sequence[_Cell], inner_load: flo
 
 
 def _non_inverting(kind: str, size: int) -> _Cell:
-    """Return a cell of an inverting gate and an inverter at its output, such as AND2."""
     first = max(1, size // 4)
     gate = _inverting(_INVERTED[kind], first)
     delay = gate.inputs[0].delay + size / first + 1
@@ -119,7 +118,6 @@ def _non_inverting(kind: str, size: int) -> _Cell:
 
 
 def _with_inverted_input(kind: str, size: int) -> _Cell:
-    """Return a cell of a 2-input gate with an inverter at its input A."""
     gate = _inverting(kind, size)
     a, b = gate.inputs
     inputs = [_Input("A", 1, 1 + a.capacitance + a.delay, "positive_unate"), b]
@@ -128,7 +126,6 @@ def _with_inverted_input(kind: str, size: int) -> _Cell:
 
 
 def _exclusive(kind: str, size: int) -> _Cell:
-    """Return XOR2 as a cell of NOR2 and AOI21, or XNOR2 as a cell of NAND2 and OAI21."""
     first, second, function = ("NOR2", "AOI21", "A^B") if kind == "XOR2" else ("NAND2", "OAI21", "!(A^B)")
     front, back = _inverting(first, 1), _inverting(second, size)
     middle = back.inputs[2].capacitance
@@ -211,7 +208,6 @@ def _gate(cell: _Cell) -> str:
 
 
 def _flip_flop() -> str:
-    """Return the Liberty text of a flip-flop: two latches (20 devices) and two clock inverters (4) in 12 columns."""
     return (
         _cell("DFF_X1", 12, 12)
         + '    ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; }\n'

@@ -81,8 +81,6 @@ _ITEM = re.compile(r'"([^"]*)"|([^\s,"\\]+)')
 
 @dataclass(slots=True)
 class LibertyGroup:
-    """A group in a Liberty file: arguments, simple attributes, complex attributes and subgroups."""
-
     kind: str
     arguments: list[str]
     attributes: dict[str, str] = field(default_factory=dict[str, str])
@@ -158,8 +156,6 @@ def _interpolate(axis: list[float], at: float, values: list[float]) -> float:
 
 
 class _Units:
-    """Units, default values and table templates of a Liberty library."""
-
     def __init__(self, library: LibertyGroup) -> None:
         self.library = library
         self.time = _scale(library.attributes.get("time_unit", "1ns"), "s") / 1e-9
@@ -201,7 +197,6 @@ class _Units:
 
 
 def _scale(unit: str, base: str) -> float:
-    """Return the factor from a unit such as ``10ps`` to the SI unit ``base``."""
     match = re.fullmatch(r"([\d.eE+-]*)\s*([fpnumk]?)" + base, unit.strip(), re.IGNORECASE)
     if match is None:
         raise ValueError(f"unit {unit} is unknown")
@@ -213,8 +208,6 @@ def _numbers(items: list[str]) -> NDArray[np.float64]:
 
 
 class TimingArc:
-    """A timing arc from the input ``related_pin``; tables that the file lacks are None."""
-
     def __init__(self, related_pin: str, group: LibertyGroup, units: _Units) -> None:
         self.related_pin = related_pin
         self.timing_sense = group.attributes.get("timing_sense", "non_unate")

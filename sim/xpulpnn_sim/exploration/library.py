@@ -103,7 +103,6 @@ def _is_d_flip_flop(cell: LibraryCell) -> bool:
 
 
 def _middle(buffers: list[LibraryCell]) -> LibraryCell:
-    """Return the buffer of medium drive among those that no other buffer beats in both area and drive."""
     best: list[LibraryCell] = []
     for cell in buffers:
         if not best or _resistance(cell) < _resistance(best[-1]):
@@ -123,8 +122,6 @@ _KEPT = frozenset({".abc", ".constr", ".log", ".out", ".rpt", ".tcl", ".v", ".ys
 
 
 class FlowError(ToolError):
-    """A failed flow, with the files that it left."""
-
     def __init__(self, message: str, files: Mapping[str, str]) -> None:
         super().__init__(message)
         self.files = files
@@ -177,7 +174,6 @@ def abc_commands(script: str, clock_ps: float | None = None) -> str:
 
 
 def write_inputs(folder: Path, verilog: str, library: Library, name: str, commands: str, yosys: Yosys) -> None:
-    """Write design, library and constraints to a folder, and the ABC commands as the script ``name``."""
     (folder / DESIGN).write_text(verilog)
     (folder / LIBRARY).write_bytes(library.content)
     lines = [*([_NATIVE_ALIAS] if yosys.native else []), *commands.replace(_TIMED, f"{_TIMED} -d").split("; ")]

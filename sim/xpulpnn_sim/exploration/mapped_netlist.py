@@ -79,7 +79,6 @@ class CombinationalCells:
 def mapped_module(
     module: NetlistModule, library: Mapping[str, LibraryCell], apart: Collection[str] = ()
 ) -> MappedNetlist:
-    """Return the library cells and the cells of types ``apart``; raise :class:`ToolError` for other types."""
     gates: list[MappedGate] = []
     others = [cell for cell in module.cells if cell.type in apart]
     for cell in module.cells:
@@ -130,12 +129,10 @@ def net_names(module: NetlistModule) -> dict[int, list[str]]:
 
 
 def name_length(name: str) -> tuple[int, int, str]:
-    """Return a sort key for net names: names high in the hierarchy first, then short names."""
     return name.count("."), len(name), name
 
 
 def packed_netlist(netlist: MappedNetlist) -> str:
-    """Serialise a netlist to text without line breaks."""
     return base64.b64encode(zlib.compress(pickle.dumps(netlist))).decode()
 
 
@@ -198,8 +195,6 @@ _FUNCTIONS = {kind: expression(_sum_of_products(*gate)) for kind, gate in GATES.
 
 
 class _Source:
-    """Simulated values, instances and names of the nets in the netlist before mapping."""
-
     def __init__(self, module: NetlistModule, registers: Mapping[str, str], apart: Collection[str]) -> None:
         gates = [cell for cell in module.cells if cell.type in GATES]
         names = net_names(module)

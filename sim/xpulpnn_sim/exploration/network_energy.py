@@ -53,7 +53,6 @@ def layer_energies(
 
 
 def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> EnergyWorkload:
-    """Return a program for the core that computes a part of a layer and checks the results."""
     stage = piece.stage
     name = f"{stage.kind.name}:{stage.precision}:{variant}:{stage.layer}"
     tensors = stage.with_inputs(*piece.maps)
@@ -89,7 +88,6 @@ def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) ->
 
 
 def layers(case: NetworkCase) -> Iterator[tuple[Stage, list[Ints], str]]:
-    """Yield each layer of a network with its input maps and its kernel variant."""
     results = run_reference(case.legalised, case.legalised_input[np.newaxis])
     maps = {NETWORK_INPUT: case.legalised_input}
     maps |= {stage.name: values[0] for stage, values in zip(case.legalised.stages, results, strict=True)}

@@ -123,7 +123,6 @@ class ExploreOptions:
                 object.__setattr__(self, name, (value,) if kind == _Repeated else Path(value))
 
     def check(self) -> None:
-        """Raise :class:`InputError` for invalid or contradictory options."""
         for name in ("jobs", "seeds", "repeat", "search", "max_points"):
             number = getattr(self, name)
             if number is not None and number < 1:
@@ -165,7 +164,6 @@ class ExploreOptions:
 
     @property
     def command(self) -> str:
-        """Return the command that repeats the run, without defaults."""
         words = ["xpulpnn", "explore"]
         for item in fields(self):
             value = getattr(self, item.name)

@@ -72,7 +72,6 @@ def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]
 
 
 def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
-    """Return the steps of a core: workloads that all cores run, then kernels in the core's fastest variant."""
     cells, yosys = library(options.liberty), options.yosys
     own = [] if preset == BASELINE else [fastest_kernel(preset, 8, OWN_MATMUL)]
     rows = [fastest_kernel(preset, bits, LAYER_ROWS) for bits in BITS]
@@ -84,7 +83,6 @@ def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
 
 
 def paper_table(points: Sequence[PointResult]) -> NamedTable:
-    """Return our results beside the paper's overheads and, with the reference library, results of the authors' RTL."""
     by_label = {point.label: point for point in points}
     flows = {flow.script: flow.name for point in points for flow in point.flows}
     reference = any(REFERENCE_LIBRARY in line for point in points for flow in point.flows for line in flow.conditions)
@@ -151,13 +149,11 @@ def _energy_of(point: PointResult, workload: KernelSpec) -> EnergyResult | None:
 
 
 def _per_mac(points: Sequence[PointResult], bits: int, layer: str) -> list[float | None]:
-    """Return the energy of a kernel in the fastest variant of each point in pJ per multiply-accumulate."""
     energies = [_energy_of(point, fastest_kernel(point.preset, bits, layer)) for point in points]
     return list(map(comparison.per_mac_pj, energies))
 
 
 def _speeds(points: Sequence[PointResult], bits: int) -> list[float | None]:
-    """Return the MAC/cycle of the layer in the fastest variant of each point."""
     speeds: list[float | None] = []
     for point in points:
         spec = fastest_kernel(point.preset, bits, LAYER)
@@ -198,7 +194,6 @@ def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]
 
 
 def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
-    """Return the steps of a cluster: the MatMul that all clusters run, then kernels in its fastest variant."""
     if cluster not in CLUSTER_VARIANTS:
         return []
     own = [fastest_kernel(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
@@ -208,7 +203,6 @@ def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
 
 
 def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
-    """Return the overheads of our clusters beside those of the paper."""
     by_label = {point.label: point for point in points}
     names = comparison.flow_names(points)
     rows: list[list[TableCell]] = []

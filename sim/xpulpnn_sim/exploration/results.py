@@ -22,7 +22,6 @@ _NS_MHZ = 1000.0
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """Return the smallest and the largest of the values that are not None; None if there are fewer than two."""
     known = [value for value in values if value is not None]
     return (min(known), max(known)) if len(known) > 1 else None
 
@@ -74,8 +73,6 @@ class CriticalPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantPath:
-    """The longest path that begins at a core's data request and leads through its grant."""
-
     path: CriticalPath  # from register to register
     request_ps: float  # arrival time at the core's request output
     grant_ps: float  # arrival time at the core's grant input
@@ -150,7 +147,6 @@ class FlowResult:
 
     @property
     def size_spread(self) -> Spread | None:
-        """Return the smallest and largest area in kGE over repeated runs; None for a single run."""
         return spread(run.area_kge for run in self.runs)
 
     @property
@@ -221,7 +217,6 @@ class EnergyResult:
     wall_s: float = 0.0
 
     def part_fj(self, part: str) -> float:
-        """Return the sum over all instances of one of the :data:`ENERGY_PARTS`, per cycle."""
         return sum(getattr(module, part) for module in self.modules)
 
 
@@ -230,8 +225,6 @@ UNFINISHED = "interrupted before the end of"  # start of the error of a point th
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointResult:
-    """All results of one configuration."""
-
     label: str  # unique in a run, such as `xpulpnn multipliers=shared`
     top: str
     preset: str

@@ -66,7 +66,6 @@ class Objective:
 
 
 def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: bool) -> list[Objective]:
-    """Parse a list of objectives, or return the default ones; raise :class:`InputError`."""
     default = [*_OF_FLOWS[flows[0].partition("-")[0]], *(["cycles"] if kernels else [])]
     listed: list[Objective] = []
     for text in names.split(",") if names else default:
@@ -84,7 +83,6 @@ def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: boo
 
 
 def measured(point: PointResult, objectives: Sequence[Objective]) -> list[float] | None:
-    """Return the values of the objectives for a point; None if the point failed or lacks one of them."""
     known = [value for objective in objectives if (value := objective.value(point)) is not None]
     return known if len(known) == len(objectives) and not point.error else None
 

@@ -54,8 +54,6 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The requested combinations: the points that can be built, and the combinations that cannot."""
-
     points: tuple[Point, ...]
     skipped: tuple[Skipped, ...]
 
@@ -80,7 +78,6 @@ def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweep
 def parse_space(
     top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]
 ) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
-    """Parse presets, common settings and swept values; raise :class:`InputError`."""
     usual, known = CoreConfig(), tuple(PRESETS)
     if top in CLUSTER_NAMES:
         usual, known = ClusterConfig(), (*CLUSTER_PRESETS, *PRESETS)

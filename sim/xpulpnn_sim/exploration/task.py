@@ -72,14 +72,10 @@ class PointStep(Protocol):
         """Return everything that determines the result besides configuration and sources."""
         ...
 
-    def run(self, design: EmittedDesign) -> StepOutcome:
-        """Run the step; raise :class:`~xpulpnn.errors.XpulpnnError` with a message of one line."""
-        ...
+    def run(self, design: EmittedDesign) -> StepOutcome: ...
 
 
 class Task:
-    """A point of a run with its steps, results of earlier runs, and folder."""
-
     def __init__(
         self, point: Point, steps: Iterable[PointStep], output: Path, *, fresh_since: float | None = None
     ) -> None:
@@ -113,7 +109,6 @@ class Task:
 
     @property
     def missing(self) -> list[str]:
-        """Return the keys of steps without a correct result."""
         return [key for key in self.steps if key not in self.known or key in self.errors]
 
     def result(self) -> PointResult:
@@ -131,7 +126,6 @@ class Task:
         )
 
     def unfinished(self) -> PointResult:
-        """Return the correct results of a point that was interrupted."""
         names = ", ".join(step.name for key, step in self.steps.items() if key in self.left)
         error = "; ".join([f"{UNFINISHED} {names}", *filter(None, [self.result().error])])
         right = {key: step_result for key, step_result in self.known.items() if key not in self.errors}
@@ -155,7 +149,6 @@ class Task:
             write_text(self.folder / name, text)
 
     def _by_field(self, values: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Return the results by field of PointResult, each in the order of the steps."""
         listed: dict[str, list[Any]] = {field: [] for field in _FIELDS}
         for key, step in self.steps.items():
             if key in values:
@@ -203,7 +196,6 @@ def run_step(
 
 
 def _one_line(error: Exception) -> str:
-    """Return the message of an error in one line; if the error is unexpected, print its traceback for the log."""
     text = " ".join(str(error).split())
     if isinstance(error, XpulpnnError):
         return text
@@ -268,7 +260,6 @@ def run_tasks(
 
 
 def _versions(steps: Sequence[PointStep]) -> dict[str, str]:
-    """Return everything that results of these steps depend on besides the configuration."""
     versions = {"Python": versions_of()["Python"], "sources of xpulpnn": design_sources_digest()[:12]}
     for step in steps:
         versions |= {f"{name} (for {step.name})": value for name, value in step.settings().items()}

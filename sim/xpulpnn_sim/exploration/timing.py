@@ -132,8 +132,6 @@ _SEQUENTIAL = frozenset({"three_state_enable", "three_state_disable", "clear", "
 
 @dataclass(frozen=True, slots=True)
 class _Arc:
-    """Delay and slew of an edge ``to`` of an output, caused by an edge ``cause`` of the input ``pin``."""
-
     pin: str
     cause: int
     to: int
@@ -227,7 +225,6 @@ class _Analysis:
             self.arrival[net], self.slew[net] = arrival, slew
 
     def worst(self) -> tuple[CriticalPath | None, list[float]]:
-        """Return the longest path, and the arrival times at the nets given to :meth:`through`."""
         reached = [
             (self.arrival[net][edge], net, edge, name)
             for net, name in self.part.ends

@@ -30,7 +30,6 @@ def is_cluster(flow: FlowResult | None) -> bool:
 
 
 def block_of(instance: str) -> str:
-    """Return the block of an instance, or the instance if it belongs to no block."""
     return next((block for block, pattern in BLOCKS.items() if pattern.fullmatch(instance)), instance)
 
 

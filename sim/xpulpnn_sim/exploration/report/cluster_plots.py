@@ -59,7 +59,6 @@ def speed_ups(records: Sequence[Record]) -> list[float | None]:
 
 
 def scaling_figure(records: Sequence[Record]) -> dict[str, Any]:
-    """Plot MAC per cycle over the number of cores, and the speed-up where it is known."""
     differing = [name for name in _LINE if len({record[name] for record in records}) > 1]
     measured = list(zip(records, speed_ups(records), strict=True))
     compared = any(speed_up is not None for _, speed_up in measured)

@@ -37,7 +37,6 @@ def flow_of(point: PointResult, name: str) -> FlowResult | None:
 
 
 def of(results: Iterable[FlowResult | None], figure: str) -> list[Any]:
-    """Return the attribute ``figure`` of each result, or None where there is no result."""
     return [getattr(result, figure, None) for result in results]
 
 
@@ -46,7 +45,6 @@ def fpga_flows(points: Sequence[PointResult]) -> set[str]:
 
 
 def kernel_name(record: dict[str, Any]) -> str:
-    """Return kernel, layer and bit width, which are the same for all variants of a kernel."""
     return f"{record['kernel']} {record['layer']} {record['bits']} bit"
 
 
@@ -164,6 +162,60 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
     return known
 
 
+_PS_GHZ = 1000.0
+_UM2_PER_MM2 = 1e6
+_MHZ_PER_GHZ = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRate:
+    point: int  # number of the point, from 1
+    label: str
+    top: str
+    flow: FlowResult  # source of clock and area
+    record: dict[str, object]  # cycles of the kernel on the back end of the same configuration, or on the cluster
+    energy: EnergyResult | None  # of the same kernel, if estimated; None for FPGA flows
+
+    @property
+    def clock_ghz(self) -> float:
+        """Return the inverse of the longest path; for an FPGA the median clock after routing."""
+        if self.flow.is_fpga:
+            return (self.flow.fmax or 0.0) / _MHZ_PER_GHZ
+        return _PS_GHZ / self.flow.delay_ps if self.flow.delay_ps else 0.0
+
+    @property
+    def gmacs(self) -> float:
+        rate = self.record["macs_per_cycle"]
+        return self.clock_ghz * rate if isinstance(rate, int | float) else 0.0
+
+    @property
+    def gmacs_per_mm2(self) -> float | None:
+        return self.gmacs * _UM2_PER_MM2 / self.flow.area_um2 if self.flow.area_um2 else None
+
+
+def kernel_rates(points: Sequence[PointResult]) -> list[KernelRate]:
+    """Return the rate of the fastest variant of every kernel on every point, for every flow on a real technology."""
+    rates: list[KernelRate] = []
+    for number, point in enumerate(points, 1):
+        for name in kernel_names(points):
+            record = best_record(point, name)
+            if record is None or record.get("mismatches"):
+                continue
+            workload = "{kernel}:{bits}:{variant}:{layer}".format(**record)
+            energy = next((energy for energy in point.energies if energy.workload == workload), None)
+            for flow in point.flows:
+                # delays of the built-in library are not physical
+                if flow.delay_ps and (flow.is_fpga or flow.area_um2 is not None):
+                    shown = None if flow.is_fpga else energy
+                    rates.append(KernelRate(number, point.label, point.top, flow, record, shown))
+    return rates
+
+
+def netlist_of(energy: EnergyResult) -> str:
+    area = "" if energy.area_kge is None else f", {energy.area_kge:.2f} kGE"
+    return f"{energy.top}{area}"
+
+
 def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for key, value in values.items():
@@ -234,7 +286,6 @@ def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
 
 
 def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
-    """Return tools and conditions of the workloads; results with equal conditions share an entry."""
     merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[SharedConditions]] = {}
     numbered = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
     for name in workload_names(points):

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.report.kernel_rates import kernel_rates, netlist_of
 from xpulpnn_sim.exploration.results import FlowResult, PointResult
 from xpulpnn_sim.tools.files import write_text
 
@@ -76,7 +75,7 @@ def _tools(tools: Mapping[str, str]) -> str:
 
 def _kernel_columns(points: Sequence[PointResult], point: PointResult, flow: FlowResult | None) -> dict[str, _Value]:
     row: dict[str, _Value] = {}
-    rates = [rate for rate in kernel_rates([point]) if rate.flow is flow]
+    rates = [rate for rate in comparison.kernel_rates([point]) if rate.flow is flow]
     for name in comparison.kernel_names(points):
         record = comparison.best_record(point, name) or {}
         for figure in ("variant", "cycles", "cycles_per_sdotp", "macs_per_cycle", "mismatches"):
@@ -94,7 +93,7 @@ def _energy_columns(points: Sequence[PointResult], point: PointResult) -> dict[s
         energy = comparison.best_energy(point, name)
         row[f"{name}: energy_per_cycle_fj"] = energy and energy.energy_per_cycle_fj
         row[f"{name}: energy_per_mac_fj"] = energy and energy.energy_per_mac_fj
-        row[f"{name}: netlist"] = energy and f"{netlist_of(energy)}, {energy.method}"
+        row[f"{name}: netlist"] = energy and f"{comparison.netlist_of(energy)}, {energy.method}"
         row[f"{name}: tools"] = energy and _tools(energy.tools)
         row[f"{name}: conditions"] = energy and " ".join(energy.conditions)
     return row

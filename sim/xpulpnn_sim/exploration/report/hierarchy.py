@@ -24,7 +24,6 @@ def point_name(points: Sequence[PointResult], number: int) -> str:
 
 
 def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], FlowResult]]:
-    """Yield the flow results of all points, each with the values that select it on the page."""
     for number, point in enumerate(points):
         for flow in point.flows:
             yield (flow.name, str(number)), flow
@@ -51,7 +50,6 @@ def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[
 
 
 def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
-    """Return plots of the areas of the top's submodules in all points, and of the hierarchy of one point."""
     parts_of = {name: blocks_of(points, name) for name in comparison.flow_names(points)}
     names = dict.fromkeys(part for parts in parts_of.values() for part, _ in parts if part != _ITSELF)
     # common to all plots
@@ -71,7 +69,6 @@ def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
 
 
 def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
-    """Plot the hierarchy as a treemap; cells of an instance itself are a box beside the boxes of its submodules."""
     numbers = {module.path: str(number) for number, module in enumerate(flow.modules)}
     whole = flow.modules[0].total_ge or 1.0
     inner = {_above(path) for path in numbers}
@@ -117,7 +114,6 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
 
 
 def area_note(flow: FlowResult) -> str:
-    """Return sentences on the total area of the instances, and on how gates were attributed to instances."""
     whole, size = flow.modules[0].total_ge / _GE_PER_KGE, flow.size
     if size is not None and abs(whole - size) > _DIFFERENT * abs(size):
         text = f"The instances add up to {whole:.2f} kGE; the tables show {size:.2f} kGE."
@@ -171,7 +167,6 @@ def _named_rows(names: Sequence[str]) -> dict[str, Any]:
 
 
 def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
-    """Return plots of the energy of all points, and of the modules of one point."""
     whole: dict[tuple[str, ...], Figure] = {}
     modules: dict[tuple[str, ...], Figure] = {}
     for name in comparison.workload_names(points):

@@ -9,7 +9,6 @@ from xpulpnn_sim.exploration.finished_run import FinishedRun
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.cluster_plots import clustered, scaling_figure
 from xpulpnn_sim.exploration.report.hierarchy import area_plots, energy_plots, path_plot, point_name
-from xpulpnn_sim.exploration.report.kernel_rates import kernel_rates
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.pages import Page, Plot, choice, chosen_option, controls, hint, notes
@@ -144,7 +143,7 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
 
 def _flows(points: Sequence[PointResult]) -> Markup:
     """Return the HTML control that selects a flow; flows with a clock come first, as every plot has them."""
-    clocked = {rate.flow.name for rate in kernel_rates(points)}
+    clocked = {rate.flow.name for rate in comparison.kernel_rates(points)}
     names = sorted(comparison.flow_names(points), key=lambda name: name not in clocked)
     return choice("flow", "Flow", dict(zip(names, names, strict=True)), buttons=True)
 
@@ -154,7 +153,6 @@ def _named(name: str, title: str, options: Sequence[str]) -> Markup:
 
 
 def _points(points: Sequence[PointResult]) -> Markup:
-    """Return the HTML control that selects a point; it starts at the first point without an error."""
     ends = {(True, False): " (failed)", (False, True): " (interrupted)", (False, False): ""}
     names = {
         str(number): f"{point_name(points, number)}{ends[point.failed, point.unfinished]}"

@@ -13,8 +13,6 @@ Record = Mapping[str, Any]  # JSON record of a product
 
 @dataclass(slots=True)
 class SweepTable:
-    """A table of a sweep or of a part of it: headings and cells with texts and numbers."""
-
     sweep: str
     title: str
     corner: str  # heading of the rows
@@ -34,7 +32,6 @@ class SweepTable:
 
 
 def bytes_cycles(records: Iterable[Record]) -> dict[tuple[str, str], int]:
-    """Return the cycles of the product of bytes by instruction set and size."""
     return {(record["isa"], record["matmul"]): record["cycles"] for record in records if record["kind"] == "bytes"}
 
 
@@ -54,7 +51,6 @@ def _map(sweep: str, title: str) -> SweepTable:
 
 
 def _overflow(records: Sequence[Record]) -> list[SweepTable]:
-    """Return tables of the largest depth of accumulation without overflow, and of its number of iterations."""
     by_scheme = dict[str, SweepTable]()
     for record in records:
         name = record["scheme"]
@@ -66,7 +62,6 @@ def _overflow(records: Sequence[Record]) -> list[SweepTable]:
 
 
 def _best(records: Sequence[Record]) -> list[SweepTable]:
-    """Return tables of the fastest packing for each pair of bit widths, with speed-ups over bytes and bit-serial."""
     base, by_rival = bytes_cycles(records), dict[str, SweepTable]()
     packed = [record for record in records if record["kind"] == "ulppack"]
     serial = {_pair(record): record["cycles"] for record in records if record["kind"] == "bit-serial"}
@@ -90,7 +85,6 @@ _SHOWN = 99  # iterations above are shown as this number and "+"
 
 
 def _iterations(records: Sequence[Record]) -> list[SweepTable]:
-    """Return tables of the speed-up over products of bytes for every depth of accumulation."""
     base, by_name = bytes_cycles(records), dict[str, SweepTable]()
     for record in (record for record in records if record["kind"] == "ulppack"):
         name = f"{_pair(record)} {record['isa']} {record['product']} {record['scheme']}"

@@ -9,7 +9,6 @@ from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
 from xpulpnn_sim.exploration.report.comparison import POINT_COLUMNS
-from xpulpnn_sim.exploration.report.kernel_rates import KernelRate, kernel_rates, netlist_of
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, PointResult
 from xpulpnn_sim.tools.named_table import ERROR, Column, NamedTable, TableCell, number_columns, text_columns
 
@@ -31,7 +30,6 @@ def _of_points(
 
 
 def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
-    """Return the table of all results of all points, with the fastest variant of each kernel."""
     figures, failed = comparison.figures(points), _failed(points)
     notes = [f"{number} {point.label}: {point.error}." for number, point in enumerate(points, 1) if point.unfinished]
     notes.append("An arrow tells which way is better.")
@@ -83,7 +81,7 @@ def _energy_notes(points: Sequence[PointResult]) -> list[str]:
     netlists: dict[str, dict[str, None]] = {}
     for number, point in enumerate(points, 1):
         for energy in point.energies:
-            netlists.setdefault(energy.method, {})[f"{number} {netlist_of(energy)}"] = None
+            netlists.setdefault(energy.method, {})[f"{number} {comparison.netlist_of(energy)}"] = None
     notes = [
         f"Energies: of netlists of their own ({method}): {'; '.join(listed)}."
         for method, listed in netlists.items()
@@ -94,7 +92,6 @@ def _energy_notes(points: Sequence[PointResult]) -> list[str]:
 
 
 def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable | None:
-    """Return each result in percent of the baseline's; None unless the baseline and another point have results."""
     first = next((number for number, point in enumerate(points) if point.label == baseline), None)
     if first is None or len(points) < 2:
         return None
@@ -151,7 +148,7 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
         for energy in point.energies:
             parts = [energy.part_fj(part) / comparison.FJ_PER_PJ for part in ENERGY_PARTS]
             whole = [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
-            netlist = netlist_of(energy)
+            netlist = comparison.netlist_of(energy)
             rows.append([number, point.label, energy.workload, netlist, energy.cycles, *parts, *whole])
     methods = dict.fromkeys(energy.method for point in points for energy in point.energies if energy.method)
     notes = [
@@ -185,7 +182,7 @@ _MHZ_PER_GHZ = 1000.0
 
 def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
     """Return clock, throughput, density and energy by kernel, flow and point; None without a real technology."""
-    rates = kernel_rates(points)
+    rates = comparison.kernel_rates(points)
     columns = [
         Column(name="no.", digits=0),
         *text_columns("point", "kernel", "variant", "clock and area of"),
@@ -206,7 +203,7 @@ def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
             rate.gmacs,
             rate.gmacs_per_mm2,
             comparison.per_mac_pj(rate.energy),
-            netlist_of(rate.energy) if rate.energy else None,
+            comparison.netlist_of(rate.energy) if rate.energy else None,
         ]
         for rate in rates
     ]
@@ -247,8 +244,8 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
             group = ", ".join([figure.column.group, *([top] if len(tops) > 1 else [])])
             labels = [(number + 1, points[number].label) for number in numbers]
             add(replace(figure.column, group=group), [figure.values[number] for number in numbers], labels)
-    groups: dict[str, list[KernelRate]] = {}
-    for rate in kernel_rates(points):
+    groups: dict[str, list[comparison.KernelRate]] = {}
+    for rate in comparison.kernel_rates(points):
         groups.setdefault(f"{comparison.kernel_name(rate.record)}; {rate.top}, {rate.flow.name}", []).append(rate)
     for group, rates in groups.items():
         labels = [(rate.point, rate.label) for rate in rates]
@@ -261,7 +258,6 @@ def best_table(points: Sequence[PointResult]) -> NamedTable | None:
 
 
 def configuration_table(points: Sequence[PointResult]) -> NamedTable:
-    """Return the parameters that differ between points, read from the manifests of the emitted Verilog."""
     parameters = {name: values for name, values in comparison.parameters(points).items() if len(set(values)) > 1}
     given = {name: [getattr(point, name) for point in points] for name in ("top", "preset", "folder")}
     shown = {"top": given["top"], "preset": given["preset"], **parameters, "folder": given["folder"]}

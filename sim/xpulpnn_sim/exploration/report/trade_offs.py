@@ -7,7 +7,6 @@ from math import hypot
 from typing import Any
 
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.report.kernel_rates import kernel_rates
 from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.named_table import Column
 from xpulpnn_sim.tools.pages import INK, PALETTE, SOFT, SYMBOLS, Figure, Plot, layout
@@ -90,7 +89,6 @@ def placed(
 def _texts(
     groups: Sequence[tuple[Position, list[Mark]]], texts: Sequence[str], taken: list[_Box], height: float
 ) -> dict[int, tuple[str, str]]:
-    """Place labels where they fit outside ``taken``; return text and position by the first point of a group."""
     labels: dict[int, tuple[str, str]] = {}
     for (at, group), text in zip(groups, texts, strict=True):
         half = 3.6 * len(text) + 2.5
@@ -138,7 +136,7 @@ def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
         return _Axis(name, chosen, comparison.Figure(column, values, compared=False, spreads=list(spreads)))
 
     fpga, kernels = comparison.fpga_flows(points), comparison.kernel_names(points)
-    speeds = kernel_rates(points)
+    speeds = comparison.kernel_rates(points)
     for name in comparison.flow_names(points):
         flows, chosen = [comparison.flow_of(point, name) for point in points], {"flow": name}
         is_fpga = name in fpga
@@ -167,7 +165,6 @@ def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
 
 
 def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
-    """Return headings and plots of the trade-offs in which both quantities vary between points."""
     axes, colours = list(_axes(points)), comparison.varying(points) or {"": [_ALL] * len(points)}
     shown: list[tuple[str, Plot]] = []
     for name, title, across, upwards in _TRADE_OFFS:

@@ -28,8 +28,6 @@ _Value = TypeVar("_Value")
 
 
 class Evaluation:
-    """Cached accuracies and cycles of a model with different assignments of bit widths."""
-
     def __init__(self, model: StudiedModel, pool: Pool, progress: Callable[[int, int], None]) -> None:
         self.model = model
         self.reports: list[str] = []
@@ -59,7 +57,6 @@ class Evaluation:
         method: Callable[[StudiedModel, Assignment], _Value],
         assignments: Sequence[Assignment],
     ) -> Iterator[_Value]:
-        """Yield the result of a method of the model for each assignment, in order."""
         if model not in self._shared:
             # sent to the processes once
             self._shared[model] = self._pool.share(model)
@@ -86,7 +83,6 @@ class Evaluation:
             self._progress(len(self._studies), self._runs)
 
     def right(self, model: StudiedModel, assignments: Sequence[Assignment]) -> list[int]:
-        """Return the number of correctly classified images for each assignment."""
         keys = {widths: digest(model.identity, widths_text(widths), "right") for widths in assignments}
         known = dict(self._cached_each(model, StudiedModel.right, keys))
         return [known[widths] for widths in assignments]
@@ -102,7 +98,6 @@ class Evaluation:
         return chosen
 
     def measure(self, assignments: Sequence[Assignment]) -> list[NetworkRun]:
-        """Run whole networks on the design, and compare the result of every layer with the reference."""
         if assignments:
             # compile the model before several processes need it
             config = self.model.config

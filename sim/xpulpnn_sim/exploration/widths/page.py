@@ -36,7 +36,6 @@ def write_widths_page(path: Path, model: str, exploration: Exploration, command:
 
 
 def front_table(exploration: Exploration) -> NamedTable:
-    """Return accuracy, cycles and weight bytes of the Pareto front and of the assignment with the most bits."""
     rows = [*exploration.best, *([exploration.widest] if exploration.widest else [])]
     images = exploration.points[0].images if exploration.points else 0
     chosen = exploration.chosen

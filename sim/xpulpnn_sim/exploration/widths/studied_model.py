@@ -44,8 +44,6 @@ class NetworkRun:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StudiedModel:
-    """A floating-point model with the images of the search, and the core or cluster that runs it."""
-
     onnx: OnnxModel
     calibration: Calibration  # ranges of the tensors
     options: ImportOptions  # import options; of the images only the calibration counts
@@ -84,7 +82,6 @@ class StudiedModel:
         return first == second
 
     def described(self, widths: Assignment, name: str | None = None) -> NetworkModel:
-        """Return the network with these bit widths; errors of the import are raised."""
         options = self.options if name is None else replace(self.options, name=name)
         return self.onnx.network(options, self.calibration.policy(WidthRequest(listed=widths)))
 
@@ -98,7 +95,6 @@ class StudiedModel:
         )
 
     def right(self, widths: Assignment) -> int:
-        """Return the number of images that the reference classifies correctly with these bit widths."""
         described = self.described(widths)
         labels = self.images.checked_labels(described.classes)
         scores = run_scores(described.network, described.batch(self.images.samples))
@@ -114,7 +110,6 @@ class StudiedModel:
         return AssignmentStudy(right=right, layers=tuple(self._keys(case)))
 
     def measure(self, widths: Assignment, image: int = 0) -> NetworkRun:
-        """Run the network on the design, and compare the results of every layer with the reference."""
         case = self.case(self.described(widths), self.images.samples[image])
         result = build_network(case).run()
         figures = [(layer["cycles"], layer["weight_bytes"]) for layer in result.record["layers"]]

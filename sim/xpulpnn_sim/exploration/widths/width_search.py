@@ -65,7 +65,6 @@ def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int]
 
 
 def cheapest(points: Sequence[WidthPoint], floor: float) -> WidthPoint | None:
-    """Return the point with the fewest cycles and an accuracy of at least ``floor``, or None."""
     return next((point for point in widths_front(points) if point.accuracy >= floor), None)
 
 
@@ -184,7 +183,6 @@ def _descend(known: _EvaluatedPoints, floor: float) -> None:
 
 
 def _price(before: WidthPoint, after: WidthPoint) -> float:
-    """Return the images lost per saved cycle; infinite if no cycle is saved."""
     saved = before.cycles - after.cycles
     return (before.right - after.right) / saved if saved > 0 and not after.problem else inf
 

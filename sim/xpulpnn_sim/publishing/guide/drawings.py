@@ -9,8 +9,6 @@ from xpulpnn_sim.publishing.guide.svg import MONOSPACE, STYLE, inline, line, svg
 
 
 class SourceLayer(NamedTuple):
-    """Folders of source files that form a layer; they may import from lower layers."""
-
     folders: tuple[str, ...]
     purpose: str
 

@@ -11,7 +11,6 @@ E = TypeVar("E", bound=Enum)
 
 
 def comments_beside(kind: type[E]) -> dict[E, str]:
-    """Return the comment beside each enumeration member, in the order of the source."""
     comments = re.findall(r"^    (\w+) = .*?  # (.*)$", inspect.getsource(kind), re.MULTILINE)
     return {kind[name]: text for name, text in comments}
 

@@ -62,7 +62,6 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
 
 
 def rows(group: str) -> list[Insn]:
-    """Return the instructions of a section; raise :class:`InputError` for an unknown one."""
     if group not in GROUPS:
         raise InputError(f"instructions must be one of {', '.join(GROUPS)}, not {group}")
     return [insn for insn in INSNS if next(name for name, takes in GROUPS.items() if takes(insn)) == group]
@@ -82,7 +81,6 @@ def shown_presets(insn: Insn) -> str:
 
 
 def c_call(insn: Insn) -> str:
-    """Return the function or macro of ``xpulpnn.h`` for an instruction; empty if compilers emit the instruction."""
     if insn.extension in STOCK_EXTENSIONS:
         return ""
     item = Intrinsic(insn)
@@ -171,7 +169,6 @@ _HEADED = frozenset(
 
 
 def _families(group: str) -> dict[str, list[Insn]]:
-    """Group the instructions of a section into tables, by operation or family, in the order of the section."""
     families: dict[str, list[Insn]] = {}
     for insn in rows(group):
         key = ".".join(insn.mnemonic.split(".")[:2]) if group in _HEADED else _FAMILIES.get(group, lambda _: "")(insn)
@@ -209,7 +206,6 @@ _COMPRESSED = {
 
 
 def instructions(group: str) -> str:
-    """Return the section ``group``: a table for every operation or family."""
     parts: list[str] = []
     for name, family in _families(group).items():
         phrases = {phrase_of(insn) for insn in family}
@@ -240,7 +236,6 @@ def _costs(family: list[Insn]) -> str:
 
 
 def records() -> list[dict[str, Any]]:
-    """Return the instruction reference as JSON records, one per instruction."""
     return [
         {
             "mnemonic": insn.mnemonic,

@@ -43,7 +43,6 @@ def address(value: int) -> str:
 
 
 def registers(block: str) -> str:
-    """Return the table of a block's registers by offset; raise :class:`InputError` for an unknown block."""
     if block not in _REGISTERS:
         raise InputError(f"registers must be of one of {', '.join(_REGISTERS)}, not {block}")
     rows = [

@@ -75,7 +75,6 @@ def marked(text: str) -> str:
 
 
 def settings(name: str) -> str:
-    """Return the table of fields of the configuration class ``name``; raise :class:`InputError` for an unknown one."""
     kind = getattr(config, name, None)
     if not is_dataclass(kind) or not isinstance(kind, type):
         raise InputError(f"settings must be of a class of xpulpnn.config, not {name}")
@@ -88,7 +87,6 @@ def settings(name: str) -> str:
 
 
 def members_section(kind: type) -> Iterator[str]:
-    """Yield the lines of a section with the ports of a component and their comments."""
     meanings = declared_meanings(kind)
     if meanings:
         yield from ("", "Members", "-------")

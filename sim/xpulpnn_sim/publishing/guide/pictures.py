@@ -24,7 +24,6 @@ def figures(first: str) -> dict[str, tuple[float, ...]]:
 
 
 def _macs() -> dict[str, tuple[float, ...]]:
-    """Return MAC/cycle of the papers' convolution on one core at 8, 4 and 2 bit, by preset."""
     return figures("core and its kernel")
 
 
@@ -94,7 +93,6 @@ CHARTS: dict[str, Callable[[], str]] = {"macs": macs, "area": area}
 
 
 def picture(name: str) -> str:
-    """Return the picture ``name`` for a page; raise :class:`InputError` for an unknown name."""
     known = {path.stem: path for path in sorted(FOLDER.glob("*.svg"))}
     if name not in known:
         raise InputError(f"picture must be one of {', '.join(known)}, not {name}")

@@ -24,7 +24,6 @@ _TONES = {"better": "good", "worse": "bad", RowVerdict.WRONG.value: "bad"}
 
 
 def named_table(measured: MeasuredTable) -> NamedTable:
-    """Return a table of figure, paper, ours, ratio, verdict and source, with summary and conditions as notes."""
     reference = measured.table.reference
     columns = [
         Column(name="figure"),
@@ -75,7 +74,6 @@ _TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8)
 
 
 def charts(measured: MeasuredTable) -> list[dict[str, Any]]:
-    """Return the plots of a table: bar charts, and how much better ours is than the paper in each row."""
     titles = dict.fromkeys(row.row.bar.chart for row in measured.rows if row.row.bar is not None)
     bar_charts = [_bars(measured, title) for title in titles]
     compared = [row for row in measured.rows if row.advantage is not None]
@@ -104,7 +102,6 @@ def _bars(measured: MeasuredTable, title: str) -> dict[str, Any]:
 def _series(
     rows: Sequence[MeasuredRow], title: str, value: Callable[[MeasuredRow], float | None]
 ) -> dict[str, dict[str, float]]:
-    """Return the values of a chart by series and group, without missing values."""
     series: dict[str, dict[str, float]] = {}
     for row in rows:
         place, number = row.row.bar, value(row)
@@ -187,13 +184,11 @@ _WITHOUT = frozenset(
 
 
 def runs_of(tables: Sequence[PaperTable], *, quick: bool) -> list[Run]:
-    """Return the runs that the tables need, each only once; if ``quick``, only the runs of quick rows."""
     rows = [row for table in tables for row in table.rows if row.quick or not quick]
     return list(dict.fromkeys(run for row in rows for run in row.runs))
 
 
 def measure_tables(runs: Sequence[Run], *, check: bool, jobs: int) -> Iterator[tuple[Run, Record]]:
-    """Yield each run with its record as soon as it is measured; runs with cached records come first."""
     cache = cached_results("papers")
     keys = {run: digest(results.sources_digest(_WITHOUT), repr(run), check) for run in runs}
     with executor(jobs) as pool:

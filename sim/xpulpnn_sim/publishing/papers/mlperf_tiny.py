@@ -62,7 +62,6 @@ class ModelRun:
         return f"xpulpnn net import {self.model} -o {network}{fast} && {run}"
 
     def measure(self, *, check: bool) -> Record:
-        """Run the model and compare the results of every layer."""
         described = _network(self.model, self.is_fast)
         image = described.random_input(0)
         expected = [values[0] for values in run_reference(described.network, image[np.newaxis])]
@@ -88,7 +87,6 @@ def _network(model: Path, is_fast: bool) -> NetworkModel:
 
 
 def mlperf_tiny(folder: Path, liberty: Path | None) -> PaperTable:
-    """Return the table of the models in a folder, with energies if there is a library."""
     library = "" if liberty is None else digest(load_library(liberty).sha256, sources_digest())
     rows: list[TableRow] = []
     for number, (title, name) in enumerate(_MODELS.items()):

@@ -69,8 +69,6 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A number that is taken from the record of a run."""
-
     unit: str = ""
     field: str = "cycles"  # with dots for nested values, as in `layers.conv2`
     per: float = 1.0  # divisor
@@ -99,7 +97,6 @@ class TableRow:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Return the runs that the row needs; a baseline comes first."""
         return (self.run,) if self.over is None else (self.over, self.run)
 
     def value(self, records: Mapping[Run, Record]) -> float:
@@ -115,8 +112,6 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaperTable:
-    """A table with published figures of one paper or topic."""
-
     name: str  # name for `--table`
     title: str
     printed_by: str  # title of the paper
@@ -133,7 +128,6 @@ class MeasuredRow:
 
     @property
     def ratio(self) -> float | None:
-        """Return our figure divided by the published one; None without a published figure."""
         return None if self.row.published is None else self.ours / self.row.published.value
 
     @property
@@ -170,7 +164,6 @@ class MeasuredTable:
 
     @property
     def summary(self) -> str:
-        """Return a text with the number of rows that have each verdict, and of the rows left out."""
         parts = [
             f"{self.count(verdict)} {verdict.value}"
             for verdict in RowVerdict
@@ -183,7 +176,6 @@ class MeasuredTable:
 
 
 def measured(table: PaperTable, records: Mapping[Run, Record], *, quick: bool) -> MeasuredTable:
-    """Return the table with our figures, taken from ``records``; if ``quick``, only with its quick rows."""
     rows = [
         MeasuredRow(
             row=row, ours=row.value(records), mismatches=sum(int(records[run]["mismatches"]) for run in row.runs)

@@ -50,8 +50,6 @@ def _word(preset: str) -> str:
 
 
 class _Generated(CPU):
-    """A LiteX CPU whose Verilog is generated for the chosen variant; its memory ports are Wishbone."""
-
     category = "softcore"
     family = "riscv"
     data_width = 32
@@ -176,7 +174,6 @@ class Xpulpnn(_Generated):
         }
 
     def add_soc_components(self, soc: Any) -> None:
-        """Reserve the debug module's memory, and let the debugger reset the system."""
         if not self.debug:
             return
         soc.bus.add_region("debug", SoCRegion(origin=DEBUG_BASE, size=DEBUG_BYTES, linker=True))
@@ -208,7 +205,6 @@ class Xpulpnn(_Generated):
 
 
 def _of_cores(config: ClusterConfig, cores: int) -> ClusterConfig:
-    """Return the cluster with ``cores`` cores instead of its own number, and at most four banks per core."""
     return replace(config, cores=cores, banks=min(config.banks, _BANKS_PER_CORE * cores))
 
 
