@@ -113,7 +113,7 @@ def test_bad_input_keeps_the_results_of_an_earlier_run(fake_flows, tmp_path):
 
 def test_kernels_that_a_point_cannot_run_are_named(fake_flows, capsys, tmp_path, monkeypatch):
     fake_flows.steps = []
-    monkeypatch.setattr(exploration, "KernelStep", lambda spec: fake_flows.FakeStep(str(spec), tmp_path / "diary"))
+    monkeypatch.setattr(exploration, "kernel_step", lambda spec: fake_flows.FakeStep(str(spec), tmp_path / "diary"))
     words = ["--preset", "ri5cy,xpulpnn", "--kernel", "matmul:8:nn_4x4:8x64x4", "--kernel", "matmul:8:xpulpv2_4x2"]
     assert cli.main(["explore", "-o", "out", *words]) == 0
     rule = (

@@ -10,7 +10,15 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration import flows
 from xpulpnn_sim.exploration.energy import cluster, estimate
-from xpulpnn_sim.exploration.flows import EnergyStep, FlowStep, KernelSpec, KernelStep, flow_steps, parse_clock
+from xpulpnn_sim.exploration.flows import (
+    INFERRED,
+    KernelSpec,
+    energy_step,
+    flow_step,
+    flow_steps,
+    kernel_step,
+    parse_clock,
+)
 from xpulpnn_sim.exploration.library import FlowError, flow_folder
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.paper import VARIANTS
@@ -44,7 +52,7 @@ def test_what_is_no_clock(text: str) -> None:
 def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
     flow = RecordingFlow("ecp5")
     design = emit_design("mult", preset("xpulpnn"))
-    outcome = FlowStep(flow).run(design)
+    outcome = flow_step(flow).run(design)
     (seen,) = flow.seen
     assert design.config.multiplier == "booth"
     assert (seen.config.multiplier, seen.config.dotp.adders) == ("inferred", "inferred")
@@ -56,17 +64,22 @@ def test_ecp5_points_have_the_structures_of_the_fpga() -> None:
     assert outcome.result.conditions[0].startswith(text)
     # structures that the user chose stay
     flow = RecordingFlow("ecp5")
-    FlowStep(flow, frozenset({"multiplier"})).run(design)
+    flow_step(flow, {"multiplier"}).run(design)
     assert flow.seen[0].config.multiplier == "booth"
     (step,) = flow_steps(ExploreOptions(flow="ecp5", settings=("dotp.adders=inferred",)))
-    assert step.structures == {"multipliers": "replicated", "multiplier": "inferred"}
+    settings = step.settings()
+    assert {name: settings.get(name) for name in INFERRED} == {
+        "multipliers": "replicated",
+        "multiplier": "inferred",
+        "adders": None,
+    }
 
 
 def test_other_flows_take_the_point_as_it_is() -> None:
     for name, top in (("ice40", "mult"), ("ecp5", "nnrf")):
         flow = RecordingFlow(name)
         design = emit_design(top, preset("xpulpnn"))
-        outcome = FlowStep(flow).run(design)
+        outcome = flow_step(flow).run(design)
         assert flow.seen[0].code == design.code
         assert (outcome.result.structures, outcome.result.conditions) == ({}, ["Made up."])
         assert outcome.files.keys() == {"run1/tool.log"}
@@ -84,7 +97,7 @@ class FailingStep:
 
 def test_files_go_into_the_folder_of_the_point(tmp_path: Path) -> None:
     (point,) = build_space("mult", ["ri5cy"], [], []).points
-    steps = [FlowStep(RecordingFlow("ice40")), FailingStep()]
+    steps = [flow_step(RecordingFlow("ice40")), FailingStep()]
     good, bad = (run_step(point, step, emit_design, 0.0) for step in steps)
     assert (good.error, bad.error) == ("", "bad: tool must end, not stop")
     assert good.files["ice40/run1/tool.log"] == "said\n"
@@ -120,7 +133,7 @@ def test_a_kernel_runs_on_all_cores_of_the_point(monkeypatch: pytest.MonkeyPatch
         return Ran()
 
     monkeypatch.setattr(flows, "run_kernel", run)
-    outcome = KernelStep(SPEC).run(design(ClusterConfig(cores=4, banks=8, arbiter="strict")))
+    outcome = kernel_step(SPEC).run(design(ClusterConfig(cores=4, banks=8, arbiter="strict")))
     (case,) = seen
     config = case.config
     assert (config.cores, config.banks, config.arbiter, config.icache_private) == (4, 8, "strict", 512)
@@ -156,7 +169,7 @@ def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(cluster, "estimate_cluster", estimate_sample)
     config = replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"])
-    outcome = EnergyStep(None, SPEC, window=512).run(design(config))
+    outcome = energy_step(None, SPEC, window=512).run(design(config))
     # the cores as they are mapped, not as they are simulated
     assert seen == [(config, SPEC.variant, str(SPEC.layer), 512)]
     assert outcome.result.accesses == {"TCDM reads": 8.0}
@@ -173,7 +186,7 @@ def test_energy_of_general_code_is_that_of_one_core_and_says_so(monkeypatch: pyt
 
     monkeypatch.setattr(estimate, "estimate_energy", estimate_sample)
     config = replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"])
-    outcome = EnergyStep(None, None).run(design(config))
+    outcome = energy_step(None, None).run(design(config))
     assert seen == [(PRESETS["xpulpnn-full"], "core", "general code")]
     assert outcome.result.conditions[0].startswith("General code runs on one core of the cluster, by itself")
     assert outcome.result.conditions[1:] == ["Library of cells."]

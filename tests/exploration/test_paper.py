@@ -78,8 +78,8 @@ def test_points_and_steps(monkeypatch):
     def energy_step(cells, spec, core=False, yosys="", window=0):
         return cells, spec and str(spec), core, window
 
-    monkeypatch.setattr(paper, "EnergyStep", energy_step)
-    monkeypatch.setattr(paper, "KernelStep", str)
+    monkeypatch.setattr(paper, "energy_step", energy_step)
+    monkeypatch.setattr(paper, "kernel_step", str)
     space, steps = paper.paper_points(ExploreOptions(paper=True))
     assert [point.label for point in space.points] == list(AREAS)
     assert [(point.preset, point.top) for point in space.points] == [tuple(label.split()) for label in AREAS]

@@ -12,7 +12,7 @@ from time import perf_counter, time
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.finished_run import FinishedRun
-from xpulpnn_sim.exploration.flows import EnergyStep, KernelSpec, KernelStep, flow_steps, library
+from xpulpnn_sim.exploration.flows import KernelSpec, energy_step, flow_steps, kernel_step, library
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.cluster_blocks import cluster_tables
@@ -317,15 +317,15 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Pl
 class _Figures:
     def __init__(self, options: ExploreOptions) -> None:
         self._specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
-        self._of_kernel: list[Callable[[KernelSpec], PointStep]] = [KernelStep]
+        self._of_kernel: list[Callable[[KernelSpec], PointStep]] = [kernel_step]
         self._general: list[PointStep] = []
         if options.energy or options.general:
             cells, yosys = library(options.liberty), options.yosys
             on_core = options.component == "core"
             if options.energy:
-                self._of_kernel.append(lambda spec: EnergyStep(cells, spec, on_core, yosys))
+                self._of_kernel.append(lambda spec: energy_step(cells, spec, core=on_core, yosys=yosys))
             if options.general:
-                self._general.append(EnergyStep(cells, None, yosys=yosys))
+                self._general.append(energy_step(cells, None, yosys=yosys))
         self.flows = flow_steps(options)
 
     def obstacle(self, config: Configuration) -> str:

@@ -1,8 +1,9 @@
 """Steps of a point: run a synthesis flow, measure cycles of a kernel on the RTL, or estimate its energy on gates."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -22,7 +23,7 @@ from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_library
 from xpulpnn_sim.exploration.options import FLOWS, SMALL_LAYERS, ExploreOptions
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
 from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, plain_key
-from xpulpnn_sim.exploration.task import ResultField, StepOutcome
+from xpulpnn_sim.exploration.task import PointStep, StepOutcome
 from xpulpnn_sim.tools.component_names import CLUSTER_NAMES
 from xpulpnn_sim.tools.name_lists import select_names
 from xpulpnn_sim.tools.yosys import find_yosys
@@ -104,65 +105,52 @@ class KernelSpec:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelStep:
-    spec: KernelSpec
-    kind: ResultField = "kernels"
-
-    @property
-    def name(self) -> str:
-        return str(self.spec)
-
-    def settings(self) -> Mapping[str, str]:
-        return {"kernel": str(self.spec)}
-
-    def run(self, design: EmittedDesign) -> StepOutcome:
-        result = run_kernel(self.spec.case(design.config))
-        wrong = result.record["mismatches"]
-        error = f"results must equal the reference, not differ {wrong} times" if wrong else ""
-        return StepOutcome(result=result.record, error=error)
+def kernel_step(spec: KernelSpec) -> PointStep:
+    return PointStep(str(spec), "kernels", partial(dict[str, str], kernel=str(spec)), partial(_run_kernel, spec))
 
 
-@dataclass(frozen=True, slots=True)
-class EnergyStep:
-    """Step that estimates the energy of a kernel on back end, core or cluster, or of general code on one core."""
+def _run_kernel(spec: KernelSpec, design: EmittedDesign) -> StepOutcome:
+    result = run_kernel(spec.case(design.config))
+    wrong = result.record["mismatches"]
+    error = f"results must equal the reference, not differ {wrong} times" if wrong else ""
+    return StepOutcome(result=result.record, error=error)
 
-    library: Library
-    spec: KernelSpec | None  # None for general code
-    core: bool = False  # if a kernel runs on the whole core instead of the back end
-    yosys: str = ""  # as for find_yosys
-    window: int = WINDOW_CYCLES  # clock cycles whose switching is counted
-    kind: ResultField = "energies"
 
-    @property
-    def name(self) -> str:
-        return f"energy of {self.spec or 'general code'}"
+def energy_step(
+    library: Library, spec: KernelSpec | None, *, core: bool = False, yosys: str = "", window: int = WINDOW_CYCLES
+) -> PointStep:
+    """Return the step that estimates the energy of a kernel on back end, ``core`` or cluster, or of general code.
 
-    def settings(self) -> Mapping[str, str]:
-        return {
-            **find_yosys(self.yosys).tools,
-            "library": self.library.sha256,
-            "core": str(self.core),
-            "window": str(self.window),
-        }
+    ``window`` is the number of clock cycles whose switching is counted.
+    """
+    run = partial(_run_energy, library, spec, core=core, yosys=yosys, window=window)
+    settings = partial(_energy_settings, library, core=core, yosys=yosys, window=window)
+    return PointStep(f"energy of {spec or 'general code'}", "energies", settings, run)
 
-    def run(self, design: EmittedDesign) -> StepOutcome:
-        from xpulpnn_sim.exploration.energy.cluster import estimate_cluster
-        from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
-        from xpulpnn_sim.exploration.energy.programs import general_code
 
-        assert not isinstance(design.config, DebugConfig)
-        config, case = design.config.core, self.spec and replace(self.spec.case(design.config), config=design.config)
-        if case is not None and isinstance(design.config, ClusterConfig):
-            result, files, known = estimate_cluster(case, self.library, self.window, self.yosys)
-            return StepOutcome(result=result, cached=known, files=files)
-        workload = program_workload(general_code(), config)
-        if case is not None:
-            workload = kernel_workload(case, "core" if self.core else "backend")
-        result, files, known = estimate_energy(config, workload, self.library, self.window, self.yosys)
-        if isinstance(design.config, ClusterConfig):
-            result = replace(result, conditions=[_ONE_CORE, *result.conditions])
+def _energy_settings(library: Library, *, core: bool, yosys: str, window: int) -> dict[str, str]:
+    return {**find_yosys(yosys).tools, "library": library.sha256, "core": str(core), "window": str(window)}
+
+
+def _run_energy(
+    library: Library, spec: KernelSpec | None, design: EmittedDesign, *, core: bool, yosys: str, window: int
+) -> StepOutcome:
+    from xpulpnn_sim.exploration.energy.cluster import estimate_cluster
+    from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
+    from xpulpnn_sim.exploration.energy.programs import general_code
+
+    assert not isinstance(design.config, DebugConfig)
+    config, case = design.config.core, spec and replace(spec.case(design.config), config=design.config)
+    if case is not None and isinstance(design.config, ClusterConfig):
+        result, files, known = estimate_cluster(case, library, window, yosys)
         return StepOutcome(result=result, cached=known, files=files)
+    workload = program_workload(general_code(), config)
+    if case is not None:
+        workload = kernel_workload(case, "core" if core else "backend")
+    result, files, known = estimate_energy(config, workload, library, window, yosys)
+    if isinstance(design.config, ClusterConfig):
+        result = replace(result, conditions=[_ONE_CORE, *result.conditions])
+    return StepOutcome(result=result, cached=known, files=files)
 
 
 INFERRED: Mapping[str, str] = {
@@ -185,48 +173,36 @@ def parse_clock(text: str) -> float:
     return _NS_MHZ / number if match["unit"].lower() == "mhz" else number
 
 
-@dataclass(frozen=True, slots=True)
-class FlowStep:
-    """Step that runs a synthesis flow; its results are cached."""
+def flow_step(flow: Flow, chosen: Collection[str] = ()) -> PointStep:
+    """Return the step that runs a synthesis flow; parameters in ``chosen`` stay as they are."""
+    structures = {key: value for key, value in INFERRED.items() if flow.name == "ecp5" and key not in chosen}
+    name = f"{flow.name}-{flow.script}" if flow.script else flow.name
+    return PointStep(name, "flows", partial(_flow_settings, flow, structures), partial(_run_flow, flow, structures))
 
-    flow: Flow
-    # parameters that the flow leaves as they are
-    chosen: frozenset[str] = frozenset()
-    kind: ResultField = "flows"
 
-    @property
-    def name(self) -> str:
-        return f"{self.flow.name}-{self.flow.script}" if self.flow.script else self.flow.name
+def _flow_settings(flow: Flow, structures: Mapping[str, str]) -> dict[str, str]:
+    return {**flow.settings(), **structures}
 
-    @property
-    def structures(self) -> dict[str, str]:
-        """Return the settings that the flow makes in all configurations."""
-        if self.flow.name != "ecp5":
-            return {}
-        return {key: value for key, value in INFERRED.items() if key not in self.chosen}
 
-    def settings(self) -> Mapping[str, str]:
-        return {**self.flow.settings(), **self.structures}
-
-    def run(self, design: EmittedDesign) -> StepOutcome:
-        is_part = design.top in CLUSTER_NAMES and design.top not in WHOLE_CLUSTERS
-        changed = part(design, design.module) if is_part else design
-        if self.structures:
-            changed = emit_design(design.top, apply_settings(design.config, self.structures))
-        output, hit = cached_flow(self.flow, changed)
-        if not self.structures or changed.code == design.code:
-            return StepOutcome(result=output.result, cached=hit, files=output.files)
-        listed = ", ".join(f"{key}={value}" for key, value in self.structures.items())
-        text = f"Structures: {listed}, as this FPGA wants them, whatever the preset has; settings can choose others."
-        result = replace(output.result, structures=self.structures, conditions=[text, *output.result.conditions])
-        return StepOutcome(result=result, cached=hit, files={f"{design.top}.v": changed.verilog, **output.files})
+def _run_flow(flow: Flow, structures: dict[str, str], design: EmittedDesign) -> StepOutcome:
+    is_part = design.top in CLUSTER_NAMES and design.top not in WHOLE_CLUSTERS
+    changed = part(design, design.module) if is_part else design
+    if structures:
+        changed = emit_design(design.top, apply_settings(design.config, structures))
+    output, hit = cached_flow(flow, changed)
+    if not structures or changed.code == design.code:
+        return StepOutcome(result=output.result, cached=hit, files=output.files)
+    listed = ", ".join(f"{key}={value}" for key, value in structures.items())
+    text = f"Structures: {listed}, as this FPGA wants them, whatever the preset has; settings can choose others."
+    result = replace(output.result, structures=structures, conditions=[text, *output.result.conditions])
+    return StepOutcome(result=result, cached=hit, files={f"{design.top}.v": changed.verilog, **output.files})
 
 
 def library(liberty: Path | None) -> Library:
     return generic_library() if liberty is None else load_library(liberty)
 
 
-def flow_steps(options: ExploreOptions) -> list[FlowStep]:
+def flow_steps(options: ExploreOptions) -> list[PointStep]:
     names = select_names(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow")
     if "asic" in names and options.liberty is None:
         raise InputError("liberty must be given for the flow asic")
@@ -247,4 +223,4 @@ def flow_steps(options: ExploreOptions) -> list[FlowStep]:
             settings = {"repeat": options.repeat, "clock_ns": clock_ns, "yosys": options.yosys, "keep": keep}
             flow = AsicFlow(cells, name, script_name, **settings)
             flows.append(ClusterFlow(flow) if keep else flow)
-    return [FlowStep(flow, frozenset(map(plain_key, chosen))) for flow in flows]
+    return [flow_step(flow, [*map(plain_key, chosen)]) for flow in flows]

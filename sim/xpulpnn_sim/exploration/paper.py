@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.exploration.flows import WINDOW_CYCLES, EnergyStep, KernelSpec, KernelStep, flow_steps, library
+from xpulpnn_sim.exploration.flows import WINDOW_CYCLES, KernelSpec, energy_step, flow_steps, kernel_step, library
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import EnergyResult, PointResult
@@ -76,9 +76,9 @@ def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
     own = [] if preset == BASELINE else [fastest_kernel(preset, 8, OWN_MATMUL)]
     rows = [fastest_kernel(preset, bits, LAYER_ROWS) for bits in BITS]
     return [
-        *(EnergyStep(cells, spec, core=bool(spec), yosys=yosys) for spec in (MATMUL, None, *own)),
-        *(KernelStep(fastest_kernel(preset, bits, LAYER)) for bits in BITS),
-        *(EnergyStep(cells, spec, core=True, yosys=yosys, window=LAYER_WINDOW) for spec in rows),
+        *(energy_step(cells, spec, core=bool(spec), yosys=yosys) for spec in (MATMUL, None, *own)),
+        *(kernel_step(fastest_kernel(preset, bits, LAYER)) for bits in BITS),
+        *(energy_step(cells, spec, core=True, yosys=yosys, window=LAYER_WINDOW) for spec in rows),
     ]
 
 
@@ -198,8 +198,8 @@ def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
         return []
     own = [fastest_kernel(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
     cells, yosys, specs = library(options.liberty), options.yosys, dict.fromkeys([_SAME, *own])
-    energies = [EnergyStep(cells, spec, yosys=yosys, window=CLUSTER_WINDOW) for spec in specs]
-    return [*energies, *(KernelStep(fastest_kernel(cluster, bits, LAYER)) for bits in BITS)]
+    energies = [energy_step(cells, spec, yosys=yosys, window=CLUSTER_WINDOW) for spec in specs]
+    return [*energies, *(kernel_step(fastest_kernel(cluster, bits, LAYER)) for bits in BITS)]
 
 
 def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:

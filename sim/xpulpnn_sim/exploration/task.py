@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.user_cache import ignore_before
@@ -57,22 +57,16 @@ class StepOutcome:
     seconds: float = 0.0  # duration, including prerequisites such as a model
 
 
-class PointStep(Protocol):
+@dataclass(frozen=True, slots=True)
+class PointStep:
     """A computation on the design of a point; steps are sent to other processes."""
 
-    @property
-    def name(self) -> str:
-        """Return a name that is unique in a run, such as ``asic-area`` or ``matmul:8:nn_4x4``."""
-        ...
-
-    @property
-    def kind(self) -> ResultField: ...
-
-    def settings(self) -> Mapping[str, str]:
-        """Return everything that determines the result besides configuration and sources."""
-        ...
-
-    def run(self, design: EmittedDesign) -> StepOutcome: ...
+    name: str  # unique in a run, such as `asic-area` or `matmul:8:nn_4x4`
+    kind: ResultField
+    # everything that determines the result besides configuration and sources
+    settings: Callable[[], Mapping[str, str]]
+    # raises XpulpnnError with a message of one line
+    run: Callable[[EmittedDesign], StepOutcome]
 
 
 class Task:
