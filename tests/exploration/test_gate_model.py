@@ -12,7 +12,7 @@ from tests.exploration.test_energy import circuit, counter, fixture_liberty
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import Rig
-from xpulpnn_sim.exploration.energy import gate_shadow
+from xpulpnn_sim.exploration.energy import gate_model
 from xpulpnn_sim.exploration.energy.gate_model import Circuit, Gates, gate_sources
 from xpulpnn_sim.exploration.liberty import Liberty
 from xpulpnn_sim.tools.yosys import require_verilator
@@ -82,10 +82,10 @@ def test_a_difference_ends_the_run(tmp_path, liberty, library, monkeypatch):
         built.append(rig.verilog)
         return library
 
-    monkeypatch.setattr(gate_shadow, "build_model", build)
-    monkeypatch.setattr(gate_shadow, "cached_emission", lambda top, config: ("", {}))
-    monkeypatch.setattr(gate_shadow, "RIGS", {"cluster": ("cluster", lambda verilog, manifest: rig)})
-    shadowed = gate_shadow.ShadowedDesign("cluster", ClusterConfig(), {"counter": design})
+    monkeypatch.setattr(gate_model, "build_model", build)
+    monkeypatch.setattr(gate_model, "cached_emission", lambda top, config: ("", {}))
+    monkeypatch.setattr(gate_model, "RIGS", {"cluster": ("cluster", lambda verilog, manifest: rig)})
+    shadowed = gate_model.ShadowedDesign("cluster", ClusterConfig(), {"counter": design})
     bound = "bind counter gate_shadow #(.WORDS(1)) gate_shadow(.clk(clk), .ports({29'd0, high, low, en}));"
     assert built[0].endswith(f"{bound}\n")
 

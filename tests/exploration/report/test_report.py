@@ -12,7 +12,7 @@ from tests.programs import plots_of
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.report import comparison, tables
-from xpulpnn_sim.exploration.report.csv_file import write_csv
+from xpulpnn_sim.exploration.report.files import write_csv
 from xpulpnn_sim.exploration.report.html import write_report
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import UNFINISHED

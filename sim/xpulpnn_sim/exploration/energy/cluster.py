@@ -26,8 +26,7 @@ from xpulpnn_sim.exploration.energy.estimate import (
     mapped_circuit,
     pieces,
 )
-from xpulpnn_sim.exploration.energy.gate_model import Circuit
-from xpulpnn_sim.exploration.energy.gate_shadow import ShadowedDesign
+from xpulpnn_sim.exploration.energy.gate_model import Circuit, ShadowedDesign
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.results import (
     ENERGY_PARTS,

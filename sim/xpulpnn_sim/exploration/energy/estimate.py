@@ -24,8 +24,7 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import (
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import Comparison, executable_of, run_stream
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
-from xpulpnn_sim.exploration.energy.gate_model import Circuit
-from xpulpnn_sim.exploration.energy.gate_shadow import ShadowedDesign
+from xpulpnn_sim.exploration.energy.gate_model import Circuit, ShadowedDesign
 from xpulpnn_sim.exploration.library import (
     LIBRARY,
     NO_TECHNOLOGY,

@@ -1,12 +1,16 @@
 """Write the files of a finished exploration: JSON record, CSV and HTML report."""
 
+import csv
+import io
 import json
+from collections.abc import Mapping, Sequence
 from importlib import util
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.finished_run import FinishedRun
-from xpulpnn_sim.exploration.report.csv_file import write_csv
+from xpulpnn_sim.exploration.report import comparison
+from xpulpnn_sim.exploration.results import FlowResult, PointResult
 from xpulpnn_sim.tools.files import write_text
 
 REPORT = "report.html"
@@ -29,3 +33,93 @@ def write_run(folder: Path, run: FinishedRun, *, report: bool) -> None:
         from xpulpnn_sim.exploration.report.html import write_report
 
         write_report(folder / REPORT, run)
+
+
+_Value = str | float | int | None
+
+_SEPARATOR = ";"
+
+
+def write_csv(path: Path, points: Sequence[PointResult], run: Mapping[str, str]) -> None:
+    """Write one row per point and flow; ``run`` (command and date) ends the first row.
+
+    Every setting of any point has a column. A point without flow results has one row with empty flow columns. Columns
+    of kernels and energies repeat in each row of a point. Missing values are empty. Tools and conditions are written
+    only in the first row to which they apply.
+    """
+    rows = [{**_row(points, point, flow), **run} for point in points for flow in (point.flows or [None])]
+    written = set[tuple[str, _Value]]()
+    for row in rows:
+        for name in [name for name in row if name in run or name.endswith(("tools", "conditions"))]:
+            if (name, row[name]) in written:
+                row[name] = None
+            written.add((name, row[name]))
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    write_text(path, text.getvalue())
+
+
+def _row(points: Sequence[PointResult], point: PointResult, flow: FlowResult | None) -> dict[str, _Value]:
+    row: dict[str, _Value] = {
+        "label": point.label,
+        "top": point.top,
+        "preset": point.preset,
+        **{key: point.settings.get(key) for key in dict.fromkeys(key for other in points for key in other.settings)},
+        "folder": point.folder,
+        "error": point.error,
+    }
+    return row | _flow_columns(flow) | _kernel_columns(points, point, flow) | _energy_columns(points, point)
+
+
+def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
+    names = ("flow", "script", "area_um2", "area_kge", "cells", "flip_flops", "delay_ps", "delay_fo4")
+    row: dict[str, _Value] = {name: getattr(flow, name, None) for name in (*names, "luts", "dsps", "brams")}
+    runs = flow.runs if flow else []
+    row["repeat"] = len(runs) or None
+    for name in ("area_kge", "delay_ps"):
+        known = [value for run in runs if (value := getattr(run, name)) is not None]
+        row[f"{name}_min"], row[f"{name}_max"] = min(known, default=None), max(known, default=None)
+    clocks = flow.fmax_mhz if flow else []
+    row["fmax_mhz_min"] = min(clocks, default=None)
+    row["fmax_mhz_median"] = flow.fmax if flow else None
+    row["fmax_mhz_max"] = max(clocks, default=None)
+    row |= {name: getattr(flow, name, None) for name in ("clock_ps", "slack_ps")}
+    path = flow.path if flow else None
+    row |= {f"path_{name}": getattr(path, name, None) for name in ("start", "end", "delay_ps")}
+    row["wall_s"] = flow.wall_s if flow else None
+    row["tools"] = _tools(flow.tools) if flow else None
+    row["conditions"] = " ".join(flow.conditions) if flow else None
+    return row
+
+
+def _tools(tools: Mapping[str, str]) -> str:
+    return _SEPARATOR.join(f"{name} {version}" for name, version in tools.items())
+
+
+def _kernel_columns(points: Sequence[PointResult], point: PointResult, flow: FlowResult | None) -> dict[str, _Value]:
+    row: dict[str, _Value] = {}
+    rates = [rate for rate in comparison.kernel_rates([point]) if rate.flow is flow]
+    for name in comparison.kernel_names(points):
+        record = comparison.best_record(point, name) or {}
+        for figure in ("variant", "cycles", "cycles_per_sdotp", "macs_per_cycle", "mismatches"):
+            row[f"{name}: {figure}"] = record.get(figure)
+        row[f"{name}: conditions"] = comparison.kernel_conditions(record) if record else None
+        rate = next((rate for rate in rates if comparison.kernel_name(rate.record) == name), None)
+        row[f"{name}: gmacs"] = rate and rate.gmacs
+        row[f"{name}: gmacs_per_mm2"] = rate and rate.gmacs_per_mm2
+    return row
+
+
+def _energy_columns(points: Sequence[PointResult], point: PointResult) -> dict[str, _Value]:
+    row: dict[str, _Value] = {}
+    for name in comparison.workload_names(points):
+        energy = comparison.best_energy(point, name)
+        row[f"{name}: energy_per_cycle_fj"] = energy and energy.energy_per_cycle_fj
+        row[f"{name}: energy_per_mac_fj"] = energy and energy.energy_per_mac_fj
+        row[f"{name}: netlist"] = energy and f"{comparison.netlist_of(energy)}, {energy.method}"
+        row[f"{name}: tools"] = energy and _tools(energy.tools)
+        row[f"{name}: conditions"] = energy and " ".join(energy.conditions)
+    return row
