@@ -59,6 +59,14 @@ REVISION = "4"  # part of the settings: raised when this flow's results change w
 
 _AS_WRITTEN, _IN_ORDER = "source.json", "order.json"
 _COMMANDS = "flat.abc"
+_MAPPED = (
+    f"dfflibmap -liberty {LIBRARY}",
+    f"tee -o mapped.log {map_gates(_COMMANDS)}",
+    "opt_clean",
+    "write_json mapped.json",
+    "write_verilog -noattr mapped.v",
+)
+"""Yosys commands that map a flattened design."""
 
 MEMORY = "$mem_v2"  # type of memories in netlists of Yosys
 
@@ -182,7 +190,7 @@ class AsicFlow:
                     read = [comment, f"read_json {_IN_ORDER}"]
                 cells = f"{self.library.name}, sha256 {self.library.sha256}"
                 header = f"# {DESIGN}: the Verilog of the point; {LIBRARY}: {cells}"
-                script = [header, *read, *_flat(design), *after]
+                script = [header, *read, *_gates(design, flatten=True), *_MAPPED, *after]
                 yosys.run("\n".join(script) + "\n", folder, what=design.module, results=results)
                 source = runs[0].source if runs else read_module(folder / "instances.json", design.module)
                 if _AS_WRITTEN in results:
@@ -300,17 +308,6 @@ def _gates(design: EmittedDesign, *, flatten: bool) -> list[str]:
     marked = [f"setattr -set {_MACRO} 1 {name}/m:*" for name in design.memories]
     fine = ["opt -fast -full", f"memory_map -attr !{_MACRO}", "opt -undriven -fine", "techmap", "opt -fast"]
     return [f"hierarchy -check -top {module}", "proc", *marked, f"{synth} -run begin:fine", *fine]
-
-
-def _flat(design: EmittedDesign) -> list[str]:
-    return [
-        *_gates(design, flatten=True),
-        f"dfflibmap -liberty {LIBRARY}",
-        f"tee -o mapped.log {map_gates(_COMMANDS)}",
-        "opt_clean",
-        "write_json mapped.json",
-        "write_verilog -noattr mapped.v",
-    ]
 
 
 def _source(design: EmittedDesign) -> list[str]:

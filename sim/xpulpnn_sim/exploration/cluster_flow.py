@@ -102,7 +102,8 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
 
     latest = top
     for instance in (cell for cell in top.apart if cell.type in parts):
-        offset += _highest_net(latest)
+        pins_of_gates = (net for gate in latest.gates for net in gate.pins.values())
+        offset += max(ONE, *latest.names, *latest.inputs.values(), *latest.outputs.values(), *pins_of_gates)
         part = latest = parts[instance.type]
         entering, leaving = (dict(pin_bits(instance, outputs=outputs)) for outputs in (False, True))
         pins |= entering | leaving
@@ -134,11 +135,6 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
         apart=apart,
     )
     return netlist, all_of(pins)
-
-
-def _highest_net(netlist: MappedNetlist) -> int:
-    ports = (*netlist.inputs.values(), *netlist.outputs.values())
-    return max(ONE, *netlist.names, *ports, *(net for gate in netlist.gates for net in gate.pins.values()))
 
 
 REVISION = "1"  # part of the cache key: raised when results change although no setting does

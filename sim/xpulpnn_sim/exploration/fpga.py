@@ -17,7 +17,7 @@ from typing import Any
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.library import DESIGN, flow_folder
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, PathStep
-from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
+from xpulpnn_sim.tools.netlists import NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import find_yosys, printed_by
 
 WRAPPER = "registered_wrapper"
@@ -254,11 +254,6 @@ class FpgaFlow:
         return round(clock, 2), names.path(routed["path"], tool)
 
 
-def _data(flip_flop: NetlistCell) -> int:
-    pins = flip_flop.pins
-    return pins.get("DI", pins.get("D", pins["Q"]))[0]
-
-
 class _Names:
     def __init__(self, module: NetlistModule, wrapper: Wrapper) -> None:
         self._cells = {cell.name: cell for cell in module.cells}
@@ -267,7 +262,9 @@ class _Names:
         wires = sorted(module.wires.values(), key=lambda wire: len(wire.name), reverse=True)
         self._nets = {name: net for wire in wires for name, net in wire.bits}
         self._names = {net: name for name, net in self._nets.items()}
-        self._register_of = {_data(cell): cell.pins["Q"][0] for cell in module.cells if "Q" in cell.pins}
+        # of each net at the data input of a flip-flop, its output
+        registers = [cell.pins for cell in module.cells if "Q" in cell.pins]
+        self._register_of = {pins.get("DI", pins.get("D", pins["Q"]))[0]: pins["Q"][0] for pins in registers}
 
     def path(self, routed: list[dict[str, Any]], tool: str) -> CriticalPath:
         """Return a path with a step for each cell and the net that follows it; the total includes the setup time."""

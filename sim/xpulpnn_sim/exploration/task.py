@@ -197,27 +197,21 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-Report = Callable[[str, str, bool], None]
-"""Called after a step with the point's label, the step's name, and whether the result was cached."""
-
-
-Begun = Callable[[str, str], object]
-"""Called before a step with the point's label and the step's name."""
-
-
 def run_tasks(
     tasks: Sequence[Task],
-    report: Report,
+    report: Callable[[str, str, bool], None],
     *,
-    begun: Begun = lambda label, step: None,
+    begun: Callable[[str, str], object] = lambda label, step: None,
     jobs: int = 2,
     timeout_s: float = 3600.0,
     dask: str = "",
 ) -> None:
     """Run the missing steps of all tasks; errors are stored in the tasks.
 
-    Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at ``dask``, and fail after ``timeout_s``.
-    Flows run first, then kernels, then energies, which take longest. If a worker is lost, at most one step fails.
+    ``begun`` is called with label of the point and name of the step before a step, ``report`` after it, also with
+    whether the result was cached. Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at ``dask``,
+    and fail after ``timeout_s``. Flows run first, then kernels, then energies, which take longest. If a worker is lost,
+    at most one step fails.
     """
     for task in tasks:
         for key in task.known:
