@@ -7,7 +7,7 @@ A file has the keys of :class:`PaperTable` and groups of rows. The keys of a row
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from itertools import product
 from pathlib import Path
@@ -19,10 +19,13 @@ from xpulpnn_sim.publishing.papers.table import Bar, Metric, PaperTable, Publish
 _NAMES = ("xpulpnn", "pulp-nn", "pulp-nn-mixed", "ulppack", "classifier", "cifar10")
 
 
-def _read_table(name: str) -> PaperTable:
+MakeRun = Callable[[Mapping[str, Any]], Run]  # makes the run of a row from its keys
+
+
+def read_table(name: str, make: MakeRun | None = None) -> PaperTable:
     document = tomllib.loads((Path(__file__).with_name("tables") / f"{name}.toml").read_text())
     described = {item.name: document[item.name] for item in fields(PaperTable) if item.name in document}
-    return PaperTable(**described, rows=tuple(map(_row, _keys(document))))
+    return PaperTable(**described, rows=tuple(_row(keys, make) for keys in _keys(document)))
 
 
 def _keys(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -33,8 +36,10 @@ def _keys(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {**document, **group, **dict(zip(each, values, strict=True)), **row}
 
 
-def _row(keys: dict[str, Any]) -> TableRow:
+def _row(keys: dict[str, Any], make: MakeRun | None) -> TableRow:
     def run(name: str) -> Run:
+        if make is not None:
+            return make(keys)
         if isinstance(keys[name], str):
             return CosimRun(f"xpulpnn cosim {keys[name]}".format_map(keys))
         product, *bits = (str(value).format_map(keys) for value in keys[name].values())
@@ -47,9 +52,9 @@ def _row(keys: dict[str, Any]) -> TableRow:
         run("run"),
         over=run("over") if "over" in keys else None,
         quick=not keys.get("slow", False),
-        bar=Bar(*(text.format_map(keys) for text in keys["bar"])) if "bar" in keys else None,
+        bar=Bar(*(text.format_map(keys) for text in keys["bar"])) if keys.get("bar") else None,
     )
 
 
-TABLES: Mapping[str, PaperTable] = {name: _read_table(name) for name in _NAMES}
+TABLES: Mapping[str, PaperTable] = {name: read_table(name) for name in _NAMES}
 """Tables that need no files of the user, by name, in the order shown."""
