@@ -152,18 +152,9 @@ _FAMILIES: dict[str, Callable[[Insn], str]] = {
 }
 """Functions that name the table of an instruction, for sections without a heading per operation."""
 
-_HEADED = frozenset(
-    {
-        "lanes",
-        "dots",
-        "moves",
-        "mac-load-nn",
-        "mac-load-cu",
-        "mac-load-cross",
-        "mac-load-dot",
-        "mac-load-pair",
-        "requantise",
-    }
+_HEADED = (
+    *("lanes", "dots", "moves", "requantise"),
+    *("mac-load-nn", "mac-load-cu", "mac-load-cross", "mac-load-dot", "mac-load-pair"),
 )
 """Sections of the reference with a heading for every operation."""
 

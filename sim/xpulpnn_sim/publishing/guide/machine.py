@@ -122,40 +122,12 @@ def _span(first: str, last: str) -> str:
     return html.code(first) if first == last else f"{html.code(first)} to {html.code(last)}"
 
 
-_SAMPLES = """\
-p.lw x10, 4(x11!)
-p.lw x10, x12(x11!)
-p.sw x12, x10(x11!)
-p.sb x12, -1(x11!)
-lp.setup 0, x11, pc+16
-lp.setupi 1, 100, pc+16
-p.beqimm x11, -3, pc+8
-p.extracti x10, x11, 7, 8
-p.subRN x10, x11, x12
-p.mulhhsNR x10, x11, x12, 15
-pv.add.sci.b x10, x11, -3
-pv.shufflei2.sci.b x10, x11, 0x1B
-pv.sdotusp.b x10, x11, x12
-pv.sdotusp.n x10, x11, x12
-pv.cmpgeu.sc.c x10, x11, x12
-pv.mlsdotsup.b x10, (x11!), 17
-pv.mlsdotup.h x0, (x11!), 9
-pv.cusdotusp.b.2 x10, (x11!), x12
-pv.qnt.n x10, x11, (x12)
-pv.mlsdotup.b x10, (x11!), 24
-pv.mldotup.n x10, (x11!), 7
-pv.mlsduosup.b x10, (x12!), 1, 0, 9
-pv.mlduoup.n x10, 3, 1
-pv.rqld 1, (x11!)
-pv.rqu.b x10, x11, x12, 3
-"""
-"""Instructions whose encodings the guide shows as examples."""
-
-
-def _samples() -> Iterator[Sequence[str]]:
-    for text in _SAMPLES.splitlines():
-        word = int.from_bytes(assemble(text).to_bytes(), "little")
-        yield html.code(text), html.code(f"0x{word:08X}")
+def encodings(lines: str) -> str:
+    """Return the table of instructions, one per line, and their encodings."""
+    words = {text: int.from_bytes(assemble(text).to_bytes(), "little") for text in lines.splitlines()}
+    return html.table(
+        ("assembly", "word"), ((html.code(text), html.code(f"0x{word:08X}")) for text, word in words.items())
+    )
 
 
 def _event_lines() -> Iterator[Sequence[str]]:
@@ -284,7 +256,6 @@ TABLES = {
             for field in (VALID, WAIT, *RETIREMENT_FIELDS)
         ),
     ),
-    "samples": html.table(("assembly", "word"), _samples()),
     "signs": html.table(("instruction", "first factor", "second factor", "second name"), _signs()),
     "timer-settings": html.table(
         ("bit", "name", "meaning"),

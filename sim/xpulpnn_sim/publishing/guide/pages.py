@@ -101,11 +101,12 @@ _WITH_ARGUMENT: dict[str, Callable[[str], str]] = {
     table.__name__: table for table in (instructions, ports, machine.registers, settings, picture)
 }
 
+_ENCODINGS = re.compile(r"^```encodings\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)
 
 
 def expand_page(text: str, **others: Callable[[], str]) -> str:
-    """Replace marks by tables, or the results of ``others`` by name, and draw timing diagrams.
+    """Replace marks by tables, or the results of ``others`` by name, and blocks ``timing`` and ``encodings``.
 
     Raises :class:`InputError` for unknown names.
     """
@@ -121,4 +122,5 @@ def expand_page(text: str, **others: Callable[[], str]) -> str:
         known = ", ".join([*_TEXTS, *others, *(f"{name} ARGUMENT" for name in _WITH_ARGUMENT)])
         raise InputError(f"generated must be one of {known}, not {match[0]}")
 
-    return _MARK.sub(generated, drawings.draw_timings(text))
+    text = _ENCODINGS.sub(lambda block: machine.encodings(block[1]), drawings.draw_timings(text))
+    return _MARK.sub(generated, text)
