@@ -18,7 +18,6 @@ from xpulpnn_sim.publishing.papers.table import Bar, Metric, PaperTable, Publish
 
 _NAMES = ("xpulpnn", "pulp-nn", "pulp-nn-mixed", "ulppack", "classifier", "cifar10")
 
-
 MakeRun = Callable[[Mapping[str, Any]], Run]  # makes the run of a row from its keys
 
 
@@ -42,8 +41,8 @@ def _row(keys: dict[str, Any], make: MakeRun | None) -> TableRow:
             return make(keys)
         if isinstance(keys[name], str):
             return CosimRun(f"xpulpnn cosim {keys[name]}".format_map(keys))
-        product, *bits = (str(value).format_map(keys) for value in keys[name].values())
-        return PackedRun(product, *map(int, bits))
+        instruction, *bits = (str(value).format_map(keys) for value in keys[name].values())
+        return PackedRun(instruction, *map(int, bits))
 
     return TableRow(
         keys["figure"].format_map(keys),
