@@ -18,7 +18,7 @@ from xpulpnn import user_cache
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cosimulation.model import build
 from xpulpnn_sim.cosimulation.model.build import CONTROL_FILE, SHARED_FLAGS, TOP, Adapter, Rig
-from xpulpnn_sim.cosimulation.model.libraries import backend_rig, cached_emission, cluster_rig, core_rig
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, rig_of
 from xpulpnn_sim.cosimulation.model.model import Block, Model
 from xpulpnn_sim.cosimulation.model.schema import HART, Event
 from xpulpnn_sim.tools.yosys import require_verilator
@@ -49,7 +49,7 @@ MANIFEST = {
         for name in names.split()
     ],
 }
-RIG = backend_rig(VERILOG, MANIFEST)
+RIG = rig_of(VERILOG, MANIFEST)
 RUNTIME = "runtime"
 
 
@@ -93,7 +93,7 @@ def choose_another(monkeypatch):
 @pytest.mark.flow
 def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
     build.build_model(RIG)
-    build.build_model(backend_rig(VERILOG + "// changed\n", MANIFEST))
+    build.build_model(rig_of(VERILOG + "// changed\n", MANIFEST))
     [runtime] = tmp_path.glob("*.a")
     # not with those that write waveforms, nor between compilers
     build.build_model(RIG, trace=True)
@@ -120,7 +120,7 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_pa
     assert build.build_model(RIG) == first
     assert len(compiler) == done
     assert build.build_model(RIG, trace=True) != first
-    assert build.build_model(backend_rig(VERILOG + "// changed\n", MANIFEST)) != first
+    assert build.build_model(rig_of(VERILOG + "// changed\n", MANIFEST)) != first
     assert build.build_model(RIG, covered=True) != first
     # of the same design the wrapper and header alone, then the driver alone
     assert build.build_model(Rig(verilog=VERILOG, manifest=MANIFEST, adapters=RIG.adapters[:2])) != first
@@ -185,7 +185,7 @@ class TestRig:
 
     def test_one_field_may_drive_several_ports(self):
         raw = {"name": "info__raw", "direction": "input", "width": 32}
-        rig = backend_rig(VERILOG, {**MANIFEST, "ports": [*MANIFEST["ports"], raw]})
+        rig = rig_of(VERILOG, {**MANIFEST, "ports": [*MANIFEST["ports"], raw]})
         text = rig.sources()["testbench.sv"]
         words = [
             line.partition("(")[2] for line in text.splitlines() if ".info__raw(" in line or "payload__word(" in line
@@ -196,9 +196,7 @@ class TestRig:
         ports = [port for port in MANIFEST["ports"] if port["name"] != "branch__valid"]
         message = "^module backend must have the port branch__valid to be simulated, not lack it$"
         with pytest.raises(ToolError, match=message):
-            backend_rig(VERILOG, {**MANIFEST, "ports": ports})
-        with pytest.raises(ToolError):
-            core_rig(VERILOG, MANIFEST)
+            rig_of(VERILOG, {**MANIFEST, "ports": ports})
         with pytest.raises(ToolError):
             Rig(verilog=VERILOG, manifest=MANIFEST, adapters=(Adapter(HART, {"irq": "irq"}),))
 
@@ -245,7 +243,7 @@ def test_a_killed_build_and_two_at_once(tmp_path):
 @pytest.mark.cosim
 def test_all_cores_run_the_same_function_once_a_cycle(tmp_path):
     rig = replace(
-        cluster_rig(*cached_emission("cluster", replace(PAIR, rvfi=True, memories="ports"), both_edges=True)),
+        rig_of(*cached_emission("cluster", replace(PAIR, rvfi=True, memories="ports"), both_edges=True)),
         both_edges=True,
     )
     for name, text in {"design.v": rig.verilog, **rig.sources()}.items():

@@ -16,7 +16,7 @@ from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.checks.retirements import RetirementCheck
 from xpulpnn_sim.cosimulation.model import session, waves
 from xpulpnn_sim.cosimulation.model.build import build_model
-from xpulpnn_sim.cosimulation.model.libraries import cluster_rig, simulated
+from xpulpnn_sim.cosimulation.model.libraries import rig_of, simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine, hart_ids
 from xpulpnn_sim.cosimulation.model.schema import STALLS, DeviceWait
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
@@ -59,7 +59,7 @@ def emitted() -> EmittedVerilog:
 
 @pytest.fixture(scope="module")
 def library(emitted) -> Path:
-    return build_model(replace(cluster_rig(emitted.text, emitted.manifest), both_edges=True))
+    return build_model(replace(rig_of(emitted.text, emitted.manifest), both_edges=True))
 
 
 def program(source: str = PROGRAM, *, rounds: int = ROUNDS, fault: int = 0, tohost: int = TOHOST) -> Executable:

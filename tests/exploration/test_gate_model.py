@@ -84,7 +84,7 @@ def test_a_difference_ends_the_run(tmp_path, liberty, library, monkeypatch):
 
     monkeypatch.setattr(gate_model, "build_model", build)
     monkeypatch.setattr(gate_model, "cached_emission", lambda top, config: ("", {}))
-    monkeypatch.setattr(gate_model, "RIGS", {"cluster": ("cluster", lambda verilog, manifest: rig)})
+    monkeypatch.setattr(gate_model, "rig_of", lambda verilog, manifest: rig)
     shadowed = gate_model.ShadowedDesign("cluster", ClusterConfig(), {"counter": design})
     bound = "bind counter gate_shadow #(.WORDS(1)) gate_shadow(.clk(clk), .ports({29'd0, high, low, en}));"
     assert built[0].endswith(f"{bound}\n")

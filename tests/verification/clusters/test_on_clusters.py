@@ -13,7 +13,7 @@ from xpulpnn_sim.cli import verify_clusters
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model import session
 from xpulpnn_sim.cosimulation.model.build import build_model
-from xpulpnn_sim.cosimulation.model.libraries import cluster_rig, simulated
+from xpulpnn_sim.cosimulation.model.libraries import rig_of, simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault, FaultyCluster
@@ -41,7 +41,7 @@ BY_NAME = {test.name: test for test in TESTS}
 @pytest.fixture(scope="module")
 def library() -> Path:
     emitted = emit(FaultyCluster(CONFIG), "cluster", config=CONFIG, both_edges=True)
-    return build_model(replace(cluster_rig(emitted.text, emitted.manifest), both_edges=True))
+    return build_model(replace(rig_of(emitted.text, emitted.manifest), both_edges=True))
 
 
 @pytest.fixture

@@ -77,7 +77,6 @@ class _Counter:
     seen: tuple[int, int] = (0, 0)  # least and greatest sum of its events that are counted already
 
     def move(self, sums: tuple[int, int], *, saturates: bool = False) -> None:
-        """Count the events up to the least and the greatest sum if the counter is enabled."""
         if self.counts:
             self.least += sums[0] - self.seen[0]
             self.most += sums[1] - self.seen[1]
@@ -97,8 +96,6 @@ class _Counter:
 
 
 class _Hart:
-    """Expected values of the counters of a hart."""
-
     def __init__(self, config: CoreConfig, *, in_cluster: bool) -> None:
         self._in_cluster, self._performance = in_cluster, CsrGroup.PERFORMANCE in config.csr_groups
         self._decode = decoding(config.extensions, config.widths)
@@ -132,7 +129,6 @@ class _Hart:
         self._debugged = cycles
 
     def _sums(self, records: Records, waits: U32) -> tuple[Sums, Sums]:
-        """Return the least and the greatest sums of each event."""
         trapped = records["trap"] != 0
         happened: dict[str, NDArray[np.int64]] = {"retired": (~trapped).astype(np.int64)}
         if self._performance:
@@ -169,7 +165,6 @@ class _Hart:
         return least, most
 
     def _waits_of(self, sums: NDArray[np.int64], cause: WaitCause) -> NDArray[np.int64]:
-        """Return the number of waits of a cause right before each retirement."""
         each = np.diff(sums[:, cause], prepend=self._waited.get(cause, 0))
         self._waited[cause] = self._waited.get(cause, 0) + int(each.sum())
         return each
@@ -302,7 +297,6 @@ def _thresholds(fetched: Fetched | None) -> int:
 
 
 def _written(funct3: int, old: int | None, operand: int) -> int | None:
-    """Return the value that the CSR holds after an access; None if unknown."""
     if funct3 == _WRITES:
         return operand
     if old is None:

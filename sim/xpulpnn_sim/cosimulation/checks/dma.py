@@ -39,8 +39,6 @@ class _Transfer:
 
 
 class DmaCheck(FirstDifference):
-    """Checks the transfers and notifications of the DMA engine."""
-
     def __init__(self, config: ClusterConfig, memory: Windows, name_of: NameOf = lambda pc: "") -> None:
         self._cores = config.cores
         self._tcdm_bytes = config.tcdm_bytes
@@ -178,7 +176,6 @@ class DmaCheck(FirstDifference):
         self._transfers.append(_Transfer(self._given.get(port, 0), notifies, pending, allowed, ended))
 
     def _wrapped(self, addresses: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Wrap addresses past the end of the TCDM to its start."""
         inside = addresses - np.uint32(TCDM_BASE) < TCDM_SPACE
         return np.where(inside, TCDM_BASE + addresses % self._tcdm_bytes, addresses)
 

@@ -44,7 +44,6 @@ class DeviceAccess(NamedTuple):
     pc: int
 
     def where(self, name_of: NameOf) -> str:
-        """Return the first line of a report about the access."""
         return (
             f"difference at hart {self.core}, retirement {self.order}, cycle {self.retired}, "
             f"pc {place(self.pc, name_of)}"
@@ -52,7 +51,6 @@ class DeviceAccess(NamedTuple):
 
 
 def device_accesses(block: Block, core: int) -> Iterator[DeviceAccess]:
-    """Return the accesses of a core to registers inside the cluster, in order."""
     records = block.records(core)
     grants = block.grants[block.grants["hart"] == DEVICE_ACCESS + core]
     if not len(grants):
@@ -84,7 +82,6 @@ def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
 
 
 _KINDS = ((EventLine.DMA,), (EventLine.DMA_INTERRUPT,), (EventLine.TIMER_LOW, EventLine.TIMER_HIGH))
-"""Event lines that the kinds in the log stand for."""
 
 _TIMER_ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement
 _TIMERS = 2  # kind of event line
@@ -120,7 +117,6 @@ class EventUnitCheck(FirstDifference):
         self._open_shared: _Accessed | None = None
 
     def judge(self, block: Block) -> None:
-        """Check the accesses that are complete by the end of the next block."""
         for core in range(len(self._last)):
             self._take(core, block)
         self._take_lines(block)
@@ -186,7 +182,6 @@ class EventUnitCheck(FirstDifference):
                 raise self._wrong(accessed)
 
     def _compare(self, answers: list[Answer]) -> None:
-        """Check that accesses are answered with the value and in the cycle of the model's answer."""
         for answer in answers:
             accessed = self._open_shared if answer.core is None else self._open.pop(answer.core, None)
             if accessed is None or answer.error:
@@ -210,8 +205,6 @@ class EventUnitCheck(FirstDifference):
 
 
 class TimerCheck(FirstDifference):
-    """Checks the accesses of all cores to the timer, and the events of the timer."""
-
     def __init__(self, cores: int, name_of: NameOf = lambda pc: "") -> None:
         self._timer = ClusterTimerModel()
         self._cores = range(cores)

@@ -35,13 +35,11 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, decode
 
 
 def lanes(word: int, insn: Insn, *, signed: bool) -> list[int]:
-    """Return the elements of a packed word in the format of ``insn``, lane 0 first."""
     assert insn.fmt is not None
     return unpack(np.array([word], np.uint32), insn.fmt, signed=signed)[:, 0].tolist()
 
 
 def result_lines(raw: int, expected: int, got: int) -> list[str]:
-    """Return lines that show a wrong value of rd by lane, if the result of the instruction ``raw`` is packed."""
     insn = decode(raw)
     if insn is None or insn.fmt is None or insn.uses_dotp or "extract" in insn.op:
         return []
@@ -49,7 +47,6 @@ def result_lines(raw: int, expected: int, got: int) -> list[str]:
 
 
 def factor_lines(raw: int, operands: dict[str, int]) -> list[str]:
-    """Return lines that show the factors of a dot product by lane; ``operands`` has the names rs1, rs2, act, wgt."""
     insn = decode(raw)
     if insn is None or insn.fmt is None or not insn.uses_dotp:
         return []
@@ -94,8 +91,6 @@ _FIELD_AT = {offset: name for name, (_, offset, *_) in (RETIREMENT.fields or {})
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A wrong field of a retirement; ``position`` is that in the block of ``hart``."""
-
     hart: int
     position: int
     field: str
@@ -110,8 +105,6 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The differences that a checker reports for a block."""
-
     count: int = 0
     text: str | None = None  # report of the first
     position: int | None = None  # number of its retirement, if it belongs to one
@@ -125,7 +118,6 @@ class Checker(ABC):
         """Check the next block."""
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
-        """Check the memory and the number of retirements of each hart at the end of a run that passed."""
         return Findings()
 
 
@@ -186,14 +178,10 @@ class RetirementCheck(Checker):
         self._host_words = {address // WORD_BYTES * WORD_BYTES for address in host_words}
 
     def __call__(self, block: Block) -> Findings:
-        """Check the next block. Outside a cluster also check that the interrupt with the highest priority is taken, and
-        soon."""
         lines = [*map(block.lines, self._harts)] if self._lines_are_known else None
         return self.check([block.records(hart) for hart in self._harts], block.grants, lines)
 
     def check(self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None) -> Findings:
-        """Check the retirements of each hart and all granted accesses, and interrupts if the interrupt lines are
-        given."""
         total, discrepancies = 0, list[Discrepancy]()
         for hart in self._harts:
             unknown = self._chain.find(hart, records[hart])
@@ -243,8 +231,6 @@ class RetirementCheck(Checker):
         return Findings(total, text)
 
     def _replay(self, hart: int, count: int, taken: NDArray[np.bool_], targets: U32) -> tuple[int, list[Discrepancy]]:
-        """Compute all results with the golden models. Stores in ``taken`` and ``targets`` whether and where branches
-        and jumps go."""
         groups = self._describer.groups
         starts, values = self._chain.distribute(hart, count, len(groups))
         bounds = starts.tolist()
@@ -357,7 +343,6 @@ class Checks:
             self._pending = self._pool.submit(self._check, block)
 
     def note(self, findings: Findings) -> None:
-        """Add the findings of a checker."""
         if not self.mismatches:
             self.first, self.position = findings.text, findings.position
         self.mismatches += findings.count

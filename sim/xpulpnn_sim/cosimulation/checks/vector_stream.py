@@ -58,7 +58,6 @@ class _Frame:
 
     @property
     def length(self) -> int:
-        """Number of instructions that the stream executes for a vector."""
         return len(self.before) + 1 + len(self.after)
 
 
@@ -110,15 +109,12 @@ def _frame_with_entries(config: CoreConfig) -> _Frame | None:
 
 
 class VectorBench:
-    """Runs vectors on the compiled model of a configuration."""
-
     def __init__(self, config: CoreConfig) -> None:
         self._config = config
         self._plain = _Frame(_parameters(), [], [], [])
         self._with_entries = _frame_with_entries(config)
 
     def check(self, vectors: Iterable[Vector]) -> list[VectorMismatch]:
-        """Return the mismatches of the vectors; those of instructions without NN-RF come first."""
         mismatches: list[VectorMismatch] = []
         for uses_nnrf, group in groupby(sorted(vectors, key=_uses_nnrf), key=_uses_nnrf):
             frame = self._with_entries if uses_nnrf else self._plain
@@ -152,7 +148,6 @@ def _uses_nnrf(vector: Vector) -> bool:
 
 
 def _block(frame: _Frame, vector: Vector) -> list[int]:
-    """Return the parameters of a vector in the order in which the frame loads them."""
     others = (vector.rd2_in, vector.rs1) if vector.insn.is_pair else (vector.rs1, vector.rs2)
     given = len(vector.nnrf_in)
     entries = [vector.nnrf_in[entry] if entry < given else 0 for entry in frame.filled]

@@ -61,15 +61,12 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class VectorMismatch:
-    """A value after the execution of a vector's instruction that differs from the expected value."""
-
     vector: Vector
     field: str
     expected: int
     got: int
 
     def record(self) -> dict[str, Any]:
-        """Return the entry of the JSON report."""
         file, line = self.vector.origin
         return {
             "file": file,
@@ -99,8 +96,6 @@ def expressible(insn: Insn) -> bool:
 
 
 class VectorReader:
-    """Parses vector files for one configuration."""
-
     def __init__(self, config: CoreConfig) -> None:
         self.skipped = 0
         self._most_entries = NNRF_WORDS if config.mac_load_pair else max(config.nnrf_entries, NNRF_ENTRIES)
@@ -255,7 +250,6 @@ def _check_registers(vector: Vector) -> None:
 
 
 def source(vector: Vector, name: str) -> int:
-    """Return the value that the instruction reads from the register in field ``name``."""
     if vector.insn.is_pair and name == "rs2":
         # the second sum is read in place of rs2
         return vector.rd2_in if register(vector.word, "rd") else 0
@@ -325,7 +319,6 @@ def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
 
 
 def _factor_entries(vector: Vector) -> tuple[int, int]:
-    """Return the NN-RF indices of the (first) activation and the weight, or of the factor and the summand."""
     if vector.insn.requantises:
         return FIRST_PARAMETER, FIRST_PARAMETER + 1
     fetched = Fetched(vector.word, vector.insn, vector.word, WORD_BYTES)
@@ -333,7 +326,6 @@ def _factor_entries(vector: Vector) -> tuple[int, int]:
 
 
 def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:
-    """Yield a mismatch for each difference between the vector and the state ``after`` the instruction."""
     if vector.checks_rd and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
         yield VectorMismatch(vector, "rd_out", vector.rd_out, after["rd_out"])
     if vector.checks_rd and vector.insn.is_pair and vector.rd2_out != after["rd2_out"]:

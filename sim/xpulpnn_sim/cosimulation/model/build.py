@@ -37,8 +37,6 @@ _CLOCKING = ("clk", "rst")
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """Ports of a design that the driver serves together."""
-
     kind: PortKind
     ports: Mapping[str, str]  # port of the design by field of the kind, or by field of a record for a retirement port
 
@@ -194,7 +192,6 @@ _ABANDONED_S = 3600  # age in seconds from which on a private folder counts as l
 
 
 def require_tools() -> None:
-    """Raise :class:`ToolError` with the first missing build tool and the command that installs it."""
     for tool, command in _INSTALL.items():
         if shutil.which(tool) is None:
             raise ToolError(f"{tool} must be installed to compile the simulation model: {command}")
@@ -211,11 +208,9 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
 
 
 MODEL_COMPILERS = ("clang", "g++")
-"""Compilers of models: the clang of the zig wheel, which makes faster models, and the compiler of the system."""
 
 
 def compiler() -> str:
-    """Return ``$XPULPNN_COMPILER``, or the first of :data:`MODEL_COMPILERS` that is installed."""
     chosen = os.environ.get(COMPILER_VARIABLE)
     if chosen is None:
         return MODEL_COMPILERS[0] if _zig() is not None else MODEL_COMPILERS[1]
@@ -227,7 +222,6 @@ def compiler() -> str:
 
 
 def _zig() -> Path | None:
-    """Return the executable of the zig wheel; None if it is not installed."""
     spec = util.find_spec("ziglang")
     return None if spec is None or spec.origin is None else Path(spec.origin).with_name("zig")
 

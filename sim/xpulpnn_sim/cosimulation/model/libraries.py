@@ -2,7 +2,8 @@
 
 import ctypes
 import hashlib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
@@ -40,102 +41,76 @@ _STREAM_PORTS = {
     "word": "insn__payload__word",
     "pc": "insn__payload__pc",
 }
-"""Ports of the back end for each field of a stream."""
-
-
-_JTAG = Adapter(
-    JTAG,
-    {"tdo": "tdo", "debug_req": "debug_req", "tck": "tck_clk", "tms": "tms", "tdi": "tdi", "trst": "tck_rst"},
-)
-
-
-def _bus(kind: PortKind, prefix: str) -> Adapter:
-    """Return the signals of an OBI port by field, without hart number and upper data words."""
-    names = (name for name in (*kind.seen, *kind.driven) if name != "hart" and not name.endswith("_high"))
-    return Adapter(kind, {name: f"{prefix}__{name}" for name in names})
-
-
-def _retirement(manifest: Mapping[str, Any], prefix: str) -> Adapter:
-    ports = [port["name"] for port in manifest["ports"] if port["name"].startswith(prefix)]
-    return Adapter(RETIRE, {name.removeprefix(prefix): name for name in ports})
-
-
-def backend_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """Prepare the back end with its retirement port, which executes an instruction stream, for simulation."""
-    ports = dict(_STREAM_PORTS)
-    if any(port["name"] == "info__raw" for port in manifest["ports"]):
-        ports["word"] += " info__raw"
-    adapters = (_bus(DATA, "data"), Adapter(STREAM, ports), _retirement(manifest, "rvfi__"))
-    return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
-
-
-def core_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """Prepare the core with its retirement port for simulation."""
-    there = {port["name"] for port in manifest["ports"] if port["direction"] == "input" or port["name"] in HART.seen}
-    hart = Adapter(HART, {name: name for name in (*HART.seen, *HART.driven) if name in there})
-    adapters = (_bus(FETCH, "instr"), _bus(DATA, "data"), hart, _retirement(manifest, "rvfi_"))
-    return Rig(verilog=verilog, manifest=manifest, adapters=adapters)
-
-
-def core_debug_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """Prepare the core with debug module and test access port for simulation."""
-    rig = core_rig(verilog, manifest)
-    return replace(rig, adapters=(*rig.adapters, _bus(DATA, "bus"), _JTAG))
-
-
-def cluster_rig(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """Prepare the cluster, with ports for its banks, fetches and retirements, for simulation. All cores start together;
-    the number of the cluster is 0."""
-    names = [port["name"] for port in manifest["ports"]]
-    cores = sum(name.startswith("rvfi_") and name.endswith("_valid") for name in names)
-    banks = sum(name.startswith("bank_master_") for name in names)
-    ext = _bus(DATA, "ext")
-    adapters = [replace(ext, ports={**ext.ports, "hart": "ext_hart"})]
-    for core in range(cores):
-        # one start port drives all cores
-        start = {"boot_addr": "boot_addr", "fetch_enable": "fetch_enable"} if core == 0 else {}
-        if "debug_mode" in names:
-            start["debug_mode"] = f"debug_mode[{core}]"
-        adapters += [Adapter(HART, start), _retirement(manifest, f"rvfi_{core}_")]
-    if "refill__req" in names:
-        adapters.append(_bus(REFILL, "refill"))
-    else:
-        adapters += [_bus(FETCH, f"instr__{core}") for core in range(cores)]
-    if "dma__req" in names:
-        dma = _bus(DMA, "dma")
-        adapters.append(replace(dma, ports={**dma.ports, "wdata_high": "dma__wdata[63:32]"}))
-    lines = {
-        "dma": "dma_events",
-        "dma_interrupt": "dma_interrupts",
-        "timer": "timer_events",
-        "timer_armed": "timer_armed",
-    }
-    adapters.append(Adapter(LINES, {field: name for field, name in lines.items() if name in names}))
-    for bank in range(banks):
-        macro = {name: f"banks__{bank}__{name}" for name in (*BANK.seen, *BANK.driven)}
-        del macro["sharers"]
-        if f"bank_sharers_{bank}" in names:
-            macro["sharers"] = f"bank_sharers_{bank}"
-        adapters.append(Adapter(BANK, {**macro, "master": f"bank_master_{bank}"}))
-    if "tck_clk" in names:
-        adapters.append(_JTAG)
-    return Rig(verilog=verilog, manifest=manifest, adapters=tuple(adapters), repeated="core")
-
-
-RIGS: Mapping[str, tuple[str, Callable[[str, Mapping[str, Any]], Rig]]] = {
-    "stream": ("backend", backend_rig),
-    "core": ("core", core_rig),
-    "core-debug": ("core-debug", core_debug_rig),
-    "wishbone": ("core-on-wishbone", core_rig),
-    "cluster": ("cluster", cluster_rig),
-    "cluster-wishbone": ("cluster-on-wishbone", cluster_rig),
-    "cluster-debug": ("cluster-debug", cluster_rig),
+_JTAG_PORTS = {"tdo": "tdo", "debug_req": "debug_req", "tck": "tck_clk", "tms": "tms", "tdi": "tdi", "trst": "tck_rst"}
+_LINE_PORTS = {
+    "dma": "dma_events",
+    "dma_interrupt": "dma_interrupts",
+    "timer": "timer_events",
+    "timer_armed": "timer_armed",
 }
-"""Functions that prepare a configuration for simulation, by engine."""
+_BUSES = {FETCH: r"instr(__\d+)?", DATA: "data|bus|ext", DMA: "dma", REFILL: "refill", BANK: r"banks__\d+"}
+"""Regular expressions of the prefixes of bus ports."""
+_OTHER_BUS_PORTS = {
+    "ext": {"hart": "ext_hart"},
+    "dma": {"wdata_high": "dma__wdata[63:32]"},
+}
+
+
+def rig_of(verilog: str, manifest: Mapping[str, Any]) -> Rig:
+    """Connect the driver to the ports of a back end, core or cluster, by their names. All cores of a cluster start
+    together; the number of the cluster is 0."""
+    directions = {port["name"]: port["direction"] for port in manifest["ports"]}
+    adapters: list[Adapter] = []
+    if "insn__ready" in directions:
+        words = "insn__payload__word info__raw" if "info__raw" in directions else "insn__payload__word"
+        adapters.append(Adapter(STREAM, _STREAM_PORTS | {"word": words}))
+    for name in directions:
+        prefix = name.removesuffix("__req")
+        for kind, pattern in _BUSES.items() if prefix != name else ():
+            if re.fullmatch(pattern, prefix):
+                adapters.append(_bus(kind, prefix, directions))
+        if match := re.fullmatch(r"(rvfi_(\d*)_?)valid", name):
+            fields = {port.removeprefix(match[1]): port for port in directions if port.startswith(match[1])}
+            adapters += [_hart(match[2], directions), Adapter(RETIRE, fields)]
+    if lines := {field: port for field, port in _LINE_PORTS.items() if port in directions}:
+        adapters.append(Adapter(LINES, lines))
+    if "tck_clk" in directions:
+        adapters.append(Adapter(JTAG, _JTAG_PORTS))
+    repeated = "core" if "rvfi_0_valid" in directions else ""
+    return Rig(verilog=verilog, manifest=manifest, adapters=tuple(adapters), repeated=repeated)
+
+
+def _bus(kind: PortKind, prefix: str, directions: Mapping[str, str]) -> Adapter:
+    absent = {"hart", "wdata_high", "rdata_high", "master", "sharers"}
+    ports = {name: f"{prefix}__{name}" for name in (*kind.seen, *kind.driven) if name not in absent}
+    if kind is BANK:
+        number = prefix.rpartition("__")[2]
+        monitors = {name: f"bank_{name}_{number}" for name in ("master", "sharers")}
+        ports |= {name: port for name, port in monitors.items() if port in directions}
+    return Adapter(kind, ports | _OTHER_BUS_PORTS.get(prefix, {}))
+
+
+def _hart(number: str, directions: Mapping[str, str]) -> Adapter:
+    """Return the ports of a core; ``number`` is empty outside a cluster, where core 0 starts all cores."""
+    ports = {name: f"{name}[{number}]" if number else name for name in HART.seen if name in directions}
+    if number in ("", "0"):
+        ports |= {name: name for name in HART.driven if directions.get(name) == "input"}
+    return Adapter(HART, ports)
+
+
+TOPS = {
+    "stream": "backend",
+    "core": "core",
+    "core-debug": "core-debug",
+    "wishbone": "core-on-wishbone",
+    "cluster": "cluster",
+    "cluster-wishbone": "cluster-on-wishbone",
+    "cluster-debug": "cluster-debug",
+}
+"""Name of the top module by engine."""
 
 
 def observed(config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
-    """Add the ports that make retirements, and the banks of a cluster, visible to a configuration."""
     if isinstance(config, ClusterConfig):
         return replace(config, rvfi=True, memories="ports")
     return replace(config, rvfi=True)
@@ -149,7 +124,6 @@ def engine_of(config: CoreConfig | ClusterConfig, *, debugged: bool = False) -> 
 
 @cache
 def _generator() -> str:
-    """Return a hash of the sources of the design generator."""
     hasher = hashlib.sha256(version("amaranth").encode())
     around = Path(__file__).parents[2] / "tools/on_wishbone.py"
     for path in (*sorted(Path(xpulpnn.__file__).parent.rglob("*.py")), around):
@@ -202,10 +176,9 @@ def model_library(
 ) -> Path:
     """Return the path of the shared library that simulates ``config`` with its retirement port; compile it if
     necessary. If ``covered``, it records covered lines and toggled bits."""
-    top, rig = RIGS[engine]
     both_edges = not trace  # a waveform shows a clock with one rising edge per cycle
-    emitted = cached_emission(top, observed(config), both_edges=both_edges)
-    return build_model(replace(rig(*emitted), both_edges=both_edges), trace=trace, covered=covered)
+    emitted = cached_emission(TOPS[engine], observed(config), both_edges=both_edges)
+    return build_model(replace(rig_of(*emitted), both_edges=both_edges), trace=trace, covered=covered)
 
 
 def write_coverage(library: Path, path: Path) -> None:

@@ -84,7 +84,6 @@ class Machine:
 
     @property
     def halts(self) -> bool:
-        """Return whether there are halt requests."""
         return self.halt_rate > 0 or any(line == HALT for _, line in self.irqs)
 
     @property
@@ -102,7 +101,6 @@ class Machine:
         return {place.address: np.frombuffer(bytearray(place.data.ljust(place.size, b"\0")), np.uint8)}
 
     def settings(self) -> dict[str, int]:
-        """Return the values of fields of ``SETTINGS``."""
         return {
             "grant_stall": int(self.grant_stalls * _FULL_SCALE),
             "response_latency": self.response_latency,
@@ -130,7 +128,6 @@ class Waves:
     by_instruction: bool = False  # whether `first` and `last` count instructions of a stream instead of cycles
 
     def settings(self) -> dict[str, int]:
-        """Return the values of fields of ``SETTINGS``."""
         return {"dump_from": self.first, "dump_to": self.last, "dump_instructions": self.by_instruction}
 
     @staticmethod
@@ -155,11 +152,9 @@ class Memory:
         return None
 
     def inside(self, address: int, size: int) -> bool:
-        """Return whether ``size`` bytes from ``address`` are memory."""
         return self._find(address, size) is not None
 
     def read(self, address: int, size: int) -> bytes:
-        """Return ``size`` bytes from ``address``; raises :class:`InputError` outside memory."""
         piece = self._find(address, size)
         if piece is None:
             raise InputError(f"address must be in memory, not 0x{address:08x} with {size} bytes")

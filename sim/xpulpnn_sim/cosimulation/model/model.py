@@ -73,7 +73,6 @@ class _Native:
 
 
 def struct(dtype: np.dtype[np.void], **values: int) -> NDArray[Any]:
-    """Return a struct as an array of one element; omitted fields are 0."""
     array = np.zeros(1, dtype)
     for name, value in values.items():
         array[name] = value
@@ -101,12 +100,10 @@ class Block:
         self.granted = 0
 
     def destination(self, hart: int) -> tuple[Any, ...]:
-        """Return the buffers of a hart and their capacities, as ``model_collect`` expects them."""
         places = self._records[hart], self._lines[hart], self._waits[hart]
         return *places, self.size, self._grants, len(self._grants)
 
     def records(self, hart: int = 0) -> Records:
-        """Return the retirements of a hart."""
         return self._records[hart][: self.filled[hart]]
 
     def lines(self, hart: int = 0) -> U32:
@@ -115,7 +112,6 @@ class Block:
         return self._lines[hart][: self.filled[hart]]
 
     def waits(self, hart: int = 0) -> U32:
-        """Return the counts ``WAITS`` before each retirement of a hart."""
         return self._waits[hart][: self.filled[hart]]
 
     @property

@@ -225,8 +225,6 @@ CHECK_ERROR = _dtype("", "hart position field expected got")
 
 @dataclass(frozen=True, slots=True)
 class PortKind:
-    """The signals of a type of port that the driver samples and drives."""
-
     name: str  # prefix of its structs in C++
     seen: Sequence[str]  # fields that the driver samples at a clock edge
     driven: Sequence[str]  # fields that it drives in the next cycle
@@ -326,7 +324,6 @@ def _struct(name: str, dtype: np.dtype[np.void]) -> str:
 
 
 def _ports(counts: Mapping[str, int]) -> Iterator[str]:
-    """Return the C++ structs of the ports, with at least one port of each kind."""
     for kind in KINDS:
         for direction, fields in (("Out", kind.seen), ("In", kind.driven)):
             if fields:

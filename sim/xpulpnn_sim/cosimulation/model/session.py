@@ -48,8 +48,6 @@ Progress = Callable[[int], None]  # callback that takes the count of cycles, or 
 
 @dataclass(slots=True)
 class RunResult:
-    """Outcome, counts and final memory of a run."""
-
     exit: Exit
     cycles: int = 0  # from the end of reset; of a stream from the first instruction offered to the last retired
     instructions: int = 0  # instructions retired by all harts, including those that trapped
@@ -69,12 +67,10 @@ class RunResult:
 
     @property
     def sim_cycles_per_s(self) -> float:
-        """Simulated cycles per second."""
         return self.cycles / self.wall_s if self.wall_s else 0.0
 
     @property
     def account(self) -> NDArray[np.uint64]:
-        """Cycles of all harts together, by instruction and cause."""
         return np.sum(self.accounts, axis=0)
 
     @property
@@ -83,7 +79,6 @@ class RunResult:
         return stalls_of(self.account, devices=len(self.accounts) > 1) if self.accounts else {}
 
     def read(self, address: int, size: int) -> bytes:
-        """Return ``size`` bytes of the final memory; raises :class:`InputError` outside it."""
         return Memory(self.memory).read(address, size)
 
 
@@ -96,8 +91,6 @@ def stalls_of(account: NDArray[np.uint64], *, devices: bool) -> dict[str, int]:
 
 
 class Session:
-    """A running model with observer and checks."""
-
     def __init__(
         self,
         library: Path,
@@ -203,7 +196,6 @@ class Session:
         return None
 
     def result(self, end: Exit, memory: dict[int, NDArray[np.uint8]], name_of: NameOf, cycles: int) -> RunResult:
-        """Check the last block and return the result of the run."""
         checks, harts = self.checks, self.model.harts
         self.hand_over()
         checks.wait()

@@ -35,16 +35,13 @@ _TRANSFERS = {
     for insn in INSNS
     if insn.size == WORD_BYTES and insn.insn_class in (InsnClass.BRANCH, InsnClass.JUMP)
 }
-"""Classes of branches and jumps by opcode."""
 
 
 def register(word: int, name: str) -> int:
-    """Return the register number in the field ``name`` of a 32-bit instruction."""
     return word >> _FIELD_LSB[name] & (REGISTERS - 1)
 
 
 def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[Any]:
-    """Combine 32-bit words and their addresses into an array of ``STREAM_INSN``."""
     text = np.zeros(len(words), STREAM_INSN)
     text["word"], text["pc"] = words, pcs
     majors = text["word"] & _MAJOR
@@ -72,7 +69,6 @@ class Describer:
         self._numbers: dict[tuple[int, int, int], int] = {}
 
     def describe(self, raws: NDArray[np.uint32]) -> NDArray[Any]:
-        """Return an array of ``CHECK_INSN``; illegal words are described as instructions that trap."""
         rows = [{"raw": raw} | self._described(self._decode(raw)) for raw in raws.tolist()]
         return np.array([tuple(row.get(name, 0) for name in CHECK_INSN.names or ()) for row in rows], CHECK_INSN)
 
@@ -127,7 +123,6 @@ def _properties(fetched: Fetched) -> int:
 
 
 def _action_of(row: Insn, word: int) -> dict[str, int]:
-    """Return the fields of ``CHECK_INSN`` for the effects of an instruction on pc, CSRs and loops."""
     if row.is_branch or row.is_jump:
         return {"action": Action.TRANSFER}
     if row.op == "mret":

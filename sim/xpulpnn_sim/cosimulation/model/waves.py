@@ -100,7 +100,6 @@ _CLUSTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "core_0_barriers__1__status dispatch_team irq",
     },
 }
-"""Signals of a cluster outside its cores."""
 
 _IN_DEMUX = "answering to_tcdm to_event_unit to_peripherals to_ext to_hole tcdm__gnt tcdm__rvalid"
 _CLOSED = frozenset({"retirement"})
@@ -109,8 +108,6 @@ _NESTED = "/"  # separates the name of a group from that of its parent
 
 @dataclass(frozen=True, slots=True)
 class WaveSignal:
-    """A signal in the GTKWave save file."""
-
     instance: str  # path of the instance from the top
     name: str  # name in the Verilog
     width: int
@@ -118,7 +115,6 @@ class WaveSignal:
 
     @property
     def path(self) -> str:
-        """The name of the signal in the waveform."""
         bits = f"[{self.width - 1}:0]" if self.width > 1 else ""
         return f"{SCOPE}.{self.instance}.{self.name}{bits}"
 
@@ -129,7 +125,6 @@ def save_files(waveform: Path) -> tuple[Path, Path]:
 
 
 def write_save_file(waveform: Path, executable: Executable, config: CoreConfig | ClusterConfig) -> None:
-    """Write the save file of ``waveform`` and its translate filters."""
     save_file, folder = save_files(waveform)
     groups, filters = contents(executable, config)
     folder.mkdir(exist_ok=True)
@@ -209,7 +204,6 @@ def _module(manifest: Mapping[str, Any], instance: str) -> Mapping[str, Any]:
 
 
 def _widths(manifest: Mapping[str, Any], instance: str) -> dict[str, int]:
-    """Return the widths in bits of all signals of an instance."""
     module = _module(manifest, instance)
     return {net["name"]: net["width"] for kind in ("signals", "registers", "ports") for net in module.get(kind, ())}
 
@@ -229,7 +223,6 @@ def _enumerations(manifest: Mapping[str, Any], instance: str) -> dict[str, dict[
 
 
 def instruction_names(executable: Executable) -> dict[int, str]:
-    """Return the disassembly of the words of the program, both as fetched and in their 32-bit form."""
     names: dict[int, str] = {}
     for raw in _program_words(executable):
         row = decode(raw)

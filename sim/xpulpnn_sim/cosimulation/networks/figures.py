@@ -89,7 +89,6 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
 
 
 def energy_figure(record: Record) -> Figure:
-    """Plot the energy of each layer: switching, cells, clock and leakage."""
     layers = [layer for layer in record["layers"] if "energy_nj" in layer]
     parts = {"switching": "#0072b2", "internal": "#56b4e9", "clock": "#e69f00", "leakage": "#bbbbbb"}
     traces = [
@@ -142,7 +141,6 @@ def memory_figure(record: Record, *, outside: bool = False) -> Figure:
 
 
 def confusion_figure(names: Sequence[str], counts: Sequence[Sequence[int]]) -> Figure:
-    """Plot the number of images by label, from top to bottom, and answer; ``counts[label][answer]``."""
     own = [f"{name} " for name in names]
     trace = {
         "type": "heatmap",
@@ -174,7 +172,6 @@ def _spent(layer: Record, cores: int) -> dict[str, int]:
 
 
 def _pieces(kind: str, colour: str, pieces: Sequence[Record], base: int, top: float) -> dict[str, Any]:
-    """Return a plot trace with a bar for each memory area of a kind, over the steps that need its content."""
     return {
         "type": "bar",
         "name": kind,

@@ -56,14 +56,11 @@ _ARRAYS = ("images", "labels")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Images:
-    """Images of the same size, with their classes if known."""
-
     path: Path  # file or folder that they were read from
     samples: NDArray[Any]  # `[image][row][column][colour]`, or without colours
     labels: NDArray[np.int64] | None  # class of each image
 
     def first(self, count: int | None) -> "Images":
-        """Return the first ``count`` images, or all if it is None."""
         return self.between(0, count)
 
     def between(self, first: int, last: int | None) -> "Images":

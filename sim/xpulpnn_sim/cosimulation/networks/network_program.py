@@ -26,8 +26,6 @@ _MOST_SAMPLE = 255
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inputs:
-    """Examples of a network's inputs."""
-
     values: Ints  # `[example]...`, each of the shape of the network's input
     samples: Ints | None = None  # images from which the values were computed
     labels: Ints | None = None  # class of each example
@@ -43,7 +41,6 @@ class NetworkProgram:
 
     @property
     def sources(self) -> list[str]:
-        """Names of the files to compile."""
         return [name for name in self.texts if name.endswith((".c", ".s"))]
 
 
@@ -71,7 +68,6 @@ def network_program(
 
 
 def program_options(config: CoreConfig | ClusterConfig, **others: Any) -> Options:
-    """Return compiler options for the program; ``others`` are further fields of :class:`Options`."""
     if isinstance(config, ClusterConfig):
         return Options(config=config.core, cluster=ClusterLayout(cores=config.cores, tcdm=config.tcdm_bytes), **others)
     return Options(config=config, **others)
@@ -88,7 +84,6 @@ def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfi
 
 
 def _check_size(network: CNetwork, inputs: Inputs) -> None:
-    """Raise :class:`LayerError` if a program is too large for the memory of a core or for the L2 of a cluster."""
     parts = {
         "weights": sum(layer.run.weight_bytes for layer in network.layers),
         "functions": sum(run.function.words.nbytes for run in network.functions),

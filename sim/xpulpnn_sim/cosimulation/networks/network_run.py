@@ -37,8 +37,6 @@ _LOAD, _STORE = "load", "store"  # names of steps without a layer
 
 
 class BuiltDeployment(BuiltNetwork):
-    """The program of a network for a cluster."""
-
     def __init__(self, case: NetworkCase, cluster: ClusterConfig) -> None:
         if not cluster.dma:
             raise InputError("dma of the cluster must be true for networks, not false")
@@ -50,7 +48,6 @@ class BuiltDeployment(BuiltNetwork):
         super().__init__(case, executable, outside.symbols, len(self.program.text) + outside.data.size)
 
     def layer_results(self, outcome: RunResult) -> LayerResults:
-        """Return the results that the program printed, and those of the last layer from external memory."""
         program = self.program
         stored = program.outside.view(program.outputs[-1].symbol, image_after(outcome, program.outside))
         return [*program.results(outcome.output), program.final(stored.tobytes())]
@@ -89,7 +86,6 @@ class BuiltDeployment(BuiltNetwork):
     def _layers(
         self, outcome: RunResult, spans: Sequence[range], steps: Sequence[dict[str, Any]]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the record of each layer, from the records of its steps."""
         plan = self.program.deployment
         for span, own in zip(spans, steps, strict=True):
             layer = plan.steps[span.start].layer
@@ -106,7 +102,6 @@ class BuiltDeployment(BuiltNetwork):
 
 
 def _spans(plan: Deployment) -> list[range]:
-    """Group consecutive steps of the same layer."""
     spans: list[range] = []
     for number, step in enumerate(plan.steps):
         before = plan.steps[number - 1].layer if number else None
@@ -145,7 +140,6 @@ def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int6
 
 
 def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], number: int) -> dict[str, int]:
-    """Return cycles and transferred bytes of a step."""
     plan, own = program.deployment, times[number]
     begin, end = int(own[0, RELEASED]), step_end(times, number)
     computed = int(own[:, DONE if plan.computes(plan.steps[number]) else BEGIN].max())
@@ -181,8 +175,6 @@ def build_network(case: NetworkCase) -> BuiltNetwork:
 
 
 class BuiltChain(BuiltNetwork):
-    """The program of a network for one core."""
-
     def __init__(self, case: NetworkCase) -> None:
         self.made = chain(case.legalised, case.legalised_input, case.variants)
         self.program = program = bare_program(self.made.function)
@@ -198,12 +190,10 @@ class BuiltChain(BuiltNetwork):
         return np.array(widths, np.int64).reshape(-1, 2)
 
     def layer_results(self, outcome: RunResult) -> LayerResults:
-        """Decode the results of every layer."""
         image, memory = self.made.function.image, outcome.memory[self.program.data_base]
         return [step.results.decode(image, memory).astype(np.int64) for step in self.made.steps]
 
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        """Return the part of the record that is specific to one core."""
         function, text = self.made.function, self.made.function.function
         (rows,) = function_cycles(outcome, text, self.program.text_base)
         return {

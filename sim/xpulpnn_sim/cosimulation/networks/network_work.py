@@ -60,7 +60,6 @@ def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> WorkPiece:
 
 
 def _window_part(stage: Stage, maps: tuple[Ints, ...], share: float) -> tuple[Stage, tuple[Ints, ...]]:
-    """Cut whole rows of results, or a part of a row, out of the middle of a layer."""
     layer: Any = stage.layer
     rows, columns = max(1, int(layer.out_height * share)), layer.out_width
     least = min(_PIXELS, columns)
@@ -85,12 +84,10 @@ def _middle(values: Ints, rows: int, columns: int) -> Ints:
 
 
 def _with_maps(stage: Stage, maps: Sequence[Ints]) -> Stage:
-    """Replace the input maps among the operands of a layer."""
     return replace(stage, tensors=replace(stage.tensors, **dict(zip(stage.map_names, maps, strict=True))))
 
 
 def _with_outputs(stage: Stage, count: int) -> Stage:
-    """Reduce a layer to its first ``count`` output channels."""
     layer: Any = stage.layer
     channels = layer.out_channels
     if count >= channels:
@@ -116,8 +113,6 @@ _CACHED = 8  # most legalised networks that are cached
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkCase:
-    """A network to run for an input."""
-
     network: Network
     image: Ints  # the input, `[row][column][channel]`
     config: CoreConfig | ClusterConfig  # all cores of a cluster share each layer
@@ -136,7 +131,6 @@ class NetworkCase:
 
     @property
     def legalised_input(self) -> Ints:
-        """The input of the legalised network."""
         return padded_input(self.image, self._unfolded)
 
     @property
@@ -219,8 +213,6 @@ LayerResults = Sequence[NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkResult(Result):
-    """The result of a run, with the results of the last layer."""
-
     scores: NDArray[np.int64]
 
 
@@ -265,7 +257,6 @@ class BuiltNetwork(Workload):
         return other
 
     def run(self, progress: Progress | None = None, waves: Waves | None = None) -> NetworkResult:
-        """Run the program and compare the results of every layer with the golden model's."""
         result = super().run(progress, waves)
         last = self.results[-1][..., : self.case.network.stages[-1].layer.out_channels]
         return NetworkResult(record=result.record, reports=result.reports, scores=last.reshape(-1))

@@ -128,7 +128,6 @@ def _table(title: str, cells: Cells, records: Sequence[Record]) -> NamedTable:
 
 
 def _layers(record: Record) -> NamedTable:
-    """Return a table with size, cycles and lost cycles of each layer."""
     lost = [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in record["layers"])]
     cells: Cells = {
         "layer": "name",
@@ -154,7 +153,6 @@ def _variant(layer: Record) -> str:
 
 
 def _bytes(record: Record) -> NamedTable:
-    """Return a table with the bytes and the energy of each layer."""
     moved = _OWN | (_BY_DMA if "steps" in record else _BY_INSTRUCTIONS)
     cells: Cells = {"layer": "name", **moved, **(_ENERGY if "energy_nj" in record else {})}
     return _table("Bytes", cells, record["layers"])

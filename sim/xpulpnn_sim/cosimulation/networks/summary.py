@@ -18,8 +18,6 @@ from xpulpnn_sw.networks.network import NetworkModel
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answers:
-    """Answers of a network for images, with the labels if these are known."""
-
     network: str
     names: tuple[str, ...]  # of the classes
     answers: NDArray[np.int64]
@@ -27,7 +25,6 @@ class Answers:
     scores: NDArray[np.int32] | None = None  # results of the last layer, `[image][result]`
 
     def write_scores(self, path: Path) -> None:
-        """Write scores and answers to an npz file."""
         assert self.scores is not None
         packed = BytesIO()
         np.savez_compressed(packed, scores=self.scores, answers=self.answers)
@@ -35,12 +32,10 @@ class Answers:
 
     @property
     def right(self) -> int:
-        """Number of answers that equal the label."""
         return int((self.answers == self.labels).sum())
 
     @property
     def accuracy(self) -> float:
-        """Fraction of answers that equal the label."""
         return self.right / len(self.answers)
 
     @property
@@ -145,7 +140,6 @@ def _record(job: Job, number: int, target: int, own: Mapping[Item, NetworkOutcom
 
 
 def answers_of(job: Job, number: int, own: Mapping[Item, NetworkOutcome]) -> Answers:
-    """Return the answers of a network for images with labels."""
     task = job.tasks[number]
     assert task.labels is not None
     count = int(np.prod(task.network.stages[-1].output_shape))

@@ -53,8 +53,6 @@ def run_bnn(case: BnnCase) -> Result:
 
 
 class BnnWork(Workload):
-    """A classification of an image with random weights."""
-
     def __init__(self, case: BnnCase) -> None:
         random = np.random.default_rng(case.machine.seed)
         weights, image = random_weights(random), synthetic_image(random)
@@ -71,7 +69,6 @@ class BnnWork(Workload):
         super().__init__(case.config, case.machine, executable, macs=function.macs, checked=case.checked)
 
     def compared(self, outcome: RunResult) -> list[Comparison]:
-        """Compare the maps of all layers with those of the golden model."""
         maps = _decoded_maps(self.case, self.built, outcome.memory[self.program.data_base])
         return [Comparison.of(name, self.expected[name], values) for name, values in maps.items()]
 

@@ -106,7 +106,6 @@ def cluster_of(case: Case) -> ClusterConfig:
 
 
 def check_cluster_case(case: Case) -> None:
-    """Raise an error unless the cores have the instructions and the program fits into memory."""
     case.check()
     cluster, kernel = cluster_of(case), case_kernel(case, case_tensors(case))
     program = tiles_of(case, kernel) or cluster_program(kernel, cluster.cores)
@@ -154,7 +153,6 @@ def run_kernel(case: Case, engine: str = "stream") -> Result:
 
 
 def cluster_kernel(case: Case) -> "ClusterKernel":
-    """Return the workload of a case, in tiles if they are requested or needed."""
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     tiles = tiles_of(case, kernel)
@@ -162,8 +160,6 @@ def cluster_kernel(case: Case) -> "ClusterKernel":
 
 
 class ClusterKernel(KernelWork):
-    """A kernel whose work is divided among all cores of a cluster."""
-
     engine = ENGINE
 
     @abstractmethod
@@ -188,8 +184,6 @@ class ClusterKernel(KernelWork):
 
 
 class ClusterWork(ClusterKernel):
-    """A kernel on a cluster with its operands in the TCDM."""
-
     def __init__(self, case: Case, tensors: LayerTensors, kernel: KernelRun) -> None:
         # instruction caches are warm in the second pass
         self.cached = cluster_of(case).icache_private > 0
@@ -197,7 +191,6 @@ class ClusterWork(ClusterKernel):
         super().__init__(case, tensors, kernel, cluster_executable(case, self.program))
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
-        """Return the contents of the TCDM after a run."""
         return outcome.memory[TCDM_BASE]
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
@@ -215,18 +208,14 @@ class ClusterWork(ClusterKernel):
 
 
 class TiledWork(ClusterKernel):
-    """A layer in tiles on a cluster, with its operands in external memory."""
-
     def __init__(self, case: Case, tensors: LayerTensors, tiles: TiledProgram) -> None:
         self.tiled = tiles
         super().__init__(case, tensors, tiles.run, cluster_executable(case, tiles))
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
-        """Return the contents of external memory after a run."""
         return image_after(outcome, self.tiled.run.image)
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record of the kernel, with that of its tiles in ``tiling``."""
         times = self._times(outcome)
         begin, end = self.span(outcome)
         working = np.array([step.work is not None for step in self.tiled.steps])

@@ -33,7 +33,6 @@ class Debugger:
 
     @property
     def port(self) -> int:
-        """Number of the TCP port."""
         return self.listener.getsockname()[1]
 
     def settings(self, harts: int) -> dict[str, int]:
@@ -57,7 +56,6 @@ class Debugger:
 
 
 def debugged(config: Config) -> Config:
-    """Enable debug mode in a configuration."""
     if isinstance(config, ClusterConfig):
         if config.icache_private:
             raise InputError("icache_private must be 0 for a debugger, whose breakpoints no cache sees, not more")

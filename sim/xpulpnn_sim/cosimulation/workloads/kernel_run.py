@@ -57,7 +57,6 @@ _WIDTHS = {
     "weights": ("w", "w_signed"),
     "second": ("w", "w_signed"),
 }
-"""Names of the attributes of a precision that hold width and sign, by operand."""
 
 
 def at_the_ends(tensors: Any, precision: Precision, rng: np.random.Generator) -> Any:
@@ -89,8 +88,6 @@ def short_precision(kernel: str, bits: int) -> Precision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A kernel to run."""
-
     layer: Layer
     precision: Precision  # widths of inputs, weights and results
     variant: str
@@ -115,7 +112,6 @@ class Case:
 
     @property
     def name(self) -> str:
-        """Name of the case in reports."""
         where = f" on {self.config.cores} cores" if isinstance(self.config, ClusterConfig) else ""
         return f"{self.kernel} {self.layer} {self.precision} {self.variant}{where}"
 
@@ -184,11 +180,9 @@ class KernelWork(Workload):
         self.case, self.tensors, self.kernel = case, tensors, kernel
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
-        """Return the contents of the data memory after a run."""
         return outcome.memory[self.kernel.image.base]
 
     def compared(self, outcome: RunResult) -> list[Comparison]:
-        """Compare the results with the reference layer."""
         return [compared_results(self.kernel, self.memory(outcome), self.case, self.tensors)]
 
     def kernel_figures(self, rows: NDArray[np.uint64], cycles: int) -> dict[str, Any]:
@@ -243,8 +237,6 @@ def kernel_stream(kernel: KernelRun) -> ExecutedStream:
 
 
 class KernelProgram(KernelWork):
-    """A program for a core that calls the kernel once."""
-
     engine = ENGINES[1]
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
@@ -264,7 +256,6 @@ def case_tensors(case: Case) -> Any:
 
 
 def case_kernel(case: Case, tensors: Any) -> KernelRun:
-    """Build the kernel of a case for all cores."""
     return kernel_of(case.layer).build(
         case.layer,
         case.precision,
@@ -277,6 +268,5 @@ def case_kernel(case: Case, tensors: Any) -> KernelRun:
 
 
 def compared_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: Any) -> Comparison:
-    """Compare the results in ``memory`` with the reference layer."""
     got = kernel.output.decode(kernel.image, memory)
     return Comparison.of("output", reference(case.layer, tensors, case.precision), got)

@@ -30,7 +30,6 @@ class SharedCase:
 
     @property
     def name(self) -> str:
-        """A name that distinguishes the kernel from the others of a series."""
         case, rule = self.case, self.kernel.rule
         words = [case.name, "" if rule is None else rule.value, "specialised" if case.specialise else ""]
         return " ".join(filter(None, [*words, f"in {self.cores} shares" if self.cores > 1 else ""]))
@@ -51,8 +50,6 @@ def shared_case(case: Case, cores: int) -> SharedCase:
 
 
 class KernelSeries(Workload):
-    """A program in which a core computes several kernels one after the other."""
-
     def __init__(self, cases: Sequence[SharedCase], config: CoreConfig) -> None:
         self._cases = cases
         self._series = series([shared.kernel for shared in cases], [shared.cores for shared in cases])

@@ -71,8 +71,6 @@ _Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPoint:
-    """A matrix product and the algorithm that computes it."""
-
     layer: MatmulLayer
     w: int  # bits of a weight
     a: int  # bits of an activation
@@ -94,14 +92,12 @@ class SweepPoint:
 
     @property
     def isa(self) -> str:
-        """Name of the instruction set that the algorithm needs."""
         if self.variant is not None:
             needs_more = Extension.XPULPNN in KERNELS["matmul"].variant(self.variant).extensions
             return "xpulpnn" if needs_more else self.variant.split("_")[0]
         return ISAS[-1] if self.plan is None else self.plan.method.isa
 
     def runs_on(self, config: CoreConfig) -> bool:
-        """Return whether the core has the instructions."""
         if self.variant is not None:
             chosen = KERNELS["matmul"].variant(self.variant)
             return chosen.extensions <= config.extensions and (not chosen.xpulp or self.w in config.widths)
@@ -109,7 +105,6 @@ class SweepPoint:
 
     @property
     def way(self) -> _Record:
-        """Fields of the record that describe the algorithm."""
         if self.variant is not None:
             block = self.variant.split("_")[-1]
             return {"product": self.variant, "scheme": None, "depth": 1, "iterations": None, "block": block}

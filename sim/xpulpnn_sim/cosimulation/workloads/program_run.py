@@ -137,7 +137,6 @@ def run_program(
 def retirement_check(
     executable: Executable, config: CoreConfig | ClusterConfig, machine: Machine, library: Path
 ) -> RetirementCheck:
-    """Return the checker of every retirement of a program."""
     hosts = [address for address in (executable.tohost, executable.fromhost) if address is not None]
     return RetirementCheck(
         library,
@@ -153,7 +152,6 @@ def retirement_check(
 
 
 def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machine) -> list[Checker]:
-    """Return the checkers of the peripherals of a cluster."""
     name_of = executable.symbol_at
     checks: list[Checker] = [EventUnitCheck(cluster, name_of), TimerCheck(cluster.cores, name_of)]
     if cluster.dma:
@@ -238,12 +236,9 @@ MEANING = {
     "peripheral": "other registers inside the cluster",
     "external": "memory outside the cluster",
 }
-"""Meaning of each cause of a stall."""
 
 
 class Profile:
-    """The cycles of a run by instruction and by function."""
-
     def __init__(self, executable: Executable, account: NDArray[np.uint64]) -> None:
         self._executable = executable
         self._base, _ = text_window(executable)
@@ -253,7 +248,6 @@ class Profile:
         self.cycles = int(account.sum())
 
     def by_instruction(self) -> Iterator[dict[str, Any]]:
-        """Yield each instruction that took cycles, by address, with its cycles, retirements, and stalls by cause."""
         for slot in np.flatnonzero(self._rows.any(axis=1)).tolist():
             pc = self._base + HALF_BYTES * slot
             symbol = self._executable.symbol_at(pc)

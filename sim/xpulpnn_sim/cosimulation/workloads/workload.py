@@ -156,8 +156,6 @@ def most_cycles(machine: Machine, executable: Executable | ExecutedStream, macs:
 
 
 class Workload(ABC):
-    """A program for a design, with its expected results."""
-
     def __init__(
         self,
         config: CoreConfig | ClusterConfig,
@@ -200,7 +198,6 @@ class Workload(ABC):
 
 
 def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()) -> Executable:
-    """Convert a program to an executable, with further contents of memory."""
     pieces = [(program.data_base, program.data), (program.text_base, program.text)]
     pieces += [(image.base, image.data.tobytes()) for image in outside]
     return Executable(
@@ -220,5 +217,4 @@ def function_cycles(outcome: RunResult, function: Program, text_base: int) -> ND
 
 
 def image_after(outcome: RunResult, image: Image) -> NDArray[np.uint8]:
-    """Return the contents of an image's memory after a run."""
     return np.frombuffer(Memory(outcome.memory).read(image.base, image.data.size), np.uint8)

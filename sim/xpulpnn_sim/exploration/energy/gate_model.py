@@ -13,7 +13,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.cosimulation.model.build import TOP, build_model
-from xpulpnn_sim.cosimulation.model.libraries import RIGS, cached_emission, observed
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, observed, rig_of
 from xpulpnn_sim.exploration.liberty import FlipFlop, Liberty, LibraryCell, expression
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
@@ -211,8 +211,7 @@ class ShadowedDesign:
 
     def __init__(self, top: str, config: CoreConfig | ClusterConfig, circuits: Mapping[str, Circuit]) -> None:
         self._circuits = circuits
-        rig = next(rig for name, rig in RIGS.values() if name == top)
-        whole = rig(*cached_emission(top, observed(config)))
+        whole = rig_of(*cached_emission(top, observed(config)))
         bound = "".join(_bound(module, circuit) for module, circuit in circuits.items())
         self.library = build_model(replace(whole, verilog=whole.verilog + _BOUND + bound), added=gate_sources())
         self._gates = Gates(self.library)  # without instances, nothing is shadowed

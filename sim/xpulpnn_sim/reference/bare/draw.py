@@ -28,8 +28,6 @@ operands."""
 
 
 class Group(Enum):
-    """Groups of instructions with the same purpose in a program."""
-
     INTEGER = "integer"
     MULDIV = "multiply and divide"
     COMPRESSED = "compressed"
@@ -100,7 +98,6 @@ def group_of(insn: Insn) -> Group | None:
 
 
 def _dealt(rng: Random, rows: Sequence[Insn]) -> Iterator[Insn]:
-    """Yield instructions in random order without end; each is yielded once before any is repeated."""
     while True:
         left = list(rows)
         rng.shuffle(left)
@@ -140,8 +137,6 @@ def rows_of(config: CoreConfig) -> tuple[Decoder, dict[tuple[str, str], Insn], d
 
 
 class Draw:
-    """Makes the random choices for one program."""
-
     def __init__(self, rng: Random, config: CoreConfig) -> None:
         self.rng, self.config = rng, config
         self.decoder, self.rows, groups = rows_of(config)
@@ -185,7 +180,6 @@ class Draw:
                 return register
 
     def destination(self, keep: Collection[int] = (), low: int = 0, high: int = REGISTERS - 1) -> int:
-        """Return a register to write that is not in ``keep``."""
         usual = [register for register in self._pool if low <= register <= high and register not in keep]
         usual = usual or [register for register in POOL if low <= register <= high and register not in keep]
         if high == REGISTERS - 1 and self.chance(_RARE_CHANCE):
@@ -206,7 +200,6 @@ class Draw:
         return not first or (first + 1 in (*POOL, *self._rare) and first + 1 not in keep)
 
     def values(self, insn: Insn, keep: Collection[int] = (), pins: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Return random operands for an instruction."""
         chosen = dict(pins or {})
         written = written_fields(insn)
         if insn.requantises and insn.fmt is not None and self.chance(_SHIFT_CHANCE):
@@ -260,7 +253,6 @@ class Draw:
         return lines
 
     def arithmetic(self, keep: Collection[int] = (), group: Group | None = None) -> str:
-        """Return a random instruction that changes nothing but its destination register."""
         insn = self.deal(group) if group is not None else self.deal(*ARITHMETIC)
         return self.text(insn, self.values(insn, keep))
 

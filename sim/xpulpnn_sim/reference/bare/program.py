@@ -98,8 +98,6 @@ _QUICK = "quick: sw t6, 4(t5); csrrs t6, mcause, zero; lw t6, 4(t5); mret"
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """Trap handlers of a bare program."""
-
     slots: tuple[str, ...] = ("mret",) * (VECTORS - 1)  # interrupt vectors from 1 on: `j LABEL` or `mret`
     filler: tuple[str, ...] = ()  # instructions of the longer interrupt handler
     nests: bool = False  # whether it enables interrupts
@@ -108,7 +106,6 @@ class Handlers:
     exception: str = _EXCEPTION  # exception handler, from the label `exception` to the label `interrupt`
 
     def text(self, start: str) -> str:
-        """Return the assembly of both vector tables, the entry that jumps to ``start``, and the handlers."""
         table = ["jal zero, exception", *(slot.replace("j ", "jal zero, ") for slot in self.slots)]
         lines = [*table, f"_start: jal zero, {start}", *[".word 0"] * (_TABLE_WORDS - 1), *table]
         names = (*_WATCHED, *(_LOOP_CSRS if self.watches_loops else ()))
@@ -207,7 +204,6 @@ def total_bytes(blocks: tuple[ProgramBlock, ...]) -> int:
 
 
 def count_statements(blocks: Iterable[ProgramBlock]) -> int:
-    """Return the number of lines that are not labels."""
     return sum(not is_label(line) for block in blocks for line in block.lines())
 
 
@@ -217,7 +213,6 @@ CONSTANTS = (
     (layout.MASK, layout.WINDOW_MASK),
     (layout.BASE, layout.WINDOW),
 )
-"""Registers and their initial values."""
 _PADDING = 64  # bytes after the code for prefetches
 _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
 
@@ -261,7 +256,6 @@ class BareProgram(ABC):
         """Return the program as an executable."""
 
     def listing(self, heading: Sequence[str] = ()) -> str:
-        """Return the assembly with ``heading`` as comments, and indented except for labels."""
         return "\n".join([*(f"# {line}" for line in heading), *indented(self.text().splitlines())]) + "\n"
 
     def assembled(self) -> Assembled:
@@ -271,8 +265,6 @@ class BareProgram(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RandomProgram(BareProgram):
-    """A program that ends with a store to ``tohost``."""
-
     main: tuple[ProgramBlock, ...]
     functions: tuple[ProgramBlock, ...] = ()  # functions that it may call
     handlers: Handlers = PLAIN

@@ -50,28 +50,22 @@ class ElfError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A contiguous part of the program in memory."""
-
     address: int
     data: bytes  # initial content
     size: int  # bytes in memory; those after `data` (.bss) are zero
 
 
 class FunctionSymbol(NamedTuple):
-    """The address range of a symbol."""
-
     address: int
     size: int  # bytes; for a label without a size up to the next symbol or the end of the section
     name: str
 
     def name_at(self, address: int) -> str:
-        """Return an address as ``main+0x12``, or ``main`` if it is the start of the function."""
         offset = address - self.address
         return f"{self.name}+0x{offset:x}" if offset else self.name
 
 
 def symbol_before(symbols: Sequence[FunctionSymbol], address: int) -> FunctionSymbol | None:
-    """Return the last of some sorted symbols that starts at or before ``address``."""
     position = bisect_right(symbols, address, key=lambda symbol: symbol.address)
     return symbols[position - 1] if position else None
 
@@ -89,7 +83,6 @@ class Executable:
     cluster: ClusterNote | None = None  # note on the cluster, if it was compiled for one
 
     def words(self) -> dict[int, int]:
-        """Return the words of all segments by address."""
         return {
             segment.address + at: int.from_bytes(segment.data[at : at + WORD_BYTES], "little")
             for segment in self.segments
@@ -126,7 +119,6 @@ def parse_number(text: str) -> int:
 
 
 def parse_ram(text: str) -> Window:
-    """Parse address and size of ``BASE:SIZE`` such as ``0x80000000:1M``; raises :class:`InputError`."""
     base_text, colon, size_text = text.partition(":")
     try:
         base, size = parse_number(base_text), parse_number(size_text)
@@ -158,7 +150,6 @@ def windows(executable: Executable, ram: Sequence[Window] = ()) -> tuple[Window,
 
 
 def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
-    """Load the program in the file ``path``; raises :class:`ElfError`."""
     content = content_of(path)
     _check_header(path, content)
     with well_formed(path):
@@ -319,7 +310,6 @@ def _functions(symbols: Iterable[ElfSymbol], code: Mapping[int, Window]) -> Iter
 
 
 def functions_of(labels: Mapping[str, int], end: int) -> tuple[FunctionSymbol, ...]:
-    """Return a function for each label, which ends at the next label or at ``end``."""
     starts = [*sorted((address, name) for name, address in labels.items()), (end, "")]
     return tuple(FunctionSymbol(address, after - address, name) for (address, name), (after, _) in pairwise(starts))
 

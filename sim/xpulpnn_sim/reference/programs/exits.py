@@ -85,7 +85,6 @@ class Exit:
 
     @property
     def ok(self) -> bool:
-        """Return whether the program reported success."""
         return self.reason is Reason.PASS
 
 
@@ -103,8 +102,6 @@ class DifferenceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The bytes that a program prints."""
-
     descriptor: int  # STDOUT or STDERR
     data: bytes
 
@@ -116,7 +113,6 @@ def place(pc: int, name_of: NameOf) -> str:
 
 
 def reported(value: int, pc: int, name_of: NameOf) -> Exit:
-    """Return the end of a program that wrote a final ``value`` to ``tohost``."""
     if value == TOHOST_PASS:
         return Exit(Reason.PASS, 0, pc, None, "pass")
     code = value >> 1
@@ -177,7 +173,6 @@ def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: 
 
 
 def difference(pc: int, name_of: NameOf) -> Exit:
-    """Return the end of a run in which design and reference differ at the instruction at ``pc``."""
     return Exit(Reason.DIFFERENCE, 0, pc, None, f"difference from the reference at {place(pc, name_of)}")
 
 
@@ -200,8 +195,6 @@ def host_call(
 
 @dataclass(frozen=True, slots=True)
 class Trapped:
-    """An exception that a hart has raised."""
-
     pc: int  # address of the instruction
     cause: int  # code in mcause
     word: int  # the instruction, of 16 or 32 bits
@@ -231,7 +224,6 @@ def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -
 
 
 def record(trapped: Trapped, text: str, name_of: NameOf) -> dict[str, Any]:
-    """Return the JSON record of the exception."""
     return {
         "pc": trapped.pc,
         "symbol": name_of(trapped.pc),

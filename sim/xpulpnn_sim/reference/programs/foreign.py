@@ -11,7 +11,6 @@ _BY_SUFFIX = {
 
 
 def described(path: Path | str, content: bytes) -> str:
-    """Return what kind of file this is, for a file that is not an ELF file."""
     if not content:
         return "empty"
     if MAGIC.startswith(content):

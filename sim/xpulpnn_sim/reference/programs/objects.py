@@ -40,7 +40,6 @@ _NAMES_IN_ORDER = {
     44: "RVC_BRANCH RVC_JUMP",
 }
 _RELOCATION_NAMES = dict(item for start, names in _NAMES_IN_ORDER.items() for item in enumerate(names.split(), start))
-"""Names of the relocations of code that listings show."""
 
 _SET, _ADD, _SUB = "set", "add", "sub"
 _IN_DATA: Mapping[int, tuple[str, int, int]] = {
@@ -67,8 +66,6 @@ class SourceLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CodeSection:
-    """A section of an object file that holds code or data."""
-
     name: str
     address: int  # 0 in objects
     data: bytes
@@ -86,7 +83,6 @@ class CodeSection:
         return symbol.address, min(ends, default=self.address + len(self.data))
 
     def is_data(self, address: int) -> bool:
-        """Return whether the assembler marked this address as data."""
         return any(first <= address < last for first, last in self.data_ranges)
 
     def name_of(self, address: int) -> str:
@@ -276,8 +272,6 @@ def _data_ranges(marks: list[tuple[int, str]], end: int) -> tuple[tuple[int, int
 
 
 class SourceLines:
-    """The source lines of a program, read on first use."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
 

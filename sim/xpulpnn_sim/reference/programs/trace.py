@@ -31,7 +31,6 @@ TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effect
 HEADER_OF_CORES = f"core {TRACE_HEADER}"
 
 EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in ExceptionCause}
-"""Names of exceptions by cause."""
 
 _TEXT_COLUMNS = 40
 _COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
@@ -49,7 +48,6 @@ def decode(raw: int) -> Insn | None:
 
 @lru_cache(maxsize=1 << 16)
 def text_of(raw: int, pc: int) -> str:
-    """Return the instruction in assembly, with the target address of a jump or branch."""
     insn = decode(raw)
     return "illegal" if insn is None else render(insn, raw, pc)
 
@@ -87,14 +85,12 @@ def effects_of(record: dict[str, int]) -> str:
 
 
 def line_of(record: dict[str, int]) -> str:
-    """Format cycle, pc, raw word, disassembly and effects of one retirement."""
     pc, raw = record["pc_rdata"], record["insn"]
     head = f"{record['cycle']:>12} {pc:08x} {digits_of(raw):>8}  {text_of(raw, pc):<{_TEXT_COLUMNS}} "
     return (head + effects_of(record)).rstrip()
 
 
 def lines(records: Records) -> Iterator[str]:
-    """Yield a line for each record."""
     for values in records.tolist():
         yield line_of(dict(zip(RECORD_FIELDS, values, strict=True)))
 

@@ -48,7 +48,6 @@ def _names(insn: Insn) -> frozenset[str]:
 
 
 def is_slow(insn: Insn) -> bool:
-    """Return whether an instruction uses CSRs, traps or sleep."""
     return not _SLOW.isdisjoint(_names(insn))
 
 
@@ -252,7 +251,6 @@ class Hart:
 
 
 def result(insn: Insn, immediates: Mapping[str, int], rs1: int, rs2: int, rd: int) -> int:
-    """Return the word that an instruction computes, or whether a branch is taken."""
     fields = {token.field.name: 0 for token in insn.tokens} | dict(immediates) | {"rs1": 1, "rs2": 2, "rd": 3}
     fields = {token.field.name: fields[token.field.name] for token in insn.tokens}
     hart = Hart(regs=[0, rs1, rs2, rd])

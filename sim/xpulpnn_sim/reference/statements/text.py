@@ -20,12 +20,10 @@ def _quotient(a: int, b: int) -> int:
 
 
 def zx(value: int, width: int) -> int:
-    """Zero-extend the low ``width`` bits."""
     return value & ((1 << width) - 1)
 
 
 def sx(value: int, width: int) -> int:
-    """Sign-extend the low ``width`` bits."""
     low = zx(value, width)
     return low - (1 << width) if low >> (width - 1) else low
 
@@ -39,7 +37,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sx": sx,
     "zx": zx,
 }
-"""Functions of the notation by name."""
 
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -140,7 +137,6 @@ class PythonValue:
 
 
 def literal_value(value: int) -> PythonValue:
-    """Return an integer constant as a :class:`PythonValue`."""
     return PythonValue(str(value) if value >= 0 else f"({value})", value, value, is_static=True)
 
 
@@ -286,13 +282,11 @@ class PythonArithmetic:
         )
 
     def holds(self, value: PythonValue) -> PythonValue:
-        """Return the condition that a value is not 0."""
         if value.known is not None:
             return literal_value(int(value.known != 0))
         return undecided(value.text, is_static=value.is_static)
 
     def both(self, first: PythonValue, second: PythonValue) -> PythonValue:
-        """Return the conjunction of two conditions."""
         if first.known is not None:
             return second if first.known else first
         if second.known is not None:
@@ -300,22 +294,18 @@ class PythonArithmetic:
         return undecided(f"({first.text} and {second.text})", is_static=first.is_static and second.is_static)
 
     def decided(self, condition: PythonValue) -> bool | None:
-        """Return the constant truth value of a condition, or None if it is only known at run time."""
         return None if condition.known is None else bool(condition.known)
 
     def truth(self, condition: PythonValue) -> PythonValue:
-        """Convert a condition to the number 1 or 0."""
         if condition.known is not None:
             return condition
         return PythonValue(f"(1 if {condition.text} else 0)", 0, 1, condition.is_static)
 
     def choose(self, condition: PythonValue, x: PythonValue, y: PythonValue) -> PythonValue:
-        """Return a conditional expression."""
         (test, first, second), is_static = self._operands(condition, x, y)
         return PythonValue(f"({first} if {test} else {second})", min(x.low, y.low), max(x.high, y.high), is_static)
 
     def word(self, value: PythonValue) -> PythonValue:
-        """Return the low 32 bits."""
         return self._unsigned(value, XLEN)
 
     def bits(self, value: PythonValue, high: int, lowest: int) -> PythonValue:
@@ -344,7 +334,6 @@ class PythonArithmetic:
         return PythonValue(f"{elements}[{element.lane}]", low, high, element=replace(element, elements=elements))
 
     def inserted(self, word: PythonValue, index: PythonValue, width: int, value: PythonValue) -> PythonValue:
-        """Return the word with an element replaced."""
         lsb = self.named(self.binary(ast.Mult(), index, literal_value(width)))
         mask = self.binary(ast.LShift(), literal_value((1 << width) - 1), lsb)
         others = self.binary(ast.BitAnd(), word, self.unary(ast.Invert(), mask))
@@ -352,7 +341,6 @@ class PythonArithmetic:
         return self.word(self.binary(ast.BitOr(), others, placed))
 
     def joined(self, elements: Sequence[PythonValue], width: int) -> PythonValue:
-        """Return the word that consists of the elements."""
         parts = [self._unsigned(element, width) for element in elements]
         placed = [
             self.binary(ast.LShift(), part, literal_value(lane * width)).text

@@ -28,7 +28,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import build_model
-from xpulpnn_sim.cosimulation.model.libraries import cached_emission, core_rig
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, rig_of
 from xpulpnn_sim.proofs.mutants.mutant_comparison import (
     OUTPUTS,
     UNCONSTRAINED,
@@ -179,7 +179,7 @@ def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys:
     text = apply_all(mutants, lambda mutant: f"{_enable(mutant.number)} 1 1", TOP, folder, yosys, rename)
     _, manifest = cached_emission(TOP, observed)
     text = _shell(manifest["ports"], mutants, text)
-    library = build_model(core_rig(text, manifest), added={"choice.cpp": _CHOICE})
+    library = build_model(rig_of(text, manifest), added={"choice.cpp": _CHOICE})
     return MutatedCore(library=library, digest=hashlib.sha256(text.encode()).hexdigest(), mutants=mutants)
 
 

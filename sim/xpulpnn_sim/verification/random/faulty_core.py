@@ -11,7 +11,7 @@ from pathlib import Path
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.build import build_model
-from xpulpnn_sim.cosimulation.model.libraries import RIGS, observed
+from xpulpnn_sim.cosimulation.model.libraries import TOPS, observed, rig_of
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.proofs.faults import programs
 from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
@@ -42,15 +42,14 @@ def hart_of(number: int) -> int:
 
 
 def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], engine: str) -> Path:
-    top, rig = RIGS[engine]
     with ExitStack() as stack:
         for number, fault in enumerate(faults, start=1):
             stack.enter_context(fault.seeded(number))
-        emitted = emit_top(top, observed(config), both_edges=True)
+        emitted = emit_top(TOPS[engine], observed(config), both_edges=True)
     port, low = ("return_value", 0) if isinstance(config, ClusterConfig) else ("hart_id", _LSB)
     chosen = f"{emitted.manifest['top']}.{port}[{low + CHOICE_BITS - 1}:{low}]"
     text = re.sub(rf"\b({CHOICE}\w*(?:\[\w+\])?) <= ~\1;", rf"\1 <= {chosen};", emitted.text)
-    return build_model(replace(rig(text, emitted.manifest), both_edges=True))
+    return build_model(replace(rig_of(text, emitted.manifest), both_edges=True))
 
 
 @dataclass(frozen=True, slots=True)

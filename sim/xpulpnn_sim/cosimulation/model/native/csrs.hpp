@@ -43,7 +43,6 @@ class Csrs {
         return next;
     }
 
-    // Returns the address of the handler.
     uint32_t enter_trap(uint32_t cause, uint32_t pc) {
         uint32_t& status = (*this)[CSR_MSTATUS].value;
         const bool enabled = status & MSTATUS_MIE;
@@ -55,7 +54,6 @@ class Csrs {
         return (mtvec & MTVEC_BASE) + (vectored ? VECTOR_BYTES * (cause & CAUSE_CODE) : 0);
     }
 
-    // Returns the address to continue at.
     uint32_t leave_trap() {
         uint32_t& status = (*this)[CSR_MSTATUS].value;
         const bool enabled = status & MSTATUS_MPIE;

@@ -112,8 +112,8 @@ class Driver {
         return true;
     }
 
-    // The first instruction of an interrupt handler comes with the lines that the interrupt was chosen from. No core
-    // halts: the field says why nothing has retired since the instruction before.
+    // The first instruction of a handler is recorded with the lines that the interrupt was chosen from; `halt` gets the
+    // causes of waits since the previous retirement.
     void record(uint32_t hart, const void* fields) {
         HartStatus& state = harts[hart];
         const uint32_t at = state.records++;
@@ -171,7 +171,7 @@ class Driver {
         if (__builtin_expect(out.we && address == settings.tohost, 0)) tell(out.master);
     }
 
-    // A transfer between DMA engine and memory outside: cores that wait for its end do not wait in vain.
+    // A transfer between DMA engine and external memory; cores that wait for its end are not in a deadlock.
     void transfer(uint64_t cycle, uint32_t port, const DmaOut& out) {
         still_ = 0;
         const bool inside = transfers_[port].request(cycle, out);
@@ -185,7 +185,7 @@ class Driver {
         }
     }
 
-    // Event lines that are high, and timers that will raise one: who waits for it does not wait in vain.
+    // Event lines, and timers that will raise one, so that a core that waits for them is not in a deadlock.
     void hear(uint64_t cycle, const LinesOut& lines) {
         if (lines.dma) log({cycle, LINE_EVENT, lines.dma, 0, 0, 0, 0});
         if (lines.dma_interrupt) log({cycle, LINE_EVENT + 1, lines.dma_interrupt, 0, 0, 0, 0});
@@ -193,7 +193,6 @@ class Driver {
         if (lines.timer_armed) still_ = 0;
     }
 
-    // Data move: the same activity as long as there is no longer pause.
     void move(uint64_t cycle, const DmaOut& out) {
         if (activities.empty() || cycle > activities.back().last + settings.data_latency + PAUSE) {
             activities.push_back({cycle, cycle, 0, 0});
@@ -203,7 +202,6 @@ class Driver {
         (out.we ? now.written : now.read) += static_cast<uint32_t>(__builtin_popcount(out.be));
     }
 
-    // The word `tohost` has been written.
     void tell(uint32_t hart) {
         uint32_t word;
         std::memcpy(&word, memory.locate(settings.tohost), sizeof word);
@@ -213,7 +211,7 @@ class Driver {
         status.hart = hart < HARTS ? hart : 0;
     }
 
-    // What is accessed in debug mode belongs to no retirement.
+    // Accesses of debug mode belong to no retirement.
     void access(uint64_t cycle, uint32_t port, const DataOut& out, bool debug_mode) {
         HartStatus& state = harts[out.hart < HARTS ? out.hart : 0];
         const bool inside = buses_[port].request(cycle, out.addr, out.we, out.be, out.wdata);

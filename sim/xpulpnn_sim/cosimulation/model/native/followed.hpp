@@ -1,5 +1,7 @@
-// What the harts of a check share: instructions by word, memory as the bus orders it, the search of thresholds.
+// Parts of a check: instructions by word, the log of differences, operands and results by group of instructions,
+// memory as the bus orders it, the search of thresholds.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
@@ -11,6 +13,79 @@
 namespace harness {
 
 using Text = std::unordered_map<uint32_t, CheckInsn>;  // instructions by their words in memory
+
+// Differences found in a block: their number, and the first of them in detail.
+class ErrorLog {
+  public:
+    void start(CheckError* errors) {
+        first_ = errors;
+        total = 0;
+    }
+    __attribute__((noinline)) void add(uint32_t hart, uint32_t position, size_t field, uint32_t expected, uint32_t got) {
+        if (total < KEPT_ERRORS) first_[total] = {hart, position, static_cast<uint32_t>(field), expected, got};
+        ++total;
+    }
+    uint32_t total = 0;
+
+  private:
+    CheckError* first_ = nullptr;
+};
+
+// Operands and results of a block by group of instructions, for the reference models.
+class ValueTable {
+  public:
+    // Distributes the values of a block, the instructions `chosen`, to `groups` groups, one array per ValueField; group g
+    // starts at `starts[g]`.
+    // The parameters of a requantisation and the second activation of a pair are those that the records have loaded,
+    // since none of their fields shows them.
+    void fill(const Retirement* records, const std::vector<const CheckInsn*>& chosen, uint32_t groups, uint32_t* starts,
+              uint32_t* values) {
+        const uint32_t count = static_cast<uint32_t>(chosen.size());
+        std::vector<uint32_t> next(groups + 1);
+        for (uint32_t i = 0; i < count; ++i) {
+            const uint32_t group = chosen[i]->group;
+            if (group != NO_GROUP && !records[i].trap) ++next[group + 1];
+        }
+        for (uint32_t group = 0; group < groups; ++group) next[group + 1] += next[group];
+        for (uint32_t group = 0; group <= groups; ++group) starts[group] = next[group];
+        for (uint32_t i = 0; i < count; ++i) {
+            const Retirement& r = records[i];
+            const CheckInsn& insn = *chosen[i];
+            const uint32_t second = loaded_[insn.act | 1];
+            if (insn.properties & WRITES_NN && !r.trap) loaded_[insn.reloaded] = r.mem_rdata;
+            if (__builtin_expect(insn.action >= CSR_WRITE && insn.action <= CSR_CLEAR && !r.trap, 0)) change(insn, r);
+            if (insn.group == NO_GROUP || r.trap) continue;
+            const bool requantises = insn.properties & READS_PARAMETERS;
+            uint32_t* to = values + next[insn.group]++;
+            to[count * VALUE_WORD] = insn.word;
+            to[count * VALUE_PC] = r.pc_rdata;
+            to[count * VALUE_POSITION] = i;
+            to[count * VALUE_RS1] = r.rs1_rdata;
+            to[count * VALUE_RS2] = r.rs2_rdata;
+            to[count * VALUE_RD_OLD] = r.rd_rdata;
+            to[count * VALUE_ACT] = requantises ? loaded_[FIRST_PARAMETER] : r.nn_act_rdata;
+            to[count * VALUE_WGT] = requantises ? loaded_[FIRST_PARAMETER + 1] : r.nn_wgt_rdata;
+            to[count * VALUE_ACT2] = second;
+            to[count * VALUE_LOADED] = r.mem_rdata;
+            to[count * VALUE_RD] = r.rd_wdata;
+            to[count * VALUE_RD2] = r.rd2_wdata;
+            to[count * VALUE_BASE] = r.base_wdata;
+            to[count * VALUE_ADDRESS] = r.mem_addr;
+            to[count * VALUE_STORE] = r.mem_wdata;
+        }
+    }
+
+  private:
+    // The write of a CSR that is a word of the NN-RF.
+    void change(const CheckInsn& insn, const Retirement& r) {
+        const uint32_t entry = insn.number - CSR_NN0, operand = insn.is_constant ? insn.constant : r.rs1_rdata;
+        if (entry >= NNRF_WORDS) return;
+        uint32_t& word = loaded_[entry];
+        word = insn.action == CSR_WRITE ? operand : insn.action == CSR_SET ? word | operand : word & ~operand;
+    }
+
+    uint32_t loaded_[NNRF_WORDS] = {};  // entries of the NN-RF by the records alone
+};
 
 struct Access {
     Grant grant;
@@ -25,7 +100,7 @@ class Order {
 
     void append(const Grant* grants, uint32_t count) {
         for (uint32_t i = 0; i < count; ++i) {
-            // what DMA, host and test&set do takes effect in its turn, and is no instruction's
+            // accesses of DMA, host and test&set belong to no instruction
             if (grants[i].hart < waiting_.size()) waiting_[grants[i].hart].push_back(first_ + log_.size());
             log_.push_back({grants[i], 0});
         }
@@ -83,7 +158,6 @@ class Order {
 // The thresholds that pv.qnt reads, one after the other, and its result (guide, "Threshold quantisation").
 class ThresholdSearch {
   public:
-    // `width`: bits of a code.
     ThresholdSearch(uint32_t pixels, uint32_t middle, uint32_t width) : width_(width) {
         const uint32_t distance = 2u << width;  // from the thresholds of one pixel to those of the next
         places_[0] = middle & ~1u;
@@ -94,7 +168,6 @@ class ThresholdSearch {
 
     bool done() const { return bits_ == width_; }
 
-    // Of the next threshold.
     uint32_t address() const { return places_[pixel_]; }
 
     void answer(uint32_t threshold) {

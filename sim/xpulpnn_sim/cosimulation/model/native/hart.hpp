@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "csrs.hpp"
-#include "error_log.hpp"
 #include "followed.hpp"
 #include "memory.hpp"
 #include "schema.hpp"
-#include "value_table.hpp"
 
 namespace harness {
 
@@ -47,13 +45,11 @@ class Hart {
         return missing;
     }
 
-    // Distributes the values of the block, see ValueTable.
     void distribute(uint32_t groups, uint32_t* starts, uint32_t* values) {
         table_.fill(records_, chosen_, groups, starts, values);
     }
 
-    // Says of the block whether and where its transfers of control go; `lines` are its interrupt lines, nullptr if
-    // unknown.
+    // Sets targets of branches and jumps, and the interrupt lines of each retirement, nullptr if unknown.
     void transfers(const uint32_t* lines, const uint8_t* taken, const uint32_t* targets) {
         irq_lines_ = lines;
         taken_ = taken;
@@ -63,7 +59,6 @@ class Hart {
     bool done() const { return position_ == count_; }
     uint64_t cycle() const { return records_[position_].cycle; }
 
-    // Follows one retirement.
     void step() {
         record_ = &records_[position_];
         insn_ = chosen_[position_];
@@ -127,7 +122,6 @@ class Hart {
         return fails;
     }
 
-    // The word in memory. Nothing is known about one outside or one that the host changes.
     void fetch() {
         const Retirement& r = *record_;
         uint32_t word = shadow_.load(r.pc_rdata);
@@ -148,7 +142,6 @@ class Hart {
         return 0;
     }
 
-    // The cause if the bus answers the access with an error, or 0.
     uint32_t access_fault() const {
         const bool loads = insn_->properties & LOADS, stores = insn_->properties & STORES;
         if (!loads && !stores) return 0;
@@ -157,7 +150,6 @@ class Hart {
         return stores ? STORE_ACCESS_FAULT : LOAD_ACCESS_FAULT;
     }
 
-    // Whether anything in a cluster answers at `address`; what nothing answers is on no bus.
     bool answers(uint32_t address) const {
         return !settings_.tcdm_bytes || AddressMap::answers(address, settings_.tcdm_bytes);
     }
@@ -194,7 +186,7 @@ class Hart {
         const uint32_t skipped = r.mem_addr & 3, shift = 8 * skipped;
         const uint32_t enables = lanes << skipped;
         if (settings_.tcdm_bytes && AddressMap::is_device(r.mem_addr)) {
-            // what a device says is its own affair
+            // loads from devices are checked elsewhere
             if (loads && r.mem_rdata & ~bits) add(offsetof(Retirement, mem_rdata), r.mem_rdata & bits, r.mem_rdata);
             return;
         }

@@ -11,7 +11,6 @@
 
 namespace harness {
 
-// Windows on buffers, plus optional pages of its own.
 class Memory {
   public:
     // The buffers stay the caller's. Words of a window without a place are answered with an error, if `guarded` all that
@@ -32,7 +31,6 @@ class Memory {
         return true;
     }
 
-    // The window on a buffer that holds `address`, or nullptr.
     const Window* window(uint32_t address) const {
         for (const Window& window : windows_) {
             if (address - window.base < window.size) return &window;
@@ -40,7 +38,6 @@ class Memory {
         return nullptr;
     }
 
-    // Bytes of the aligned word holding `address`, or nullptr where there is no memory.
     uint8_t* locate(uint32_t address) {
         address &= ~3u;
         if (const Window* found = window(address)) {
@@ -94,21 +91,17 @@ class Memory {
 // Addresses of a cluster as its cores use them. Designs without banks have memory everywhere.
 class AddressMap {
   public:
-    // Of the TCDM, whose two other addresses stand for the same words.
     static bool is_tcdm(uint32_t address) {
         const uint32_t place = address & ~(TCDM_SPACE - 1);
         return place == TCDM_BASE || place == TCDM_ALIAS || place == TEST_SET;
     }
 
-    // The address under which a word is found in memory.
     static uint32_t canonical(uint32_t address) {
         return is_tcdm(address) ? TCDM_BASE | (address & (TCDM_SPACE - 1)) : address;
     }
 
-    // A load marks the word.
     static bool tests_and_sets(uint32_t address) { return (address & ~(TCDM_SPACE - 1)) == TEST_SET; }
 
-    // Registers inside the cluster.
     static bool is_device(uint32_t address) { return (address & ~(TCDM_SPACE - 1)) == CONTROL; }
 
     // Whether anything answers at `address`, which is the TCDM's or a device's; others are not known here.
@@ -143,7 +136,6 @@ class Banks {
     // `bytes` is the TCDM, in place.
     Banks(uint8_t* bytes, bool hash) : bytes_(bytes), hash_(hash) {}
 
-    // Address of an access.
     uint32_t address(uint32_t bank, const BankOut& seen) const {
         uint32_t column = bank;
         if (hash_ && BANKS > 1) {

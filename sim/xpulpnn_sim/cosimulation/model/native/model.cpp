@@ -83,7 +83,6 @@ struct Model {
         }
     }
 
-    // The clock edge, which brings the inputs that the driver has chosen.
     void edge() {
         std::memcpy(top->coming.data(), &driver.driven, sizeof driver.driven);
         do {

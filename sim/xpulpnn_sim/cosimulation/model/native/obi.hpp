@@ -112,7 +112,6 @@ class Obi {
         bool err;
     };
 
-    // `word` is what the memory held.
     bool perform(uint32_t address, bool we, uint32_t be, uint32_t wdata, uint32_t& word) {
         word = fault_data_;
         if (memory_.fails(address)) return true;

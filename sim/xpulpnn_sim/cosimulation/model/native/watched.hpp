@@ -16,7 +16,7 @@ class Ends {
         uint32_t events = 0;
         idle_ = 0;
         if (__builtin_expect(seen.trap, 0)) {
-            // a handler whose first instruction traps comes back to itself for ever
+            // a handler whose first instruction traps returns to itself forever
             if (trapped_ && seen.pc_rdata == seen.pc_wdata) events |= TRAP_LOOP;
         } else if (__builtin_expect(seen.pc_wdata == seen.pc_rdata && jumps(seen.insn) && quiet, 0)) {
             events |= ENDLESS_LOOP;
@@ -34,7 +34,6 @@ class Ends {
         return events;
     }
 
-    // A cycle without one.
     uint32_t wait(bool asleep, bool quiet, uint32_t watchdog) {
         if (asleep) return quiet ? ENDLESS_LOOP : 0;
         return ++idle_ > watchdog ? STUCK : 0;
@@ -76,7 +75,7 @@ class Account {
         uint64_t* here = row(pc);
         ++here[NONE];
         if (late_) {
-            // what a transfer of control costs is told apart from what its target waits for
+            // the cost of a transfer of control is charged to it, not to its target
             for (uint32_t cause = 0; cause < WAIT_CAUSES; ++cause) {
                 if (!pending_[cause]) continue;
                 const bool for_port = BANKS && (cause == GRANT || cause == RESPONSE);
