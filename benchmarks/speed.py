@@ -22,7 +22,7 @@ from xpulpnn.user_cache import CACHE_VARIABLE
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.build import build_model, compiler
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, cluster_rig, simulated
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, run_kernel
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, run_case
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
@@ -85,7 +85,7 @@ def cluster_simulation(checked: bool) -> float:
     )
     record = {}
     for _ in range(2):
-        record = run_cluster_case(case).record
+        record = run_kernel(case).record
         if record["mismatches"]:
             sys.exit(f"cluster found {record['mismatches']} mismatches")
     return record["sim_cycles_per_s"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.programs import program_of
 
 from xpulpnn.config import CoreConfig
-from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings
+from xpulpnn_sim.cosimulation.checks.retirements import Checker
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.model import U32, Block
 from xpulpnn_sim.cosimulation.workloads import program_run
@@ -60,9 +60,8 @@ class Recorder(Checker):
     def __init__(self) -> None:
         self.blocks: list[Recording] = []
 
-    def __call__(self, block: Block) -> Findings:
+    def __call__(self, block: Block) -> None:
         self.blocks.append(Recording(block.records().copy(), block.grants.copy(), block.lines().copy()))
-        return Findings()
 
 
 @pytest.fixture(scope="session")

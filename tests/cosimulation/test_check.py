@@ -12,11 +12,12 @@ from tests.cosimulation.conftest import Recording
 from tests.designs import EVERY_ROW as CONFIG
 
 from xpulpnn.config import preset
-from xpulpnn_sim.cosimulation.checks.retirements import Findings, RetirementCheck
+from xpulpnn_sim.cosimulation.checks.retirements import RetirementCheck
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, load_memory
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.elf import Executable, FunctionSymbol, Segment
+from xpulpnn_sim.reference.programs.exits import DifferenceError
 from xpulpnn_sim.reference.programs.trace import Records, text_of
 from xpulpnn_sw.assembly.asm import assemble
 
@@ -87,10 +88,9 @@ def checker(program: Executable | None = None, *, hart_id=3, memory=None, config
 
 def judged(check: RetirementCheck, records: Records, grants: NDArray[Any]) -> tuple[int, str]:
     """Count and report of the differences, of which there must be some."""
-    findings = check.check([records], grants)
-    assert findings.count > 0
-    assert findings.text is not None
-    return findings.count, findings.text
+    with pytest.raises(DifferenceError) as caught:
+        check.check([records], grants)
+    return caught.value.count, caught.value.text
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -103,7 +103,8 @@ def test_good_run_has_no_difference(machine: Machine, recorded: Callable[..., Re
     bounds = [block[-1]["cycle"] for block in np.array_split(records, 97)][:-1]
     granted = np.split(grants, np.searchsorted(grants["cycle"], bounds, "right"))
     pieces = zip(np.array_split(records, 97), granted, np.array_split(lines, 97), strict=True)
-    assert [check.check([r], g, [n]) for r, g, n in pieces] == [Findings()] * 97
+    for part, accesses, irqs in pieces:
+        check.check([part], accesses, [irqs])
 
 
 def test_run_checks_long_programs() -> None:
@@ -234,7 +235,7 @@ def test_lanes_that_are_not_stored_do_not_matter(good: Recording) -> None:
     number = grants_of(good, place_of(good.records, "sb"))[0]
     grants["wdata"][number] ^= 0xFFFF_00FF
     grants["be"][grants_of(good, place_of(good.records, "lw"))[0]] ^= 0xF
-    assert checker().check([good.records], grants) == Findings()
+    checker().check([good.records], grants)
 
 
 def late(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
@@ -271,17 +272,16 @@ def test_wrong_order_of_accesses_is_found(where: str, spoil, reported: str, skip
 
 def test_memory_and_retirements_after_the_run_are_compared(good: Recording) -> None:
     check = checker()
-    assert check.check([good.records], good.grants) == Findings()
+    check.check([good.records], good.grants)
     memory = {base: content.copy() for base, content in check.memory.items()}
-    assert check.finish(memory, [len(good.records)]) == Findings()
+    check.finish(memory, [len(good.records)])
     memory[DATA][0x123] ^= 1
-    findings = check.finish(memory, [len(good.records)])
-    assert (findings.count, findings.position) == (1, None)
-    assert findings.text is not None
-    assert findings.text.startswith(f"memory word at 0x{DATA + 0x120:08x} must be 0x")
-    unchecked = [len(good.records) + 1]
-    message = f"retirements checked must be {unchecked}, not {[len(good.records)]}"
-    assert check.finish(check.memory, unchecked) == Findings(1, message)
+    with pytest.raises(DifferenceError, match=f"^memory word at 0x{DATA + 0x120:08x} must be 0x") as caught:
+        check.finish(memory, [len(good.records)])
+    assert (caught.value.count, caught.value.order) == (1, None)
+    more = len(good.records) + 1
+    with pytest.raises(DifferenceError, match=rf"^retirements checked must be \[{more}\], not \[{more - 1}\]$"):
+        check.finish(check.memory, [more])
 
 
 def without(records: Records, first: int, count: int) -> Records:
@@ -346,7 +346,7 @@ def test_instruction_the_configuration_lacks_must_trap(good: Recording) -> None:
 
 
 def test_any_hart_id_is_accepted_if_none_is_given(good: Recording) -> None:
-    assert checker(hart_id=None).check([good.records], good.grants) == Findings()
+    checker(hart_id=None).check([good.records], good.grants)
     _, text = judged(checker(hart_id=4), good.records, good.grants)
     assert "rd_wdata must be 0x4, not 0x3" in text
     assert "csrrs a0, mhartid" in text
@@ -355,7 +355,7 @@ def test_any_hart_id_is_accepted_if_none_is_given(good: Recording) -> None:
 def test_report_names_the_place_and_what_came_before(good: Recording) -> None:
     records, at = corrupted(good.records, Fault("sub", "rd_wdata", 4))
     check = checker()
-    assert check.check([records[: at - 2]], good.grants) == Findings()
+    check.check([records[: at - 2]], good.grants)
     _, text = judged(check, records[at - 2 :], good.grants[:0])
     lines = text.splitlines()
     assert lines[0].endswith(f"pc 0x{records['pc_rdata'][at]:08x} (start+0x{records['pc_rdata'][at] - ENTRY:x})")

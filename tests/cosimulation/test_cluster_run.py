@@ -14,7 +14,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import (
     check_cluster_case,
     cluster_executable,
-    run_cluster_case,
+    run_kernel,
     tiles_of,
 )
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, compared_results, run_case
@@ -36,7 +36,7 @@ def case(text: str, bits: int, variant: str, config=FOUR, **options: Any) -> Cas
 
 
 def figures_of(chosen: Case) -> dict[str, Any]:
-    result = run_cluster_case(chosen)
+    result = run_kernel(chosen)
     assert not result.reports
     assert result.record["mismatches"] == 0
     return result.record
@@ -101,14 +101,14 @@ def test_aligned_operands_conflict_more():
 @pytest.mark.parametrize("name", ["cu_4x2", "nn_4x4"])
 def test_a_share_that_nobody_takes_is_reported(monkeypatch, name):
     monkeypatch.setattr(bare, "CLUSTER_CALLER", bare.CLUSTER_CALLER.replace("li a2, {cores}", "li a2, 5"))
-    result = run_cluster_case(case(CONV, 8, name))
+    result = run_kernel(case(CONV, 8, name))
     assert result.record["mismatches"] > 0
     assert any(report.startswith("output[") for report in result.reports)
 
 
 @pytest.mark.cosim
 def test_a_core_that_does_not_come_to_the_barrier_is_reported():
-    result = run_cluster_case(case(CONV, 8, "nn_4x4", checked=False, machine=Machine(max_cycles=500)))
+    result = run_kernel(case(CONV, 8, "nn_4x4", checked=False, machine=Machine(max_cycles=500)))
     assert result.record["mismatches"] >= 1
     assert any("not finished after 500 cycles" in report for report in result.reports)
 
@@ -246,6 +246,6 @@ def test_faults_of_the_program_are_reported(monkeypatch, correct, wrong, report)
     monkeypatch.setattr(tiled, "_CALLER", tiled._CALLER.replace(correct, wrong))
     machine = Machine(l2_latency=200, max_cycles=60_000)
     chosen = case("6x4x4:4x1x1:p=0", 8, "nn_4x4", tiling=Tiling(rows=1), checked=False, machine=machine)
-    result = run_cluster_case(chosen)
+    result = run_kernel(chosen)
     assert result.record["mismatches"] > 0
     assert any(text.startswith(report) for text in result.reports)

@@ -9,7 +9,7 @@ from tests.designs import BEYOND, FOUR, FULL, kernel_case
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
-from xpulpnn_sim.cosimulation.workloads.cluster_run import run_cluster_case
+from xpulpnn_sim.cosimulation.workloads.cluster_run import run_kernel
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
 from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -212,5 +212,5 @@ def test_channelwise_kernels_and_interrupts(number: int, name: str):
 @pytest.mark.cosim
 @pytest.mark.parametrize("name", CHANNELWISE)
 def test_channelwise_kernels_on_four_cores(name: str):
-    result = run_cluster_case(replace(channelwise(name, 2, "xpulpnn"), config=FOUR))
+    result = run_kernel(replace(channelwise(name, 2, "xpulpnn"), config=FOUR))
     assert result.record["mismatches"] == 0, result.reports

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 
 import pytest
+from tests.hart import Hart
 from tests.isa.rows import covering, in_groups
 
 from xpulpnn.isa.fields import FieldKind
@@ -16,7 +17,6 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.instructions.instruction_proofs import faulty_statements
 from xpulpnn_sim.proofs.instructions.statement_gates import GateEffects, PriorState, execute_statements, is_executable
-from xpulpnn_sim.reference.statements.compiled import Hart
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word
 
 CASES = 6

@@ -3,13 +3,13 @@
 from random import Random
 
 import pytest
+from tests.hart import Hart
 
 from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.operations import OPERATIONS
 from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, find
 from xpulpnn_sim.reference.iss.core import Iss
-from xpulpnn_sim.reference.statements.compiled import Hart
 from xpulpnn_sim.reference.stimuli import instruction_words, random_word
 
 EXECUTIONS = 20

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.hart import result
 from tests.isa.rows import in_groups
 
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn.isa.table import find
 from xpulpnn_sim.reference.golden.effects import Effects, Sources
 from xpulpnn_sim.reference.golden.execute import execute
-from xpulpnn_sim.reference.statements.compiled import result
 
 REGISTERS = ("rs1", "rs2", "rd")
 ELSEWHERE = {"pc", "loaded", "act", "wgt", "word", "length", "taken"}

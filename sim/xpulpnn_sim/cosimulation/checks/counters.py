@@ -17,13 +17,13 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_ADDRESS, CSR_BY_NAME, PERFORMANCE_EVENTS, CsrGroup, csr_address
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN, ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference
+from xpulpnn_sim.cosimulation.checks.retirements import Checker
 from xpulpnn_sim.cosimulation.model.model import U32, Block
 from xpulpnn_sim.cosimulation.model.schema import BEHIND_TRANSFER
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
 from xpulpnn_sim.reference.iss.csrs import INHIBIT, PCMR_COUNTS, PCMR_SATURATES
-from xpulpnn_sim.reference.iss.fetched import Fetched, decoding
+from xpulpnn_sim.reference.iss.fetched import decoding
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
 from xpulpnn_sim.reference.programs.trace import Records
@@ -113,20 +113,16 @@ class _Hart:
         places = np.flatnonzero(is_access & _WATCHED[words >> _CSR])
         least, most = self._sums(records, waits)
         for at in places.tolist():
-            self._halted(int(waits[at, WaitCause.DEBUG]))
+            if (halted := int(waits[at, WaitCause.DEBUG])) != self._debugged:
+                # a debugger may have changed the counters since the last access
+                for counter in (*self._machine.values(), *self._counters.values()):
+                    counter.forget()
+                self._debugged = halted
             wrong = self._access(records[at], at, least, most)
             if wrong is not None:
                 return at, *wrong
         self._done = {name: (int(least[name][-1]), int(most[name][-1])) for name in least}
         return None
-
-    def _halted(self, cycles: int) -> None:
-        """Forget all values if the hart has been in debug mode since the last access, since a debugger may change
-        them."""
-        if cycles != self._debugged:
-            for counter in (*self._machine.values(), *self._counters.values()):
-                counter.forget()
-        self._debugged = cycles
 
     def _sums(self, records: Records, waits: U32) -> tuple[Sums, Sums]:
         trapped = records["trap"] != 0
@@ -191,7 +187,8 @@ class _Hart:
             size = np.bitwise_count(records[mask]).astype(np.int64)
             return (size > 0).astype(np.int64) + (records["mem_addr"] % WORD_BYTES + size > WORD_BYTES)
 
-        thresholds = of_words([_thresholds(fetched) for fetched in decoded])
+        quantised = [fetched.insn.fmt if fetched and fetched.insn.op == "pv.qnt" else None for fetched in decoded]
+        thresholds = of_words([2 * fmt.width if fmt else 0 for fmt in quantised])
         branches = flags([fetched is not None and fetched.insn.is_branch for fetched in decoded])
         taken = np.zeros(len(records), np.int64)
         for number in np.unique(which[branches > 0]).tolist():
@@ -233,24 +230,19 @@ class _Hart:
         def move(counter: _Counter, *, behind: int) -> None:
             counter.move(sums(counter, behind=behind), saturates=self._saturates and counter.bits == XLEN)
 
-        old: int | None = read
-        if name in _PARTS:
-            counter, high = self._machine[_PARTS[name][0]], _PARTS[name][1]
-            move(counter, behind=0)
-            wrong = _half_read(counter, read, high=high)
-        elif name in self._counters:
-            counter, high = self._counters[name], False
-            move(counter, behind=0)
-            wrong = None if self._in_cluster and _COUNTERS[name] in CLUSTER_EVENTS else _word_read(counter, read)
-        else:
-            old, wrong = self._control.get(name, 0), None
+        if name not in _PARTS and name not in self._counters:
             if writes:
                 for each in (*self._counters.values(), *self._machine.values()):
                     move(each, behind=1)
-                self._write_control(name, _written(funct3, old, operand) or 0)
+                self._write_control(name, _written(funct3, self._control.get(name, 0), operand) or 0)
             return None
-        if wrong is not None:
-            return name, *wrong
+        part, high = _PARTS.get(name, (name, False))
+        counter, old = (self._machine | self._counters)[part], read
+        move(counter, behind=0)
+        if not (self._in_cluster and _COUNTERS.get(name) in CLUSTER_EVENTS):
+            wrong = _read(counter, read, high=high)
+            if wrong is not None:
+                return name, *wrong
         if writes:
             if old is None and counter.known and counter.least == counter.most:
                 old = counter.least >> XLEN * high & WORD_MASK
@@ -290,12 +282,6 @@ class _Hart:
                 counter.forget()
 
 
-def _thresholds(fetched: Fetched | None) -> int:
-    if fetched is None or fetched.insn.op != "pv.qnt" or fetched.insn.fmt is None:
-        return 0
-    return 2 * fetched.insn.fmt.width
-
-
 def _written(funct3: int, old: int | None, operand: int) -> int | None:
     if funct3 == _WRITES:
         return operand
@@ -304,26 +290,18 @@ def _written(funct3: int, old: int | None, operand: int) -> int | None:
     return old | operand if funct3 == _SETS else old & ~operand
 
 
-def _word_read(counter: _Counter, read: int | None) -> tuple[int, int] | None:
-    if read is None:
-        return None
-    if counter.known and (read - counter.least) % (1 << XLEN) > counter.most - counter.least:
-        return counter.least, counter.most
-    counter.set(read)
-    return None
-
-
-def _half_read(counter: _Counter, read: int | None, *, high: bool) -> tuple[int, int] | None:
-    if read is None or not counter.known:
+def _read(counter: _Counter, read: int | None, *, high: bool) -> tuple[int, int] | None:
+    """Return the bounds that a value read from a counter is outside of; otherwise the value of the counter is known."""
+    if read is None or not (counter.known or counter.bits == XLEN):
         return None
     least, most = counter.least, counter.most
     if high:
         upper = (read - (least >> XLEN)) % (1 << XLEN) <= (most >> XLEN) - (least >> XLEN)
         return None if upper else (least >> XLEN, most >> XLEN)
     value = least + (read - least) % (1 << XLEN)
-    if value > most:
+    if counter.known and value > most:
         return least & WORD_MASK, most & WORD_MASK
-    counter.set(value)
+    counter.set(value % (1 << counter.bits))
     return None
 
 
@@ -337,7 +315,7 @@ def _write(counter: _Counter, value: int | None, *, high: bool) -> None:
         counter.set(other_half | value << XLEN * high)
 
 
-class CounterCheck(FirstDifference):
+class CounterCheck(Checker):
     """Checks the values that each hart of a run reads from its counters, from the first retirement on."""
 
     def __init__(self, config: CoreConfig, harts: int, name_of: NameOf, *, in_cluster: bool = False) -> None:
@@ -345,7 +323,7 @@ class CounterCheck(FirstDifference):
         self._name_of = name_of
         self._harts = [_Hart(config, in_cluster=in_cluster) for _ in range(harts)]
 
-    def judge(self, block: Block) -> None:
+    def __call__(self, block: Block) -> None:
         for number, hart in enumerate(self._harts):
             records = block.records(number)
             wrong = hart.follow(records, block.waits(number)) if len(records) else None

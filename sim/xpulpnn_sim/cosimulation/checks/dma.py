@@ -14,7 +14,8 @@ from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa.cluster import BLOCK_BYTES, DMA, NO_MASTER, PRIVATE_DMA, TCDM_BASE, Dma
 from xpulpnn.isa.machine import BYTE_BITS, BYTE_MASK, WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.events import DeviceAccess, device_accesses, line_events
-from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference
+from xpulpnn_sim.cosimulation.checks.retirements import Checker
+from xpulpnn_sim.cosimulation.model.machine import Memory
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.reference.golden.dma import moves, notified_cores, word_count
 from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf
@@ -38,11 +39,11 @@ class _Transfer:
     ended: int | None = None  # cycle of the last byte
 
 
-class DmaCheck(FirstDifference):
+class DmaCheck(Checker):
     def __init__(self, config: ClusterConfig, memory: Windows, name_of: NameOf = lambda pc: "") -> None:
         self._cores = config.cores
         self._tcdm_bytes = config.tcdm_bytes
-        self._memory = memory
+        self._memory = Memory(memory)
         self._name_of = name_of
         self._transfers: list[_Transfer] = []
         self._words: dict[int, list[int]] = {}
@@ -50,7 +51,7 @@ class DmaCheck(FirstDifference):
         self._owners: dict[int, int] = {}
         self._late: list[tuple[int, int, Any]] = []
 
-    def judge(self, block: Block) -> None:
+    def __call__(self, block: Block) -> None:
         """Check a block except its last cycle, whose events are checked with the next block."""
         last = [int(block.records(core)["cycle"][-1]) for core in range(self._cores) if block.filled[core]]
         if not last:
@@ -97,7 +98,7 @@ class DmaCheck(FirstDifference):
 
     def _apply_all(self, writes: NDArray[Any]) -> None:
         """Apply stores all at once; if several write the same byte, the last one counts."""
-        for base, content in self._memory.items():
+        for base, content in self._memory.pieces.items():
             at = writes["address"].astype(np.int64) - base
             inside = writes[(at >= 0) & (at < content.size)]
             at = inside["address"].astype(np.int64) - base
@@ -108,24 +109,17 @@ class DmaCheck(FirstDifference):
     def _write(self, cycle: int, write: Any) -> None:
         address, enables, value = int(write["address"]), int(write["be"]), int(write["wdata"])
         moved = self._cores <= int(write["hart"]) < self._cores + _PORTS
-        content, base = self._window(address)
         for lane in range(WORD_BYTES):
             if not enables >> lane & 1:
                 continue
             byte = value >> BYTE_BITS * lane & BYTE_MASK
             if moved:
                 self._moved(cycle, address + lane, byte)
-            if content is not None:
-                content[address + lane - base] = byte
+            if self._memory.inside(address + lane, 1):
+                self._memory.write(address + lane, bytes([byte]))
             for transfer in self._transfers:
                 if byte not in transfer.allowed.get(address + lane, range(256)):
                     transfer.allowed[address + lane] += bytes([byte])
-
-    def _window(self, address: int) -> tuple[NDArray[np.uint8] | None, int]:
-        for base, content in self._memory.items():
-            if base <= address < base + content.size:
-                return content, base
-        return None, 0
 
     def _moved(self, cycle: int, address: int, value: int) -> None:
         """Check a byte that the engine writes: it must be pending in a transfer, and its value must be one that its
@@ -163,21 +157,19 @@ class DmaCheck(FirstDifference):
             self._begin(port, words, access.retired)
 
     def _begin(self, port: int, words: list[int], cycle: int) -> None:
-        made = moves(words)
-        sources, targets = (self._wrapped(side).tolist() for side in made)
+        sources, targets = (
+            # addresses past the end of the TCDM continue at its start
+            np.where(side - np.uint32(TCDM_BASE) < TCDM_SPACE, TCDM_BASE + side % self._tcdm_bytes, side).tolist()
+            for side in moves(words)
+        )
         pending: dict[int, list[int]] = {}
         for source, target in zip(sources, targets, strict=True):
             pending.setdefault(target, []).append(source)
-        allowed: dict[int, bytes] = {}
-        for source in sources:
-            content, base = self._window(source)
-            allowed[source] = bytes(1) if content is None else content[source - base].tobytes()
+        allowed = {
+            source: self._memory.read(source, 1) if self._memory.inside(source, 1) else bytes(1) for source in sources
+        }
         notifies, ended = [*notified_cores(words[0], port, self._cores)], None if pending else cycle
         self._transfers.append(_Transfer(self._given.get(port, 0), notifies, pending, allowed, ended))
-
-    def _wrapped(self, addresses: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        inside = addresses - np.uint32(TCDM_BASE) < TCDM_SPACE
-        return np.where(inside, TCDM_BASE + addresses % self._tcdm_bytes, addresses)
 
     def _load(self, access: DeviceAccess, port: int) -> None:
         if access.address % BLOCK_BYTES == Dma.COMMAND:

@@ -24,7 +24,7 @@ from xpulpnn.isa.cluster import (
     EventRegister,
 )
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
-from xpulpnn_sim.cosimulation.checks.retirements import FirstDifference
+from xpulpnn_sim.cosimulation.checks.retirements import Checker
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import DEVICE_ACCESS, LINE_EVENT
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
@@ -81,7 +81,8 @@ def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
     )
 
 
-_KINDS = ((EventLine.DMA,), (EventLine.DMA_INTERRUPT,), (EventLine.TIMER_LOW, EventLine.TIMER_HIGH))
+_DMA_LINES = (EventLine.DMA, EventLine.DMA_INTERRUPT)  # by kind in the log
+_TIMER_LINES = (EventLine.TIMER_LOW, EventLine.TIMER_HIGH)
 
 _TIMER_ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement
 _TIMERS = 2  # kind of event line
@@ -101,7 +102,7 @@ class _Accessed(NamedTuple):
     record: DeviceAccess
 
 
-class EventUnitCheck(FirstDifference):
+class EventUnitCheck(Checker):
     """Checks the accesses of all cores to the event unit. Events of DMA engine and timers are taken from the design."""
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:
@@ -116,10 +117,17 @@ class EventUnitCheck(FirstDifference):
         self._open: dict[int, _Accessed] = {}
         self._open_shared: _Accessed | None = None
 
-    def judge(self, block: Block) -> None:
+    def __call__(self, block: Block) -> None:
         for core in range(len(self._last)):
             self._take(core, block)
-        self._take_lines(block)
+        for cycle, kind, lines in line_events(block.grants):
+            if kind == _TIMERS:
+                raised = [
+                    (core, int(_TIMER_LINES[timer])) for core in range(len(self._last)) for timer in numbers(lines)
+                ]
+            else:
+                raised = [(core, int(_DMA_LINES[kind])) for core in numbers(lines)]
+            self._lines.append((cycle, raised))
         # an access after a core's last retirement is not known before it is answered
         end = min(self._last) - _SHARED_ANSWER
         while self._queue and self._queue[0].granted < end:
@@ -154,15 +162,6 @@ class EventUnitCheck(FirstDifference):
             access = Access(shared if is_shared else private, record.write, record.data if record.write else 0)
             at = record.retired - _SHARED_ANSWER if is_shared else record.granted + self._later
             heappush(self._queue, _Accessed(at, core, is_shared, access, record))
-
-    def _take_lines(self, block: Block) -> None:
-        for cycle, kind, lines in line_events(block.grants):
-            raised = _KINDS[kind]
-            if len(raised) == 1:
-                events = [(core, int(raised[0])) for core in numbers(lines)]
-            else:
-                events = [(core, int(raised[timer])) for core in range(len(self._last)) for timer in numbers(lines)]
-            self._lines.append((cycle, events))
 
     def _arriving(self) -> list[tuple[int, int]]:
         events: list[tuple[int, int]] = []
@@ -204,7 +203,7 @@ class EventUnitCheck(FirstDifference):
         return DifferenceError(text, accessed.record.order)
 
 
-class TimerCheck(FirstDifference):
+class TimerCheck(Checker):
     def __init__(self, cores: int, name_of: NameOf = lambda pc: "") -> None:
         self._timer = ClusterTimerModel()
         self._cores = range(cores)
@@ -213,7 +212,7 @@ class TimerCheck(FirstDifference):
         self._waiting: list[DeviceAccess] = []
         self._events = deque[tuple[int, int]]()
 
-    def judge(self, block: Block) -> None:
+    def __call__(self, block: Block) -> None:
         """Check the accesses and events of a block except its last cycle."""
         last = [int(block.records(core)["cycle"][-1]) for core in self._cores if block.filled[core]]
         if not last:

@@ -103,45 +103,16 @@ class Discrepancy:
         return _CONSEQUENCES.index(self.field) + 1 if self.field in _CONSEQUENCES else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
-    count: int = 0
-    text: str | None = None  # report of the first
-    position: int | None = None  # number of its retirement, if it belongs to one
-
-
 class Checker(ABC):
-    """Receives the blocks of a run in program order and compares them with a reference."""
+    """Receives the blocks of a run in program order and compares them with a reference. All methods raise
+    :class:`DifferenceError` for a difference, after which the checker is not called again."""
 
     @abstractmethod
-    def __call__(self, block: Block) -> Findings:
-        """Check the next block."""
+    def __call__(self, block: Block) -> None: ...
 
-    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
-        return Findings()
-
-
-class FirstDifference(Checker):
-    """A checker that stops at the first difference, since later ones could be consequences of it."""
-
-    _judges = True
-
-    def __call__(self, block: Block) -> Findings:
-        return self.first_difference(lambda: self.judge(block))
-
-    def first_difference(self, judge: Callable[[], None]) -> Findings:
-        """Run ``judge`` unless there was a difference before, and return the difference that it raises."""
-        try:
-            if self._judges:
-                judge()
-        except DifferenceError as wrong:
-            self._judges = False
-            return Findings(1, wrong.text, wrong.order)
-        return Findings()
-
-    @abstractmethod
-    def judge(self, block: Block) -> None:
-        """Raise :class:`DifferenceError` for the first difference in a block."""
+    def finish(self, memory: Windows, retired: Sequence[int]) -> None:
+        """Check the memory and the number of retirements of each hart at the end of a run that passed."""
+        return
 
 
 class RetirementCheck(Checker):
@@ -177,11 +148,11 @@ class RetirementCheck(Checker):
         self._chain = RetirementChain(library, settings, memory, csrs, errors)
         self._host_words = {address // WORD_BYTES * WORD_BYTES for address in host_words}
 
-    def __call__(self, block: Block) -> Findings:
+    def __call__(self, block: Block) -> None:
         lines = [*map(block.lines, self._harts)] if self._lines_are_known else None
-        return self.check([block.records(hart) for hart in self._harts], block.grants, lines)
+        self.check([block.records(hart) for hart in self._harts], block.grants, lines)
 
-    def check(self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None) -> Findings:
+    def check(self, records: Sequence[Records], grants: NDArray[Any], lines: Sequence[U32] | None = None) -> None:
         total, discrepancies = 0, list[Discrepancy]()
         for hart in self._harts:
             unknown = self._chain.find(hart, records[hart])
@@ -196,9 +167,7 @@ class RetirementCheck(Checker):
             discrepancies += results
             self._chain.transfers(hart, None if lines is None else lines[hart], taken, targets)
         chained, errors = self._chain.check(grants)
-        total += chained
-        findings = Findings()
-        if total:
+        if total + chained:
             discrepancies += [
                 Discrepancy(hart, at, _FIELD_AT[field], want, got) for hart, at, field, want, got in errors.tolist()
             ]
@@ -207,28 +176,26 @@ class RetirementCheck(Checker):
                 key=lambda discrepancy: (records[discrepancy.hart]["cycle"][discrepancy.position], discrepancy.rank),
             )
             order = int(records[first.hart]["order"][first.position])
-            findings = Findings(total, self._described(records[first.hart], first), order)
+            raise DifferenceError(self._described(records[first.hart], first), order, count=total + chained)
         for hart in self._harts:
             self._before[hart] = records[hart][-_HISTORY:].copy()
-        return findings
 
-    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
+    def finish(self, memory: Windows, retired: Sequence[int]) -> None:
         """Compare the final ``memory`` with the memory that results from all accesses, and the number of retirements of
         each hart with the number checked."""
         self._chain.finish()
         if list(retired) != self._checked:
-            return Findings(1, f"retirements checked must be {list(retired)}, not {self._checked}")
-        total, text = 0, None
+            raise DifferenceError(f"retirements checked must be {list(retired)}, not {self._checked}")
+        wrong: list[str] = []
         for base, content in memory.items():
             want, got = (array.view(np.uint32) for array in (self.memory[base], content))
-            words = np.flatnonzero(want != got).tolist()
-            wrong = [word for word in words if base + WORD_BYTES * word not in self._host_words]
-            total += len(wrong)
-            if wrong and text is None:
-                at = wrong[0]
-                address = base + WORD_BYTES * at
-                text = f"memory word at 0x{address:08x} must be 0x{want[at]:x} after the run, not 0x{got[at]:x}"
-        return Findings(total, text)
+            wrong += [
+                f"memory word at 0x{address:08x} must be 0x{want[at]:x} after the run, not 0x{got[at]:x}"
+                for at in np.flatnonzero(want != got).tolist()
+                if (address := base + WORD_BYTES * at) not in self._host_words
+            ]
+        if wrong:
+            raise DifferenceError(wrong[0], count=len(wrong))
 
     def _replay(self, hart: int, count: int, taken: NDArray[np.bool_], targets: U32) -> tuple[int, list[Discrepancy]]:
         groups = self._describer.groups
@@ -329,7 +296,7 @@ class Checks:
     """The checkers of a run and their findings. They check one block while the next one is simulated."""
 
     def __init__(self, checkers: Sequence[Checker]) -> None:
-        self.checkers = checkers
+        self.checkers = [*checkers]
         self._pool = ThreadPoolExecutor(1)
         self._pending: Future[None] | None = None
         self.mismatches = 0
@@ -342,14 +309,22 @@ class Checks:
         if self.checkers and any(block.filled):
             self._pending = self._pool.submit(self._check, block)
 
-    def note(self, findings: Findings) -> None:
+    def note(self, text: str, position: int | None = None, count: int = 1) -> None:
         if not self.mismatches:
-            self.first, self.position = findings.text, findings.position
-        self.mismatches += findings.count
+            self.first, self.position = text, position
+        self.mismatches += count
 
     def _check(self, block: Block) -> None:
-        for checker in self.checkers:
-            self.note(checker(block))
+        for checker in [*self.checkers]:
+            self._run(checker, checker, block)
+
+    def _run(self, checker: Checker, method: Callable[..., None], *arguments: Any) -> None:
+        try:
+            method(*arguments)
+        except DifferenceError as wrong:
+            # later differences could be consequences of this one
+            self.checkers.remove(checker)
+            self.note(wrong.text, wrong.order, wrong.count)
 
     def wait(self) -> None:
         if self._pending is not None:
@@ -358,9 +333,9 @@ class Checks:
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> None:
         """Let the checkers check the end of a run that passed, until one reports a difference."""
-        for checker in self.checkers:
+        for checker in [*self.checkers]:
             if not self.mismatches:
-                self.note(checker.finish(memory, retired))
+                self._run(checker, checker.finish, memory, retired)
 
     def close(self) -> None:
         self._pool.shutdown()

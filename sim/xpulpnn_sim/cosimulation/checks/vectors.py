@@ -28,14 +28,11 @@ from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import HANDLERS, SEQUENCER_OPS, execute
 from xpulpnn_sim.reference.iss.fetched import Fetched
 
-VECTOR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}  # numbers in the register fields of every vector's word
-PAIR_REGISTERS = {"rd": 10, "rd2": 11, "rs1": 12}  # registers of an instruction with two sums
+# numbers in the register fields of every vector's word, and of one whose instruction has two sums
+VECTOR_REGISTERS, PAIR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}, {"rd": 10, "rd2": 11, "rs1": 12}
 
 _PLAIN = ("word", "rs1", "rd_in", "rd_out", "rs2")
 _WITH_ENTRIES = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
-
-
-Origin = tuple[str, int]  # file and line
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,7 +40,7 @@ class Vector:
     """An execution of an instruction: registers before (``_in``) and after it (``_out``; None if the file does not give
     one)."""
 
-    origin: Origin = "", 0
+    origin: tuple[str, int] = "", 0  # file and line
     insn: Insn
     word: int
     rs1: int
@@ -80,7 +77,6 @@ class VectorMismatch:
 
 
 def registers_of(insn: Insn) -> dict[str, int]:
-    """Return the register number that vectors use for each operand of the instruction."""
     return PAIR_REGISTERS if insn.is_pair else VECTOR_REGISTERS
 
 

@@ -1,6 +1,6 @@
 """Environment of a simulated design: memory and its timing, interrupt lines, waveforms."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -142,7 +142,7 @@ class Waves:
 class Memory:
     """Byte access to memory that consists of several arrays."""
 
-    def __init__(self, pieces: dict[int, NDArray[np.uint8]]) -> None:
+    def __init__(self, pieces: Mapping[int, NDArray[np.uint8]]) -> None:
         self.pieces = pieces
 
     def _find(self, address: int, size: int) -> NDArray[np.uint8] | None:

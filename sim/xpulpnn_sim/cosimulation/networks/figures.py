@@ -41,23 +41,15 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
     """Plot the cores' cycles of each layer by cause, or with ``shares`` the percentage of each cause."""
     layers = record["layers"]
     spent = [_spent(layer, record["cores"]) for layer in layers]
-    totals = [max(sum(own.values()), 1) for own in spent]
-    scales = [_PERCENT / total if shares else 1 for total in totals]
-    traces = [
-        {
-            "type": "bar",
-            "name": cause.replace("_", " "),
-            "x": _names(layers),
-            "y": [own[cause] * scale for own, scale in zip(spent, scales, strict=True)],
-            "customdata": [
-                [own[cause], _PERCENT * own[cause] / total] for own, total in zip(spent, totals, strict=True)
-            ],
-            "marker": {"color": _CAUSES.get(cause, _OTHERS_COLOUR)},
-            "hovertemplate": "%{customdata[0]:,} core cycles, %{customdata[1]:.1f} %<extra>%{fullData.name}</extra>",
-        }
-        for cause in (*_CAUSES, _OTHERS)
-        if any(own[cause] for own in spent)
-    ]
+    traces: list[dict[str, Any]] = []
+    for cause in (*_CAUSES, _OTHERS):
+        cycles = [own[cause] for own in spent]
+        percentages = [_PERCENT * own[cause] / max(sum(own.values()), 1) for own in spent]
+        if any(cycles):
+            hover = "%{customdata[0]:,} core cycles, %{customdata[1]:.1f} %"
+            bars = _bars(cause.replace("_", " "), layers, percentages if shares else cycles, hover)
+            bars["customdata"] = [*map(list, zip(cycles, percentages, strict=True))]
+            traces.append(bars | {"marker": {"color": _CAUSES.get(cause, _OTHERS_COLOUR)}})
     shown = _layout("Share of the cores' cycles" if shares else "Core cycles of each layer", len(layers))
     shown["barmode"] = "stack"
     if shares:
@@ -69,7 +61,7 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
             "type": "scatter",
             "mode": "markers",
             "name": "MAC/cycle",
-            "x": _names(layers),
+            "x": [layer["name"] for layer in layers],
             "y": rates,
             "yaxis": "y2",
             "marker": {"color": INK, "size": 9, "symbol": "diamond"},
@@ -92,14 +84,8 @@ def energy_figure(record: Record) -> Figure:
     layers = [layer for layer in record["layers"] if "energy_nj" in layer]
     parts = {"switching": "#0072b2", "internal": "#56b4e9", "clock": "#e69f00", "leakage": "#bbbbbb"}
     traces = [
-        {
-            "type": "bar",
-            "name": part,
-            "x": _names(layers),
-            "y": [layer["energy_parts_nj"][part] for layer in layers],
-            "marker": {"color": colour},
-            "hovertemplate": "%{y:.4g} nJ<extra>%{fullData.name}</extra>",
-        }
+        _bars(part, layers, [layer["energy_parts_nj"][part] for layer in layers], "%{y:.4g} nJ")
+        | {"marker": {"color": colour}}
         for part, colour in parts.items()
     ]
     shown = _layout("Energy of each layer", len(layers))
@@ -195,8 +181,9 @@ def _kind(name: str) -> str:
     return _BY_ENDING.get(name.rpartition(".")[2], _WEIGHTS if "." in name else _REST)
 
 
-def _names(layers: Sequence[Record]) -> list[str]:
-    return [layer["name"] for layer in layers]
+def _bars(name: str, layers: Sequence[Record], heights: Sequence[float], hover: str) -> dict[str, Any]:
+    hover += "<extra>%{fullData.name}</extra>"
+    return {"type": "bar", "name": name, "x": [row["name"] for row in layers], "y": heights, "hovertemplate": hover}
 
 
 def _layout(title: str, columns: int, height: int = _HEIGHT) -> dict[str, Any]:

@@ -82,17 +82,15 @@ class Job:
         """Exclude the programs, which every process builds for itself."""
         return {**self.__dict__, "_built": {}}
 
-    def is_checked(self, item: Item) -> bool:
-        return self.check == "all" or (self.check == "first" and item.image == 0)
-
     def case(self, item: Item) -> NetworkCase:
+        """Return the case of a run, without expected results."""
         task, target = self.tasks[item.task], self.targets[item.target]
         return NetworkCase(
             network=task.network,
             image=task.inputs[item.image],
             config=target.config,
             machine=target.machine,
-            checked=self.is_checked(item),
+            checked=self.check == "all" or (self.check == "first" and item.image == 0),
         )
 
     def built(self, item: Item) -> BuiltNetwork:
@@ -155,13 +153,12 @@ class Journal:
     def stored(self) -> dict[Item, NetworkOutcome]:
         """Return the outcomes that earlier runs of the same job have stored."""
         names = {item.name for item in fields(NetworkOutcome)}
-        outcomes: dict[Item, NetworkOutcome] = {}
-        for item in self._job.items:
-            store, name = self._record(item)
-            value = store.find(name)
-            if isinstance(value, dict) and value.keys() == names:
-                outcomes[item] = NetworkOutcome(**value)
-        return outcomes
+        found = {item: store.find(name) for item in self._job.items for store, name in [self._record(item)]}
+        return {
+            item: NetworkOutcome(**value)
+            for item, value in found.items()
+            if isinstance(value, dict) and value.keys() == names
+        }
 
     def add(self, item: Item, outcome: NetworkOutcome) -> None:
         store, name = self._record(item)
@@ -173,8 +170,8 @@ class Journal:
 
     def _record(self, item: Item) -> tuple[Results, str]:
         """Return the store that keeps the outcome of a run, and the key of the run in it: input and checks."""
-        image = self._job.tasks[item.task].inputs[item.image]
-        name = digest(np.ascontiguousarray(image, "<i8")) + "c" * self._job.is_checked(item)
+        case = self._job.case(item)
+        name = digest(np.ascontiguousarray(case.image, "<i8")) + "c" * case.checked
         return self._stores[item.task, item.target], name
 
 
@@ -190,11 +187,7 @@ class _JobOutcomes:
 
 
 def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = "") -> None:
-    """Build the programs of a job and, without dask workers, compile its models, which ``describe`` announces.
-
-    Raises :class:`~xpulpnn.errors.LayerError` for a network that a target cannot run,
-    :class:`~xpulpnn.errors.ToolError` for a model that cannot be compiled.
-    """
+    """Build the programs of a job and, without dask workers, compile its models, which ``describe`` announces."""
     for item in job.items:
         if item.image == 0:
             job.built(item)
@@ -204,11 +197,8 @@ def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = ""
 
 
 def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> _JobOutcomes:
-    """Make all runs that earlier executions of the same job have not completed.
-
-    An interrupt ends the job early. Outcomes stay on disk for the next execution of the same job until the caller
-    removes the journal. Raises the exceptions of :func:`~xpulpnn_sim.cosimulation.networks.job.spread`.
-    """
+    """Make all runs that earlier executions of the same job have not completed, until an interrupt. Outcomes stay on
+    disk for the next execution until the caller removes the journal."""
     journal = Journal(job, fresh=fresh)
     outcomes = journal.stored()
     for item, outcome in outcomes.items():

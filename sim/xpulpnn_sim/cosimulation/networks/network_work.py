@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Comparison, Progress, Result, Workload
@@ -123,10 +122,7 @@ class NetworkCase:
 
     @property
     def legalised(self) -> Network:
-        """The network that is computed: with padded channels and additional layers that reorder maps.
-
-        See :func:`~xpulpnn_sw.networks.legalise.legalise` and :func:`~xpulpnn_sw.networks.legalise.folded`.
-        """
+        """The network that is computed: with padded channels and additional layers that reorder maps."""
         return _folded(self._unfolded, tuple(self.variants))
 
     @property
@@ -146,14 +142,7 @@ class NetworkCase:
         return _legalised(self.network, self.config.core.extensions)
 
 
-@lru_cache(_CACHED)
-def _legalised(network: Network, extensions: frozenset[Extension]) -> Network:
-    return legalise(network, extensions)
-
-
-@lru_cache(_CACHED)
-def _folded(network: Network, variants: tuple[str, ...]) -> Network:
-    return folded(network, variants)
+_legalised, _folded = lru_cache(_CACHED)(legalise), lru_cache(_CACHED)(folded)
 
 
 _RESULTS = ("output", "ahead")
@@ -161,11 +150,8 @@ _INPUTS = ("input", "first", "second")  # names of copies of the network's input
 
 
 def memory_plan(network: Network, symbols: Mapping[str, Symbol]) -> list[dict[str, Any]]:
-    """Return the memory areas by address, each with the numbers of the first and last layer that need its content.
-
-    Results are needed by their layer and the layers that read them, the input by the layers that read it, weights by
-    their layer, and everything else by all layers.
-    """
+    """Return the memory areas by address, each with the numbers of the first and last layer that need its content:
+    weights are needed by their layer, maps until the last layer that reads them, everything else by all layers."""
     first: dict[str, int] = {stage.name: number for number, stage in enumerate(network.stages)}
     last = {**first, NETWORK_INPUT: 0}
     for number in range(len(network.stages)):
@@ -191,18 +177,12 @@ def _placed(name: str, symbol: Symbol, first: int, last: int) -> dict[str, Any]:
 
 
 def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[DmaTransfer]]) -> list[dict[str, Any]]:
-    """Return the areas of external memory that the DMA engine accesses, each with the first and last step of an access.
-
-    ``moved`` holds the transfers of each step.
-    """
+    """Return the areas of external memory that the DMA engine accesses, each with the first and last step of an access;
+    ``moved`` holds the transfers of each step."""
     pieces: list[dict[str, Any]] = []
     for name, symbol in sorted(symbols.items(), key=lambda item: item[1].address):
-        end = symbol.address + symbol.length
-        touched = [
-            number
-            for number, transfers in enumerate(moved)
-            if any(symbol.address <= transfer.outside < end for transfer in transfers)
-        ]
+        inside = range(symbol.address, symbol.address + symbol.length)
+        touched = [at for at, transfers in enumerate(moved) if any(each.outside in inside for each in transfers)]
         if touched:
             pieces.append(_placed(name, symbol, touched[0], touched[-1]))
     return pieces

@@ -59,11 +59,8 @@ class Answers:
 
 
 def classified(described: NetworkModel, images: Images, progress: Callable[[int], None] | None = None) -> Answers:
-    """Return the answers of the golden model: the index of the first greatest result of the last layer.
-
-    Raises :class:`~xpulpnn.errors.LayerError` for images of another size, and :class:`~xpulpnn.errors.InputError` for
-    labels that are no classes.
-    """
+    """Return the answers of the golden model: the index of the first greatest result of the last layer. Raises an error
+    for images of another size and for labels that are no classes."""
     labels = None if images.labels is None else images.checked_labels(described.classes)
     scores = run_scores(described.network, described.batch(images.samples), progress)
     return Answers(
@@ -85,13 +82,10 @@ def summary_records(job: Job, outcomes: Mapping[Item, NetworkOutcome]) -> list[_
     For ``cycles`` of the network and of its layers the record also has the least and the most. ``mismatches`` and
     ``wall_s`` are sums over all images, ``runs`` holds the outcome of each image.
     """
-    records: list[_Record] = []
-    for number in range(len(job.tasks)):
-        for target in range(len(job.targets)):
-            own = {item: outcome for item, outcome in outcomes.items() if (item.task, item.target) == (number, target)}
-            if own:
-                records.append(_record(job, number, target, own))
-    return records
+    groups: dict[tuple[int, int], dict[Item, NetworkOutcome]] = {}
+    for item in sorted(outcomes):
+        groups.setdefault((item.task, item.target), {})[item] = outcomes[item]
+    return [_record(job, *place, own) for place, own in groups.items()]
 
 
 def _record(job: Job, number: int, target: int, own: Mapping[Item, NetworkOutcome]) -> _Record:
@@ -158,21 +152,13 @@ def _add_extremes(record: _Record, runs: Sequence[_Record]) -> None:
 
 def mean_of(values: Sequence[Any]) -> Any:
     """Merge records with the same keys: equal values stay, different numbers become their mean, rounded for integers.
-
-    If lists have different lengths, or if other values differ, the first one is used.
-    """
-    first = values[0]
+    Of lists with different lengths, and of other values that differ, the first one is used."""
+    first: Any = values[0]
     if isinstance(first, dict):
-        keys: list[str] = list(first)
-        return {key: mean_of([value[key] for value in values]) for key in keys}
-    if all(value == first for value in values[1:]):
-        return first
-    if isinstance(first, list):
-        items: list[Any] = first
-        if any(len(value) != len(items) for value in values):
-            return items
-        return [mean_of([value[place] for value in values]) for place in range(len(items))]
-    if isinstance(first, bool) or not isinstance(first, int | float):
+        return {key: mean_of([value[key] for value in values]) for key in first}
+    if isinstance(first, list) and all(len(value) == len(first) for value in values):
+        return [*map(mean_of, zip(*values, strict=True))]
+    if isinstance(first, bool) or not isinstance(first, int | float) or all(value == first for value in values):
         return first
     mean = sum(values) / len(values)
     return round(mean) if isinstance(first, int) else round(mean, _DIGITS)

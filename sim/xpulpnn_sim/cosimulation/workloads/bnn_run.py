@@ -47,8 +47,8 @@ class BnnCase:
 
 
 def run_bnn(case: BnnCase) -> Result:
-    """Classify a synthetic image with random weights and compare the results of every layer with the golden model's.
-    ``cycles`` of the record are those of the call, on a cluster from barrier to barrier; ``layers`` those of core 0."""
+    """Classify a synthetic image with random weights. ``cycles`` of the record are those of the call, on a cluster from
+    barrier to barrier; ``layers`` those of core 0."""
     return BnnWork(case).run()
 
 
@@ -93,8 +93,8 @@ class BnnWork(Workload):
         }
 
     def _executed(self, totals: NDArray[np.uint64], operations: Sequence[str]) -> int:
-        chosen = [insn.op in operations for insn in self.built.function.function.insns]
-        return int(totals[chosen, WaitCause.NONE].sum())
+        matches = [insn.op in operations for insn in self.built.function.function.insns]
+        return int(totals[matches, WaitCause.NONE].sum())
 
 
 def _expected(weights: network.Weights, image: NDArray[np.uint8]) -> Mapping[str, NDArray[np.int64]]:

@@ -78,13 +78,14 @@ def _step(program: TiledProgram, number: int, step: TileStep, times: NDArray[np.
     """Return the record of a step; cycles count from the first barrier of the program."""
     own, start = times[number], times[0, 0, RELEASED]
     tile = step.work.tile if step.work else None
+    rows, channels = (program.division.rows_of(tile), tile.channels) if tile else (None, None)
     computed = int((own[:, DONE] if tile else own[:, BEGIN]).max() - start)
     end = int(own[0, READY] - start)
     loaded, stored = program.moved[number]
     return {
         "tile": step.work.number if step.work else None,
-        "rows": _ends(program.division.rows_of(tile)) if tile else [],  # start and stop (exclusive)
-        "channels": _ends(tile.channels) if tile else [],
+        "rows": [rows.start, rows.stop] if rows else [],  # stop is exclusive
+        "channels": [channels.start, channels.stop] if channels else [],
         "begin": int(own[0, RELEASED] - start),  # when the barrier opened
         "computed": computed,  # when the last core had finished its share
         "end": max(computed, end),  # when the transfers were complete as well
@@ -94,10 +95,6 @@ def _step(program: TiledProgram, number: int, step: TileStep, times: NDArray[np.
         "stored": stored,
         "moving": moving,
     }
-
-
-def _ends(numbers: range) -> list[int]:
-    return [numbers.start, numbers.stop]
 
 
 def cluster_of(case: Case) -> ClusterConfig:
@@ -136,20 +133,15 @@ def cluster_executable(case: Case, program: BareClusterProgram | TiledProgram) -
     return executable_of(program, case.name, [program.run.image] if isinstance(program, TiledProgram) else [])
 
 
-def run_cluster_case(case: Case, progress: Progress | None = None) -> Result:
-    """Run a case, in tiles if they are requested or needed, and check it.
+def run_kernel(case: Case, engine: str = "stream", progress: Progress | None = None) -> Result:
+    """Run a case on its core with the given engine, or on its cluster, in tiles if they are requested or needed.
 
-    The results are compared with the reference layer; on request every retirement is checked. With instruction caches
-    a kernel without tiles runs twice, and the accounts of the first pass are subtracted. ``cycles`` count from the
-    release of the barrier before the kernel to that of the barrier after it; with tiles from the first DMA command
-    until all results are in external memory.
+    With instruction caches a kernel without tiles runs twice, and the accounts of the first pass are subtracted.
+    ``cycles`` count from barrier to barrier; with tiles from the first DMA command to the last result outside.
     """
-    return cluster_kernel(case).run(progress)
-
-
-def run_kernel(case: Case, engine: str = "stream") -> Result:
-    """Run a case on its cluster, or on its core with the given engine."""
-    return run_cluster_case(case) if isinstance(case.config, ClusterConfig) else run_case(case, engine)
+    if isinstance(case.config, ClusterConfig):
+        return cluster_kernel(case).run(progress)
+    return run_case(case, engine, progress=progress)
 
 
 def cluster_kernel(case: Case) -> "ClusterKernel":
@@ -160,17 +152,23 @@ def cluster_kernel(case: Case) -> "ClusterKernel":
 
 
 class ClusterKernel(KernelWork):
+    """A kernel whose work is divided among all cores of a cluster."""
+
     engine = ENGINE
 
     @abstractmethod
     def span(self, outcome: RunResult) -> tuple[int, int]:
         """Return the cycles, counted from the end of reset, in which the measurement begins and ends."""
 
-    def fields(self, outcome: RunResult, cycles: int, shares: list[int]) -> dict[str, Any]:
-        """Return the record from the cycles of the kernel and the working cycles of each core."""
+    @abstractmethod
+    def shares(self, outcome: RunResult) -> list[int]:
+        """Return the working cycles of each core."""
+
+    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         # the account starts with the function
         rows = function_cycles(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
-        cluster = cluster_of(self.case)
+        begin, end = self.span(outcome)
+        cluster, cycles, shares = cluster_of(self.case), end - begin, self.shares(outcome)
         return self.kernel_figures(rows, cycles) | {
             "banks": cluster.banks,
             "arbiter": cluster.arbiter,
@@ -194,20 +192,23 @@ class ClusterWork(ClusterKernel):
         return outcome.memory[TCDM_BASE]
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record of the kernel; its cycles count from barrier to barrier."""
         if self.cached and outcome.exit.ok:
             once = cluster_executable(self.case, cluster_program(self.kernel, self.config.cores))
             first = run_program(once, self.config, self.machine, account=True)
             outcome.accounts = [both - cold for both, cold in zip(outcome.accounts, first.accounts, strict=True)]
-        begin, end = self.span(outcome)
-        return self.fields(outcome, end - begin, self.program.shares(self.memory(outcome)))
+        return super().figures(outcome, compared)
 
     def span(self, outcome: RunResult) -> tuple[int, int]:
         """Return the cycles in which the barriers before and after the kernel open."""
         return self.program.span(self.memory(outcome))
 
+    def shares(self, outcome: RunResult) -> list[int]:
+        return self.program.shares(self.memory(outcome))
+
 
 class TiledWork(ClusterKernel):
+    """A layer in tiles on a cluster, with its operands in external memory."""
+
     def __init__(self, case: Case, tensors: LayerTensors, tiles: TiledProgram) -> None:
         self.tiled = tiles
         super().__init__(case, tensors, tiles.run, cluster_executable(case, tiles))
@@ -216,16 +217,18 @@ class TiledWork(ClusterKernel):
         return image_after(outcome, self.tiled.run.image)
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        times = self._times(outcome)
-        begin, end = self.span(outcome)
-        working = np.array([step.work is not None for step in self.tiled.steps])
-        shares = (times[:, :, DONE] - times[:, :, BEGIN])[working].sum(axis=0).tolist()
-        return self.fields(outcome, end - begin, shares) | {"tiling": tiling_figures(self.tiled, outcome, times)}
+        return super().figures(outcome, compared) | {
+            "tiling": tiling_figures(self.tiled, outcome, self._times(outcome))
+        }
 
     def span(self, outcome: RunResult) -> tuple[int, int]:
         """Return the cycles of the first DMA command and of the last result in external memory."""
         times = self._times(outcome)
         return int(times[0, 0, RELEASED]), int(times[-1, 0, READY])
+
+    def shares(self, outcome: RunResult) -> list[int]:
+        times, working = self._times(outcome), [step.work is not None for step in self.tiled.steps]
+        return (times[:, :, DONE] - times[:, :, BEGIN])[working].sum(axis=0).tolist()
 
     def _times(self, outcome: RunResult) -> NDArray[np.int64]:
         return self.tiled.times(outcome.memory[TCDM_BASE], self.memory(outcome))

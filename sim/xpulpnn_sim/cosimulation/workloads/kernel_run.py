@@ -255,13 +255,14 @@ def case_tensors(case: Case) -> Any:
     return at_the_ends(tensors, case.precision, rng) if case.extreme else tensors
 
 
-def case_kernel(case: Case, tensors: Any) -> KernelRun:
+def case_kernel(case: Case, tensors: Any, cores: int | None = None) -> KernelRun:
+    """Build the kernel of a case for ``cores`` cores, by default for those of its configuration."""
     return kernel_of(case.layer).build(
         case.layer,
         case.precision,
         case.variant,
         for_core(tensors, case.precision, case.config.core.extensions),
-        cores=case.config.cores,
+        cores=case.config.cores if cores is None else cores,
         specialise=case.specialise,
         placement=case.placement,
     )

@@ -7,13 +7,11 @@ from typing import Any
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, reference
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, reference
 from xpulpnn_sim.cosimulation.workloads.workload import Comparison, Result, Workload, executable_of
-from xpulpnn_sw.kernels.catalogue import kernel_of
 from xpulpnn_sw.kernels.kernel import ARGUMENTS, BUFFERS, OUTPUT, STACK, KernelRun
 from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.series import series
-from xpulpnn_sw.kernels.tensors import for_core
 
 _WRITABLE = {OUTPUT, *BUFFERS, ARGUMENTS, STACK}
 _MOST_CODE = 900_000  # most bytes of kernels in a program, within the reach of a jump
@@ -38,15 +36,7 @@ class SharedCase:
 def shared_case(case: Case, cores: int) -> SharedCase:
     """Build the kernel of a case for ``cores`` cores; raises :class:`LayerError` if there is none."""
     tensors = case_tensors(case)
-    kernel = kernel_of(case.layer).build(
-        case.layer,
-        case.precision,
-        case.variant,
-        for_core(tensors, case.precision, case.config.core.extensions),
-        cores=cores,
-        specialise=case.specialise,
-    )
-    return SharedCase(case=case, cores=cores, kernel=kernel, tensors=tensors)
+    return SharedCase(case=case, cores=cores, kernel=case_kernel(case, tensors, cores), tensors=tensors)
 
 
 class KernelSeries(Workload):

@@ -13,7 +13,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.checks.counters import CounterCheck
 from xpulpnn_sim.cosimulation.checks.dma import DmaCheck
 from xpulpnn_sim.cosimulation.checks.events import EventUnitCheck, TimerCheck
-from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, FirstDifference, RetirementCheck
+from xpulpnn_sim.cosimulation.checks.retirements import Checker, RetirementCheck
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves, hart_ids, load_memory
 from xpulpnn_sim.cosimulation.model.model import Block, Windows
@@ -24,35 +24,33 @@ from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, require_fitting
-from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, Output
+from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, DifferenceError, Exit, Output
 from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, text_of
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
 
-class LockstepCheck(FirstDifference):
+class LockstepCheck(Checker):
     """A checker that steps the simulator with the retirements of a hart, or of all cores of a cluster."""
 
     def __init__(self, reference: Lockstep | ClusterLockstep) -> None:
         self._reference = reference
 
-    def judge(self, block: Block) -> None:
+    def __call__(self, block: Block) -> None:
         if isinstance(self._reference, ClusterLockstep):
             records = [block.records(hart) for hart in range(len(self._reference.harts))]
             self._reference.compare(records, block.grants)
         elif difference := self._reference.compare(block.records(), block.lines()):
             raise difference
 
-    def finish(self, memory: Windows, retired: Sequence[int]) -> Findings:
+    def finish(self, memory: Windows, retired: Sequence[int]) -> None:
         """Compare the remaining accesses, and the number of retirements of each hart with the number compared."""
-        reference, findings = self._reference, Findings()
-        if isinstance(reference, ClusterLockstep):
+        if isinstance(self._reference, ClusterLockstep):
             nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
-            findings = self.first_difference(lambda: reference.compare(nothing, grants, last=True))
-        compared = [hart.compared for hart in reference.harts]
-        if findings.count or compared == list(retired):
-            return findings
-        return Findings(1, f"retirements in lock step must be {list(retired)}, not {compared}")
+            self._reference.compare(nothing, grants, last=True)
+        compared = [hart.compared for hart in self._reference.harts]
+        if compared != list(retired):
+            raise DifferenceError(f"retirements in lock step must be {list(retired)}, not {compared}")
 
 
 def run_program(

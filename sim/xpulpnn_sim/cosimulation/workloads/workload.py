@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
-from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings, RetirementCheck
+from xpulpnn_sim.cosimulation.checks.retirements import Checker, RetirementCheck
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves
 from xpulpnn_sim.cosimulation.model.model import U32
@@ -95,11 +95,11 @@ def _stream_end(session: Session, progress: Progress | None) -> Exit | None:
             position = int(status["position"])
             expected, got = int(status["expected"]), int(status["got"])
             line = f"next pc of instruction {position} must be 0x{expected:08x}, not 0x{got:08x}"
-            session.checks.note(Findings(1, line, position))
+            session.checks.note(line, position)
             return Exit(Reason.DIFFERENCE, 0, int(model.harts[0]["pc"]), None, line)
         end = session.ended(_no_name)
         if end is not None:
-            session.checks.note(Findings(1, end.text))
+            session.checks.note(end.text)
             return end
         if session.checks.mismatches:
             return exits.difference(int(model.harts[0]["pc"]), _no_name)

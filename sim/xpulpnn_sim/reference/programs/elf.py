@@ -151,7 +151,10 @@ def windows(executable: Executable, ram: Sequence[Window] = ()) -> tuple[Window,
 
 def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
     content = content_of(path)
-    _check_header(path, content)
+    if not content.startswith(MAGIC):
+        raise ElfError(f"{path} must be an ELF file, not {described(path, content)}")
+    if len(content) < _HEADER_BYTES:
+        raise ElfError(f"{path} must be a whole ELF file, not truncated in its header")
     with well_formed(path):
         executable = _executable(path, ELFFile(BytesIO(content)), len(content))
     memory = windows(executable, ram)
@@ -180,33 +183,23 @@ def well_formed(title: Path | str) -> Generator[None]:
         raise ElfError(f"{title} must be a well-formed ELF file, not damaged ({type(error).__name__})") from None
 
 
-def _check_header(path: Path, content: bytes) -> None:
-    """Raise :class:`ElfError` unless the file is an ELF file; the message says what kind of file it is."""
-    if not content.startswith(MAGIC):
-        raise ElfError(f"{path} must be an ELF file, not {described(path, content)}")
-    if len(content) < _HEADER_BYTES:
-        raise ElfError(f"{path} must be a whole ELF file, not truncated in its header")
-
-
 def _check_whole(path: Path, elf: ELFFile, size: int) -> None:
     """Raise :class:`ElfError` if a segment, section or table in the headers extends past the end of the file."""
-    header = elf.header
-    parts = [
-        ("before its program headers", header["e_phoff"] + header["e_phnum"] * header["e_phentsize"]),
-        ("before its section headers", header["e_shoff"] + header["e_shnum"] * header["e_shentsize"]),
-    ]
-    for where, end in parts:
+
+    def ends() -> Iterator[tuple[str, int]]:
+        for letter, name in (("p", "program"), ("s", "section")):
+            first, count, entry = (elf.header[f"e_{letter}h{field}"] for field in ("off", "num", "entsize"))
+            yield f"before its {name} headers", first + count * entry
+        for segment in elf.iter_segments("PT_LOAD"):
+            yield "in a segment", segment["p_offset"] + segment["p_filesz"]
+        for section in elf.iter_sections():
+            if section["sh_type"] != "SHT_NOBITS":
+                yield "in a section", section["sh_offset"] + section["sh_size"]
+
+    # the headers are checked before what they describe is read
+    for where, end in ends():
         if end > size:
             raise ElfError(f"{path} must be a whole ELF file, not truncated {where}")
-    parts = [("segment", segment["p_offset"] + segment["p_filesz"]) for segment in elf.iter_segments("PT_LOAD")]
-    parts += [
-        ("section", section["sh_offset"] + section["sh_size"])
-        for section in elf.iter_sections()
-        if section["sh_type"] != "SHT_NOBITS"
-    ]
-    for what, end in parts:
-        if end > size:
-            raise ElfError(f"{path} must be a whole ELF file, not truncated in a {what}")
 
 
 def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
@@ -337,8 +330,7 @@ def memory_of(config: CoreConfig | ClusterConfig) -> tuple[Window, ...]:
 
 
 def require_fitting(executable: Executable, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> None:
-    """Raise :class:`InputError` if a program needs another number of cores or a larger TCDM than ``config`` has, or if
-    the program or ``ram`` uses addresses into which nothing can be loaded."""
+    """Raise :class:`InputError` unless a program and ``ram`` suit the cores and the memory map of a configuration."""
     path, needed = executable.path, executable.cluster
     if isinstance(config, CoreConfig):
         if needed is not None:
@@ -363,11 +355,10 @@ def require_fitting(executable: Executable, config: CoreConfig | ClusterConfig, 
     segments = [(segment.address, segment.size) for segment in executable.segments]
     for who, pieces in ((str(path), segments), ("ram", ram)):
         for base, size in pieces:
-            _require_place(who, base, size, config)
+            _require_place(who, base, size, TCDM_BASE + config.tcdm_bytes)
 
 
-def _require_place(who: str, base: int, size: int, config: ClusterConfig) -> None:
-    end = TCDM_BASE + config.tcdm_bytes
+def _require_place(who: str, base: int, size: int, end: int) -> None:
     if _overlap(base, size, TCDM_BASE) and base + size > end:
         raise InputError(
             f"{who} must fit into the TCDM, which ends at 0x{end:08x}, not have a piece up to 0x{base + size:08x}"
@@ -382,8 +373,7 @@ def _overlap(base: int, size: int, space: int) -> bool:
 
 
 def load_for(path: Path, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> Executable:
-    """Load a program for a core or a cluster, with memory ``ram`` in addition to its segments. Raises
-    :class:`InputError` if the file is no program, or a program for another number of cores."""
+    """Load a program for a core or a cluster, with memory ``ram`` in addition to its segments."""
     executable = load(path, ram=[*ram, *memory_of(config)])
     require_fitting(executable, config)
     return executable

@@ -89,14 +89,21 @@ class Exit:
 
 
 class DifferenceError(Exception):
-    """A difference between a design and its reference: a report, and the number, cycle and field of the retirement, if
-    any."""
+    """A report of ``count`` differences between a design and its reference, with number, cycle, field and values of the
+    first, if it belongs to a retirement."""
 
     def __init__(
-        self, text: str, order: int | None = None, cycle: int = 0, field: str = "", expected: int = 0, got: int = 0
+        self,
+        text: str,
+        order: int | None = None,
+        cycle: int = 0,
+        field: str = "",
+        expected: int = 0,
+        got: int = 0,
+        count: int = 1,
     ) -> None:
         super().__init__(text)
-        self.text, self.order, self.cycle = text, order, cycle
+        self.text, self.order, self.cycle, self.count = text, order, cycle, count
         self.field, self.expected, self.got = field, expected, got
 
 
@@ -120,19 +127,16 @@ def reported(value: int, pc: int, name_of: NameOf) -> Exit:
 
 
 def out_of_time(limit: int, unit: str, pc: int, name_of: NameOf) -> Exit:
-    """Return the end of a program that was still running after ``limit`` ``unit`` ("cycles", "instructions")."""
     text = f"not finished after {limit} {unit}, at {place(pc, name_of)}"
     return Exit(Reason.MAX_CYCLES, 0, pc, None, text)
 
 
 def trap_loop(pc: int, cause: int, name_of: NameOf) -> Exit:
-    """Return the end of a program whose exception handler, at ``pc``, traps at its first instruction."""
     text = f"trap loop: the exception handler at {place(pc, name_of)} traps at its first instruction (mcause {cause})"
     return Exit(Reason.TRAP_LOOP, 0, pc, None, text)
 
 
 def endless_loop(pc: int, name_of: NameOf) -> Exit:
-    """Return the end of a program in an endless loop of one instruction, or in a wfi that nothing ends."""
     return Exit(Reason.ENDLESS_LOOP, 0, pc, None, f"endless loop at {place(pc, name_of)}, no interrupt can end it")
 
 
@@ -146,14 +150,12 @@ def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> 
 
 
 def bad_transfer(address: int, pc: int, *, writes: bool) -> Exit:
-    """Return the end of a program whose DMA engine accesses eight bytes outside memory; ``pc`` is that of a core at
-    this time."""
+    """Return the end by a DMA transfer outside memory, with the ``pc`` of a core at this time."""
     text = f"the DMA engine {'writes' if writes else 'reads'} outside memory: address 0x{address:08x}"
     return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
 
 
 def bad_fetch(pc: int, previous: int | None, name_of: NameOf) -> Exit:
-    """Return the end of a program that continues outside memory at ``pc``, after the instruction at ``previous``."""
     came = "" if previous is None else f", coming from {place(previous, name_of)}"
     return Exit(Reason.BAD_FETCH, 0, pc, None, f"execution outside memory: pc 0x{pc:08x}{came}")
 
@@ -212,8 +214,7 @@ def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:
 
 
 def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -> str:
-    """Describe the exception in one line: cause, address, instruction, and the feature that the core lacks for it.
-    ``core`` is the name of the core in the text."""
+    """Describe the exception in one line: cause, address, instruction, and the feature that ``core`` lacks for it."""
     what = EXCEPTIONS.get(trapped.cause, f"cause {trapped.cause}")
     text = f"{what} at {place(trapped.pc, name_of)}"
     if trapped.cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,7 +158,14 @@ class _Reader:
         ]
 
     def read(self) -> ObjectFile:
-        symbols, marks = self._symbols()
+        symbols: dict[int, list[FunctionSymbol]] = {}
+        marks: dict[int, list[tuple[int, str]]] = {}
+        for symbol in symbols_of(self._elf):
+            if _MAPPING.match(symbol.name):
+                marks.setdefault(symbol.section, []).append((symbol.value, symbol.name[:2]))
+            elif not symbol.name.startswith(".L"):
+                entry = FunctionSymbol(symbol.value, symbol.size, symbol.name)
+                symbols.setdefault(symbol.section, []).append(entry)
         relocations, lines = self._code_relocations(), self._lines()
         sections: list[CodeSection] = []
         for number, section in enumerate(self._sections):
@@ -178,17 +186,6 @@ class _Reader:
             )
         notes = tuple(note for item in self._sections if item.name == NOTE_SECTION for note in read_notes(item.data()))
         return ObjectFile(self._title, OBJECT if self._is_object else PROGRAM, tuple(sections), notes)
-
-    def _symbols(self) -> tuple[dict[int, list[FunctionSymbol]], dict[int, list[tuple[int, str]]]]:
-        symbols: dict[int, list[FunctionSymbol]] = {}
-        marks: dict[int, list[tuple[int, str]]] = {}
-        for symbol in symbols_of(self._elf):
-            if _MAPPING.match(symbol.name):
-                marks.setdefault(symbol.section, []).append((symbol.value, symbol.name[:2]))
-            elif not symbol.name.startswith(".L"):
-                entry = FunctionSymbol(symbol.value, symbol.size, symbol.name)
-                symbols.setdefault(symbol.section, []).append(entry)
-        return symbols, marks
 
     def _relocations(self) -> Iterator[tuple[int, int, int, str, int, int]]:
         """Yield for each relocation its section, offset, type and symbol name, the section of the symbol, and its value
@@ -267,8 +264,7 @@ _NUMBERED_FROM_ZERO = 5  # first version of DWARF that numbers files from 0
 
 def _data_ranges(marks: list[tuple[int, str]], end: int) -> tuple[tuple[int, int], ...]:
     """Return the address ranges that start at a mapping symbol of data and end at the next mapping symbol."""
-    starts = [address for address, _mark in marks] + [end]
-    return tuple((start, starts[index + 1]) for index, (start, mark) in enumerate(marks) if mark == "$d")
+    return tuple((start, after) for (start, mark), (after, _) in pairwise([*marks, (end, "")]) if mark == "$d")
 
 
 class SourceLines:

@@ -20,8 +20,7 @@ WORD_FIELDS = tuple(field.name for field in RETIREMENT_FIELDS if field.width < O
 """Names of 32-bit fields; narrower ports are zero-extended."""
 
 RETIREMENT = np.dtype([(name, np.uint64) for name in WIDE_FIELDS] + [(name, np.uint32) for name in WORD_FIELDS])
-"""Data type of a retirement: the fields of :data:`~xpulpnn.isa.retirement.RETIREMENT_FIELDS` in order, without
-padding."""
+"""Data type of a retirement, whose fields are in the order of the driver, without padding."""
 
 Records = NDArray[Any]  # a block of retirements: an array of `RETIREMENT`
 
@@ -59,8 +58,7 @@ def digits_of(raw: int) -> str:
 
 
 def effects_of(record: dict[str, int]) -> str:
-    """List the effects of a retirement on registers, NN-RF and memory, and traps; ``record`` has the type
-    :data:`RETIREMENT`."""
+    """List the effects of a retirement on registers, NN-RF and memory, and traps."""
     parts: list[str] = []
     cause = record["cause"]
     if record["intr"]:
@@ -96,8 +94,7 @@ def lines(records: Records) -> Iterator[str]:
 
 
 def lines_of_cores(blocks: Sequence[Records]) -> Iterator[str]:
-    """Yield a line for each record of several cores in order of cycles; each line starts with the number of the
-    core."""
+    """Yield lines that start with the number of the core, in order of cycles."""
     rows = [(record["cycle"], core, record) for core, block in enumerate(blocks) for record in block]
     for _cycle, core, record in sorted(rows, key=lambda row: row[:2]):
         yield f"{core:>4} {line_of(dict(zip(RECORD_FIELDS, record.tolist(), strict=True)))}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.table import find
-from xpulpnn_sim.cosimulation.checks.retirements import Checker, Findings
+from xpulpnn_sim.cosimulation.checks.retirements import Checker
 from xpulpnn_sim.cosimulation.model.machine import WATCHDOG_CYCLES, Machine
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import GRANT
@@ -45,9 +45,8 @@ class _Keeper(Checker):
     def __init__(self) -> None:
         self.blocks = [(np.zeros(0, RETIREMENT), np.zeros(0, np.uint32), np.zeros(0, GRANT))]
 
-    def __call__(self, block: Block) -> Findings:
+    def __call__(self, block: Block) -> None:
         self.blocks.append((block.records().copy(), block.lines().copy(), block.grants.copy()))
-        return Findings()
 
 
 _MRET = find("mret", "").match
@@ -59,7 +58,7 @@ class Advance(Checker):
     def __init__(self) -> None:
         self.last, self._depth = 0, 0
 
-    def __call__(self, block: Block) -> Findings:
+    def __call__(self, block: Block) -> None:
         records = block.records()
         # before each instruction and behind it
         change = np.zeros((len(records), 2), np.int64)
@@ -71,7 +70,6 @@ class Advance(Checker):
         outside = records["cycle"][depth[::2] == 0]
         self.last = int(outside[-1]) if len(outside) else self.last
         self._depth = int(depth[-1]) if len(depth) else self._depth
-        return Findings()
 
 
 class Stream:
