@@ -24,12 +24,13 @@ from xpulpnn_sw.networks.importers.arrays_file import CMSIS_SHAPES
 from xpulpnn_sw.networks.kernels import chain
 from xpulpnn_sw.networks.network import Network, Stage
 
+pytestmark = pytest.mark.cosim
+
 MACS = 1024 * 32 * 75 + 256 * 16 * 800 + 64 * 32 * 400 + 512 * 10
 MOST_CYCLES = {8: 2_300_000, 4: 1_700_000}
 MOST_CYCLES_OF_FOUR = 1_400_000 / 3.75
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize("bits", MOST_CYCLES)
 def test_every_layer_is_right_and_soon(bits):
     result = build_network(cifar10_case(bits)).run()
@@ -42,7 +43,6 @@ def test_every_layer_is_right_and_soon(bits):
     assert all(layer["layer"].endswith(":relu") == (bits == 8) for layer in layers[1::2])
 
 
-@pytest.mark.cosim
 def test_every_layer_is_faster_where_the_core_requantises():
     case = cifar10_case(2)
     layers, faster = (build_network(network).run().record for network in (case, replace(case, config=BEYOND)))
@@ -52,7 +52,6 @@ def test_every_layer_is_faster_where_the_core_requantises():
         assert fast["cycles"] < slow["cycles"], fast["name"]
 
 
-@pytest.mark.cosim
 def test_cores_share_every_layer():
     result = build_network(replace(cifar10_case(2), config=FOUR)).run()
     assert (result.record["mismatches"], result.reports) == (0, [])
@@ -61,7 +60,6 @@ def test_cores_share_every_layer():
     assert result.record["stalls"]["bank_conflict"] > 0
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("bits", cifar10.WIDTHS)
 def test_random_results_spread(bits):
     case = cifar10_case(bits)
@@ -72,7 +70,6 @@ def test_random_results_spread(bits):
         assert most < (0.65 if bits == 2 else 0.4), stage.name
 
 
-@pytest.mark.flow
 def test_every_layer_is_computed_by_the_fastest_variant():
     stages = cifar10_case(4).network.stages
     names = {
@@ -91,7 +88,6 @@ def test_every_layer_is_computed_by_the_fastest_variant():
     assert stages[0].fastest_variant(frozenset(), frozenset()) == "rv32im_2x2"
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(("bits", "name"), [(8, "ri5cy"), (4, "xpulpnn-cu"), (2, "xpulpnn2")])
 def test_layers_of_every_level_fit_together(bits, name):
     case = replace(cifar10_case(bits), config=preset(name))
@@ -110,7 +106,6 @@ def relu(name: str, channels: int, bits: int = 8) -> Stage:
     )
 
 
-@pytest.mark.flow
 def test_layers_that_do_not_fit_together():
     """Between layers that read pixel by pixel channels may leave gaps; a fully connected one reads everything."""
     layer, precision = LinearLayer(inputs=24, outputs=2, raw=True), Precision.parse("i8x8xi32")
@@ -141,7 +136,6 @@ def arrays() -> dict[str, np.ndarray]:
     return {name: np.ones(shape, np.int8) for name, shape in CMSIS_SHAPES.items()}
 
 
-@pytest.mark.flow
 def test_files_without_the_network(tmp_path):
     path = tmp_path / "weights.npz"
     np.savez(path, **(arrays() | {"b2": np.zeros(3, np.int8)}))
@@ -153,7 +147,6 @@ BY_HAND = {"conv1": (75, -40, 6, 9), "conv2": (800, 3, 4, 9), "conv3": (400, -2,
 """Products summed up, all inputs, shifts of biases to the left and of sums to the right."""
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("name", BY_HAND)
 def test_the_shifts_of_trained_weights(tmp_path, name):
     """Ones for weights, biases of 127, by hand; any other shift gives another result."""
@@ -175,7 +168,6 @@ def test_the_shifts_of_trained_weights(tmp_path, name):
     assert by_hand(left, right) not in {by_hand(left - 1, right), by_hand(left + 1, right), by_hand(left, right - 1)}
 
 
-@pytest.mark.cosim
 def test_trained_weights(nets):
     network = trained(nets / "cmsis_cifar10.npz")
     images = read_images(nets / "cifar20")
@@ -193,13 +185,11 @@ def test_trained_weights(nets):
     assert int(result.scores.argmax()) == labels[0]
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(("words", "named"), [("--network a.npz", "--network"), ("--bits 16", "--bits")])
 def test_bad_input(words, named, refused):
     assert refused("cosim", "cifar10", *words.split()).startswith(f"{named} must ")
 
 
-@pytest.mark.flow
 def test_images_of_another_size(tmp_path, refused):
     np.savez(tmp_path / "weights.npz", **arrays())
     np.savez(tmp_path / "small.npz", images=np.zeros((1, 16, 16, 3), np.uint8), labels=np.array([1]))
@@ -207,7 +197,6 @@ def test_images_of_another_size(tmp_path, refused):
     assert refused("cosim", "cifar10", *words) == f"images must be 32x32x3, not 16x16x3, in {words[-1]}"
 
 
-@pytest.mark.cosim
 def test_the_table_and_the_record(tmp_path, capsys):
     path = tmp_path / "records.json"
     assert cli.main(["cosim", "cifar10", "--bits", "2", "--check", "results", "--json", str(path)]) == 0

@@ -5,23 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.faulty_cluster import CONFIG, emitted, faulty_model
 from tests.programs import read_results
 
-from xpulpnn.config import ClusterConfig, preset
+from xpulpnn.config import preset
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.cli import run as run_command
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.checks.retirements import RetirementCheck
 from xpulpnn_sim.cosimulation.model import session, waves
-from xpulpnn_sim.cosimulation.model.build import build_model
-from xpulpnn_sim.cosimulation.model.libraries import rig_of, simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine, hart_ids
 from xpulpnn_sim.cosimulation.model.schema import STALLS, DeviceWait
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads import program_run
-from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault, FaultyCluster
+from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault
 from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of, require_fitting
 from xpulpnn_sim.reference.programs.exits import Reason
@@ -29,18 +27,7 @@ from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.cosim
 
-CORES, BANKS, TCDM_BYTES = 4, 8, 0x1_0000
-CONFIG = simulated(
-    ClusterConfig(
-        core=preset("ri5cy"),
-        cores=CORES,
-        banks=BANKS,
-        tcdm_bytes=TCDM_BYTES,
-        icache_private=0,
-        memories="ports",
-        rvfi=True,
-    )
-)
+CORES, BANKS, TCDM_BYTES = CONFIG.cores, CONFIG.banks, CONFIG.tcdm_bytes
 TEXT, L2 = 0x1C00_0080, 0x1C01_0000
 TOHOST = TCDM_BASE + 0x100
 PROGRAM = Path(__file__).with_suffix(".s").read_text()
@@ -52,14 +39,9 @@ LATE = 2
 """The core that comes to barriers last."""
 
 
-@pytest.fixture(scope="module")
-def emitted() -> EmittedVerilog:
-    return emit(FaultyCluster(CONFIG), "cluster", config=CONFIG, both_edges=True)
-
-
-@pytest.fixture(scope="module")
-def library(emitted) -> Path:
-    return build_model(replace(rig_of(emitted.text, emitted.manifest), both_edges=True))
+@pytest.fixture
+def library() -> Path:
+    return faulty_model()
 
 
 def program(source: str = PROGRAM, *, rounds: int = ROUNDS, fault: int = 0, tohost: int = TOHOST) -> Executable:
@@ -213,7 +195,7 @@ def test_who_waits_for_the_timer_does_not_wait_in_vain(library):
     """
     result = run(library, program(source + PASS))
     assert (result.exit.text, result.mismatches) == ("pass", 0)
-    assert 150_000 < result.cycles < 150_100
+    assert 150_000 < result.cycles < 150_400
 
 
 OUTSIDE_PROGRAM = "start:\ncsrr s0, mhartid\nli t0, 2\nbne s0, t0, rest\nguilty:\nli t1, {}\n{}\nrest: j rest"
@@ -373,8 +355,8 @@ def test_the_command_tells_what_is_wrong(cluster_command, capfd, source, options
     assert message in capfd.readouterr().err
 
 
-def test_waveforms_have_a_view_for_each_core(emitted, monkeypatch):
-    monkeypatch.setattr(waves, "cached_emission", lambda *_arguments: (emitted.text, emitted.manifest))
+def test_waveforms_have_a_view_for_each_core(monkeypatch):
+    monkeypatch.setattr(waves, "cached_emission", lambda *_arguments: ("", emitted().manifest))
     groups, _ = waves.contents(program(), CONFIG)
     assert {group.partition("/")[0] for group in groups if "/" in group} == {f"core {core}" for core in range(CORES)}
     assert {shown.name for shown in groups["cluster"]} >= {"core_clock_en", "ext__req", "barrier_0_events"}

@@ -27,6 +27,8 @@ from xpulpnn_sw.kernels.programs.tiled import Tiling
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.precision import Precision
 
+pytestmark = pytest.mark.cosim
+
 CONV = "6x6x8:8x3x3"
 MATMUL = "8x32x14"
 
@@ -42,7 +44,6 @@ def figures_of(chosen: Case) -> dict[str, Any]:
     return result.record
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize(("number", "name"), list(enumerate(VARIANTS)))
 def test_every_variant(number, name):
     layer = (CONV, MATMUL)[number // 3 % 2]
@@ -55,7 +56,6 @@ def test_every_variant(number, name):
     assert figures["cycles"] < alone["cycles"] / 1.5
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize(
     ("kernel", "text", "precision", "variant"),
     [
@@ -74,7 +74,6 @@ def test_other_layers_and_precisions(kernel, text, precision, variant):
     assert min(figures_of(kernel_case(kernel, text, precision, variant, FOUR))["shares"]) > 0
 
 
-@pytest.mark.cosim
 def test_every_cycle_of_every_core_has_a_reason():
     figures = figures_of(case(CONV, 8, "nn_4x4"))
     assert len(figures["shares"]) == len(figures["stalls_by_core"]) == 4
@@ -87,7 +86,6 @@ def test_every_cycle_of_every_core_has_a_reason():
     assert 0 <= missing <= 4 * 8
 
 
-@pytest.mark.cosim
 def test_aligned_operands_conflict_more():
     padded, aligned = (
         figures_of(case("6x8x16:16x3x3", 8, "cu_4x2", checked=False, placement=placement))
@@ -97,23 +95,19 @@ def test_aligned_operands_conflict_more():
     assert 0 < padded["stalls"]["bank_conflict"] < aligned["stalls"]["bank_conflict"]
 
 
-@pytest.mark.cosim
-@pytest.mark.parametrize("name", ["cu_4x2", "nn_4x4"])
-def test_a_share_that_nobody_takes_is_reported(monkeypatch, name):
+def test_a_share_that_nobody_takes_is_reported(monkeypatch):
     monkeypatch.setattr(bare, "CLUSTER_CALLER", bare.CLUSTER_CALLER.replace("li a2, {cores}", "li a2, 5"))
-    result = run_kernel(case(CONV, 8, name))
+    result = run_kernel(case(CONV, 8, "nn_4x4"))
     assert result.record["mismatches"] > 0
     assert any(report.startswith("output[") for report in result.reports)
 
 
-@pytest.mark.cosim
 def test_a_core_that_does_not_come_to_the_barrier_is_reported():
     result = run_kernel(case(CONV, 8, "nn_4x4", checked=False, machine=Machine(max_cycles=500)))
     assert result.record["mismatches"] >= 1
     assert any("not finished after 500 cycles" in report for report in result.reports)
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("layer", "config", "tiling", "message"),
     [
@@ -133,7 +127,6 @@ def test_rejected(layer, config, tiling, message):
         check_cluster_case(case(layer, 8, "nn_4x4", config, tiling=tiling))
 
 
-@pytest.mark.cosim
 def test_second_pass_hits():
     machine = Machine(l2_latency=20, max_cycles=100_000)
     case = kernel_case("conv", "6x6x8:8x3x3", 8, "xpulpv2_4x2", PAIR, machine=machine, checked=True)
@@ -150,7 +143,6 @@ def test_second_pass_hits():
     assert figures["instructions"] < first.instructions < 2 * figures["instructions"]
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize(
     ("text", "bits", "variant", "tiling"),
     [
@@ -169,7 +161,6 @@ def test_tiles_give_the_layer(text, bits, variant, tiling):
     assert tiling_figures["overlap"]
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("kernel", "text", "precision", "variant", "tiling"),
     [
@@ -195,7 +186,6 @@ def test_other_layers_with_filters_on_the_simulator(kernel, text, precision, var
     assert not compared_results(program.run, outside, chosen, tensors).wrong
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize("specialise", [False, True])
 def test_what_does_not_fit_comes_in_tiles(specialise):
     chosen = case("8x512x300", 8, "nn_4x4", checked=False, specialise=specialise)
@@ -215,7 +205,6 @@ def test_what_does_not_fit_comes_in_tiles(specialise):
     assert tiling["waiting"] == sum(step["end"] - step["computed"] for step in tiling["steps"])
 
 
-@pytest.mark.cosim
 def test_moving_meanwhile_saves_time():
     text = "12x8x16:16x3x3"
     figures = [
@@ -231,7 +220,6 @@ def test_moving_meanwhile_saves_time():
     assert all(step["loaded"] + step["stored"] for step in together["steps"])
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize(
     ("correct", "wrong", "report"),
     [

@@ -19,6 +19,8 @@ from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
 from xpulpnn_sw.networks import deployment, planning
 from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
 
+pytestmark = pytest.mark.cosim
+
 LAYERS = (
     ("conv", "8x8x16:16x3x3", "i8x8xi8"),
     ("maxpool", "8x8x16:2x2:s=2", "i8x8xi8"),
@@ -62,7 +64,6 @@ def require_apart(program: DeployedProgram, memory: int) -> None:
         assert all(at + size <= memory for at, size in live)
 
 
-@pytest.mark.cosim
 def test_layers_and_their_accounts():
     result = build_network(case_of(LAYERS, checked=True, l2_latency=20)).run()
     record, steps = result.record, result.record["steps"]
@@ -84,7 +85,6 @@ def test_layers_and_their_accounts():
     assert max(step["tcdm_bytes"] for step in steps) <= record["data_bytes"]
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("bits", [8, 2])
 def test_the_usual_memory_holds_the_network(bits):
     case = cifar10_case(bits, EIGHT)
@@ -101,7 +101,6 @@ LATE = {
 }
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("memory", LATE)
 def test_filters_wait_where_memory_is_short(memory):
     """The less memory, the later they come; the results are right, on the instruction-set simulator."""
@@ -112,7 +111,6 @@ def test_filters_wait_where_memory_is_short(memory):
     assert wrong_on_the_simulator(case, program) == [0, 0]
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(("kib", "meanwhile"), [(128, "conv1"), (60, "pool1")])
 def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
     case = cifar10_case(8, EIGHT)
@@ -120,13 +118,11 @@ def test_filters_come_while_a_layer_before_is_computed(kib, meanwhile):
     assert case.network.stages[step.layer].name == meanwhile
 
 
-@pytest.mark.flow
 def test_a_cluster_without_dma():
     with pytest.raises(InputError, match=r"^dma of the cluster must be true for networks, not false$"):
         BuiltDeployment(case_of(LAYERS), replace(FOUR, dma=False))
 
 
-@pytest.mark.cosim
 def test_a_buffer_on_one_in_use_is_found(monkeypatch):
     right = planning.arrange
 
@@ -141,7 +137,6 @@ def test_a_buffer_on_one_in_use_is_found(monkeypatch):
     assert result.reports[0].startswith("conv2[")
 
 
-@pytest.mark.cosim
 def test_filters_that_come_too_late_are_found(monkeypatch):
     right = planning.Planner.steps
 
@@ -157,7 +152,6 @@ def test_filters_that_come_too_late_are_found(monkeypatch):
     assert result.reports[0].startswith("conv2[")
 
 
-@pytest.mark.flow
 def test_the_beginning_of_memory_is_noise():
     program = BuiltDeployment(case_of(LAYERS), FOUR).program
     assert set(program.data) == {0xA5}
@@ -178,7 +172,6 @@ def within(monkeypatch):
 MEMORY = 6656
 
 
-@pytest.mark.cosim
 def test_most_layers_in_tiles(within):
     within(MEMORY)
     result = build_network(case_of(BRANCHES, checked=True, l2_latency=20)).run()
@@ -198,7 +191,6 @@ def test_most_layers_in_tiles(within):
     assert all(0 <= piece["first"] <= piece["last"] <= last for piece in record["plan"])
 
 
-@pytest.mark.cosim
 def test_fewer_cores_where_the_rows_of_all_are_too_large(within):
     """A core copies four pixels of 576 bytes each."""
     within(12_200)
@@ -220,7 +212,6 @@ LEAVING = 21_000
 """Bytes that are too few for it to stay."""
 
 
-@pytest.mark.flow
 def test_a_map_leaves_and_comes_back():
     case = case_of(RESIDUAL)
     program = planned(case, LEAVING)
@@ -235,7 +226,6 @@ def test_a_map_leaves_and_comes_back():
     assert not any("conv0.output" in step.stores for step in planned(case, LEAVING * 2).deployment.steps)
 
 
-@pytest.mark.cosim
 def test_a_map_that_comes_back_from_slow_memory(within):
     within(LEAVING)
     record = build_network(case_of(RESIDUAL, l2_latency=100)).run().record
@@ -251,7 +241,6 @@ def short_lived(right, *given):
     return tuple(replace(p, last=max(p.first, p.last - p.name.endswith(".output"))) for p in right(*given))
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "layers", "memory", "first"),
     [
@@ -288,7 +277,6 @@ def test_faults_are_found(monkeypatch, owner, name, wrong, layers, memory, first
         ),
     ],
 )
-@pytest.mark.flow
 def test_layers_of_every_kind(layers, memory, divided):
     case = case_of(layers)
     program = planned(case, memory)
@@ -297,7 +285,6 @@ def test_layers_of_every_kind(layers, memory, divided):
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
-@pytest.mark.flow
 def test_layers_that_no_tile_is_small_enough_for():
     """Not even a row of four channels by a single core."""
     for case, layer, least in (
@@ -310,7 +297,6 @@ def test_layers_that_no_tile_is_small_enough_for():
 
 
 @pytest.mark.parametrize("seed", [0, 3])
-@pytest.mark.flow
 def test_random_networks_in_ever_less_memory(seed, monkeypatch):
     monkeypatch.setattr(random_graphs, "_PIXELS", (16, 13))
     network, inputs = random_graphs.random_graph(seed, images=1)
@@ -326,7 +312,6 @@ def test_random_networks_in_ever_less_memory(seed, monkeypatch):
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
-@pytest.mark.flow
 def test_many_layers():
     """More than an instruction can step over where the cores report."""
     case = replace(case_of([("relu", "2x2x16", "i8xi8xi8")] * 40), config=replace(FOUR, cores=16))

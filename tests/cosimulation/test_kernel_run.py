@@ -10,11 +10,12 @@ from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.cluster_run import run_kernel
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case
 from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.precision import Precision
+
+pytestmark = pytest.mark.cosim
 
 CONV, MATMUL = "5x6x8:8x3x3", "8x32x8"
 CALL = 16
@@ -32,7 +33,6 @@ def case(text: str, bits: int, variant: str, *, checked: bool = False, config=No
     return kernel_case(kernel, text, bits, variant, config or config_of(variant), machine=machine, checked=checked)
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize(
     ("variant", "bits"), [("rv32im_2x2", 8), ("xpulpv2_4x2", 4), ("cu_4x2", 2), ("nn_4x4", 8), ("x2_4x4", 2)]
 )
@@ -44,9 +44,10 @@ def test_a_program_takes_the_cycles_of_its_stream(variant, bits):
     assert program["instructions"] == stream["instructions"]
     assert 0 <= program["cycles"] - stream["cycles"] <= CALL
     assert program["cycles_per_sdotp"] == pytest.approx(stream["cycles_per_sdotp"], rel=0.01)
+    for record, around in ((stream, 0), (program, CALL)):
+        assert 0 <= record["cycles"] - record["instructions"] - sum(record["stalls"].values()) <= around
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize("engine", ["stream", "core"])
 def test_slow_memory_changes_the_cycles_but_not_the_results(engine):
     quick = run_case(case(MATMUL, 4, "nn_4x2", checked=True), engine).record
@@ -58,14 +59,6 @@ def test_slow_memory_changes_the_cycles_but_not_the_results(engine):
     assert min(slow["stalls"]["grant"], slow["stalls"]["response"]) > 0
 
 
-@pytest.mark.cosim
-@pytest.mark.parametrize("engine", ["stream", "core"])
-def test_every_cycle_of_the_function_has_a_reason(engine):
-    record = run_case(case(CONV, 8, "nn_4x2"), engine).record
-    assert 0 <= record["cycles"] - record["instructions"] - sum(record["stalls"].values()) <= CALL * (engine == "core")
-
-
-@pytest.mark.cosim
 @pytest.mark.parametrize(("number", "variant"), list(enumerate(VARIANTS)))
 def test_interrupts_at_any_time(number, variant):
     """A handler that uses the stack, about every 50 cycles."""
@@ -77,7 +70,6 @@ def test_interrupts_at_any_time(number, variant):
     assert result.record["cycles"] > 1.3 * quiet["cycles"]
 
 
-@pytest.mark.cosim
 def test_a_specialised_kernel_takes_fewer_cycles():
     general = case(CONV, 4, "nn_4x4", checked=True)
     special = run_case(replace(general, specialise=True)).record
@@ -87,7 +79,6 @@ def test_a_specialised_kernel_takes_fewer_cycles():
     assert special["sdotp"] == general["sdotp"]
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize("engine", ["stream", "core"])
 def test_a_wrong_result_is_reported(monkeypatch, engine):
     monkeypatch.setattr(
@@ -98,7 +89,6 @@ def test_a_wrong_result_is_reported(monkeypatch, engine):
     assert result.reports[0].startswith("output[0][0]: expected ")
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize(
     ("kernel", "text", "precision", "variant", "rule"),
     [
@@ -128,14 +118,12 @@ def test_kernels_of_other_layers_and_precisions(kernel, text, precision, variant
     assert result.record["rule"] == ("" if precision.endswith("32") else rule.value)
 
 
-@pytest.mark.cosim
 def test_a_program_that_does_not_end_in_time_is_a_mismatch():
     result = run_case(case(MATMUL, 8, "nn_4x4", max_cycles=500), "core")
     assert result.record["mismatches"] >= 1
     assert any(report.startswith("not finished after 500 cycles") for report in result.reports)
 
 
-@pytest.mark.cosim
 def test_waveforms_of_a_few_instructions(tmp_path):
     chosen = case(MATMUL, 8, "nn_4x2")
     sizes: list[int] = []
@@ -165,11 +153,6 @@ def test_cases_that_cannot_run(chosen, message):
     assert str(caught.value) == message
 
 
-def test_one_width_for_all():
-    assert short_precision("conv", 4) == Precision(4, 4, 4)
-    assert short_precision("matmul", 4) == Precision(4, 4, 32, y_signed=True)
-
-
 CHANNELWISE = {
     "depthwise": "5x6x5:3x3",
     "add": "2x3x9",
@@ -191,7 +174,6 @@ def channelwise(name: str, bits: int, level: str, **timing) -> Case:
     )
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize(("number", "name"), list(enumerate(CHANNELWISE)))
 def test_channelwise_kernels_in_slow_memory(number: int, name: str):
     chosen = (8, 4, 2)[number % 3], ("xpulpnn", "xpulpv2", "rv32im")[number // 2]
@@ -202,15 +184,11 @@ def test_channelwise_kernels_in_slow_memory(number: int, name: str):
     assert slow.record["cycles"] > quick.record["cycles"]
 
 
-@pytest.mark.cosim
-@pytest.mark.parametrize(("number", "name"), list(enumerate(CHANNELWISE)))
-def test_channelwise_kernels_and_interrupts(number: int, name: str):
-    result = run_case(channelwise(name, (2, 8, 4)[number % 3], "xpulpnn", irq_rate=0.02), "core")
-    assert result.record["mismatches"] == 0, result.reports
-
-
-@pytest.mark.cosim
 @pytest.mark.parametrize("name", CHANNELWISE)
-def test_channelwise_kernels_on_four_cores(name: str):
-    result = run_kernel(replace(channelwise(name, 2, "xpulpnn"), config=FOUR))
-    assert result.record["mismatches"] == 0, result.reports
+def test_channelwise_kernels_under_interrupts_and_on_four_cores(name: str):
+    chosen = channelwise(name, 2, "xpulpnn")
+    for result in (
+        run_case(replace(chosen, machine=Machine(irq_rate=0.02)), "core"),
+        run_kernel(replace(chosen, config=FOUR)),
+    ):
+        assert result.record["mismatches"] == 0, result.reports

@@ -17,6 +17,8 @@ from xpulpnn_sim.cosimulation.networks import job
 from xpulpnn_sim.cosimulation.networks.images import picture
 from xpulpnn_sim.cosimulation.networks.job import Job
 
+pytestmark = pytest.mark.cosim
+
 LAYERS = [
     {"name": "first", "kernel": "conv", "layer": "4x4x3:4x3x3:image", "precision": "8x8x8", "requantise": "shift"},
     {"name": "last", "kernel": "linear", "layer": "64:2:raw", "precision": "8x8xi32"},
@@ -38,7 +40,6 @@ def network(tmp_path):
     return path
 
 
-@pytest.mark.cosim
 def test_answers_and_record(network, tmp_path, capsys):
     for label in range(2):
         pixels = np.zeros((4, 4, 3), np.uint8)
@@ -72,7 +73,6 @@ def test_answers_and_record(network, tmp_path, capsys):
     assert "sides on xpulpnn-full, one core" in (tmp_path / "net.html").read_text()
 
 
-@pytest.mark.cosim
 def test_an_interrupt_leaves_what_the_same_command_goes_on_from(network, tmp_path, capsys, monkeypatch):
     images = np.zeros((4, 4, 4, 3), np.uint8)
     # four that differ: two bright ones on each side
@@ -101,7 +101,6 @@ def test_an_interrupt_leaves_what_the_same_command_goes_on_from(network, tmp_pat
     assert record["checked_images"] == 0
 
 
-@pytest.mark.cosim
 def test_a_difference_fails(network, capsys, monkeypatch):
     right = job.run_reference
 
@@ -115,7 +114,6 @@ def test_a_difference_fails(network, capsys, monkeypatch):
     assert "sides, image 0\nlast[0]: expected " in shown
 
 
-@pytest.mark.cosim
 def test_a_network_that_stops_has_a_table_and_a_page(network, tmp_path, capsys, monkeypatch):
     """Without cycles there is no quotient."""
     build = job.build_network
@@ -137,7 +135,6 @@ def test_a_network_that_stops_has_a_table_and_a_page(network, tmp_path, capsys, 
     assert "0 cycles, 0.00 MAC/cycle" in page.read_text()
 
 
-@pytest.mark.flow
 def test_reference(network, tmp_path, capsys):
     images = np.zeros((3, 4, 4, 3), np.uint8)
     images[[0, 2], :, :2] = images[1, :, 2:] = 90
@@ -155,7 +152,6 @@ def test_reference(network, tmp_path, capsys):
     assert "2 of 2 images classified as labelled: 100.00%" in capsys.readouterr().out
 
 
-@pytest.mark.flow
 def test_scores_of_images_without_labels(network, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     images = np.zeros((2, 4, 4, 3), np.uint8)
@@ -173,7 +169,6 @@ def test_scores_of_images_without_labels(network, tmp_path, capsys, monkeypatch)
     np.testing.assert_array_equal(np.load("s.npz")["scores"], [[difference, -difference], [-difference, difference]])
 
 
-@pytest.mark.flow
 def test_import(tmp_path, capsys, monkeypatch):
     """A model whose input has a range, and colours of their own; what ends in an error writes nothing."""
     monkeypatch.chdir(tmp_path)
@@ -245,7 +240,6 @@ BAD_INPUT = {
 }
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("case", BAD_INPUT)
 def test_bad_input(case, network, tmp_path, refused, monkeypatch):
     folder = tmp_path / "empty"

@@ -27,6 +27,8 @@ from xpulpnn_sw.networks.network_file import NetworkBuilder, read_network
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import build
 
+pytestmark = pytest.mark.cosim
+
 DIGITS = Path(__file__).parents[2] / "examples/digits"
 CORE = PRESETS["xpulpnn"]
 LIMIT = 5_000_000
@@ -72,7 +74,6 @@ def compiler(request: pytest.FixtureRequest) -> str:
 
 
 # additions, branches, filters of each channel, values around maps, elements of one bit
-@pytest.mark.flow
 @pytest.mark.parametrize(("seed", "cores"), [(5, 1), (49, 3)])
 def test_random_networks(seed: int, cores: int, tmp_path: Path):
     config = ClusterConfig(core=CORE, cores=cores) if cores > 1 else CORE
@@ -87,7 +88,6 @@ def test_random_networks(seed: int, cores: int, tmp_path: Path):
     assert [line.split()[0] for line in text.splitlines()[1 : len(names) + 1]] == names
 
 
-@pytest.mark.flow
 def test_what_has_no_room_in_the_tcdm_is_used_where_it_is(tmp_path: Path):
     """In the least TCDM that has room for stacks: maps, buffers and weights of both kinds, inside and outside."""
     config = ClusterConfig(core=CORE, cores=2, tcdm_bytes=4096)
@@ -100,7 +100,6 @@ def test_what_has_no_room_in_the_tcdm_is_used_where_it_is(tmp_path: Path):
     assert end.ok, text
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("name", ["xpulpnn", "xpulpnn3"])
 def test_a_layer_of_one_pixel(name: str, tmp_path: Path):
     """It has the function of another variant, with weights narrower than its inputs."""
@@ -114,7 +113,6 @@ def test_a_layer_of_one_pixel(name: str, tmp_path: Path):
     assert text.endswith("0 wrong layers, 0 wrong scores\n")
 
 
-@pytest.mark.flow
 def test_more_results_than_a_stack_has_room_for(tmp_path: Path):
     config = ClusterConfig(core=CORE, cores=2)
     builder, weights = NetworkBuilder("wide"), np.random.default_rng(4).integers(-100, 100, (640, 16))
@@ -126,7 +124,6 @@ def test_more_results_than_a_stack_has_room_for(tmp_path: Path):
     assert end.ok, text
 
 
-@pytest.mark.cosim
 def test_digits_on_the_core(compiler: str, tmp_path: Path):
     """The scores in the program's own memory, beside those of the reference."""
     config = PRESETS["xpulpnn-full"]
@@ -161,7 +158,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_noticed(fault: str, tmp_path: Path):
     """The program is right without its fault: see the first of the random networks."""
@@ -174,7 +170,6 @@ def test_faults_are_noticed(fault: str, tmp_path: Path):
     assert ("results must be those of the reference" in printed) != (fault == "an expected score")
 
 
-@pytest.mark.flow
 def test_a_network_larger_than_the_memory_is_refused():
     builder = NetworkBuilder("large")
     arrays = {"weights": np.ones((2048, 2048), np.int8), "shift": np.array(1)}
@@ -186,7 +181,6 @@ def test_a_network_larger_than_the_memory_is_refused():
         network_program(network, inputs, CORE, core="", settings="")
 
 
-@pytest.mark.flow
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     """Files, record, and a program that the Makefile and the line of the README build too, in a shell that knows no
     xpulpnn."""
@@ -214,7 +208,6 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert run(folder / "application.elf", PRESETS["xpulpnn2"])[0].ok
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

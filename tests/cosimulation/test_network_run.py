@@ -24,6 +24,8 @@ from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
 from xpulpnn_sw.networks.kernels import input_pieces, kernels
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
+pytestmark = pytest.mark.cosim
+
 
 def case_of(network: Network, image: np.ndarray, config=BEYOND) -> NetworkCase:
     return NetworkCase(network=network, image=image, config=config, machine=Machine(), checked=False)
@@ -47,7 +49,6 @@ def diamond(stages: tuple[Stage, ...] = DIAMOND) -> NetworkCase:
     return case_of(Network(name="diamond", stages=stages), image)
 
 
-@pytest.mark.cosim
 def test_random_networks():
     for seed in range(6):
         network, images = random_graph(seed)
@@ -55,7 +56,6 @@ def test_random_networks():
         assert (seed, result.record["mismatches"], result.reports) == (seed, 0, [])
 
 
-@pytest.mark.cosim
 def test_an_input_in_several_orders():
     """With margins, without for two layers, and channel by channel."""
     stages = (
@@ -73,7 +73,6 @@ def test_an_input_in_several_orders():
         assert built.with_input(replace(case, image=image)).run().record["mismatches"] == 0
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize("others", [0, 1])
 def test_results_are_folded_for_a_pooling_alone(others):
     wide = stage("wide", "conv", "8x8x16:16x3x3", "8x8x8")
@@ -85,7 +84,6 @@ def test_results_are_folded_for_a_pooling_alone(others):
     assert (result.record["mismatches"], result.record["layers"][0]["folded"]) == (0, not others)
 
 
-@pytest.mark.cosim
 def test_a_wrong_source_is_found():
     """A sum of other maps; what does not depend on it stays right."""
     case = diamond()
@@ -96,7 +94,6 @@ def test_a_wrong_source_is_found():
     assert wrong == {"left": False, "right": False, "both": False, "again": True, "last": True}
 
 
-@pytest.mark.cosim
 def test_a_map_that_is_too_short_is_found(monkeypatch):
     """Its end and the beginning of what lies behind it are at the same place."""
     right = module.map_bytes
@@ -109,7 +106,6 @@ def test_a_map_that_is_too_short_is_found(monkeypatch):
     assert {layer["name"] for layer in record["layers"] if layer["mismatches"]} >= {"both", "last"}
 
 
-@pytest.mark.cosim
 def test_many_layers():
     """More argument structures than an immediate reaches, and no product."""
     stages = [stage(f"pool{number}", "maxpool", "1x1x4:1x1", "8x8x8") for number in range(40)]
@@ -117,7 +113,6 @@ def test_many_layers():
     assert (result.record["mismatches"], result.scores.tolist()) == (0, [3, 4, 5, 128])
 
 
-@pytest.mark.cosim
 def test_heads_of_single_pixels():
     """Weights narrower than inputs, on a core that widens them for several pixels alone."""
     stages = (
@@ -134,7 +129,6 @@ def first_layers(bits: int, config, layers: int = 7) -> NetworkCase:
     return replace(case, network=replace(case.network, stages=case.network.stages[:layers]))
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("config", [FULL, FOUR], ids=["core", "cluster"])
 def test_the_program_for_another_input_is_the_one_made_for_it(config):
     first = first_layers(2, config)
@@ -144,7 +138,6 @@ def test_the_program_for_another_input_is_the_one_made_for_it(config):
     assert made.segments != build_network(first).executable.segments
 
 
-@pytest.mark.cosim
 def test_another_input_has_other_results_and_what_is_expected_counts():
     first = first_layers(2, FULL, layers=2)
     other = replace(first, image=np.flip(first.image, axis=0).copy())
@@ -161,7 +154,6 @@ def test_another_input_has_other_results_and_what_is_expected_counts():
     assert wrong.reports == [mismatch]
 
 
-@pytest.mark.cosim
 def test_bytes_loaded_and_stored_are_those_of_the_retirements():
     case = first_layers(2, BEYOND, layers=3)
     built = build_network(case)
@@ -184,7 +176,6 @@ def test_bytes_loaded_and_stored_are_those_of_the_retirements():
         assert min(layer["read"], layer["written"]) > 0
 
 
-@pytest.mark.flow
 def test_memory_by_lifetime():
     network = first_layers(2, FULL).network
     names = ("im2col", "input", "conv1.output", "conv1.ahead", "conv1.weights", "pool1.output", "stack")
@@ -226,7 +217,6 @@ LAYERS = (
 )
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize(("config", "bits"), [(BEYOND, 2), (FOUR, 4)], ids=["one-2", "four-4"])
 def test_every_layer(config: ClusterConfig, bits: int):
     """All are as the reference says, and transpositions take less than a fifth of what is behind them."""
@@ -248,7 +238,6 @@ def test_every_layer(config: ClusterConfig, bits: int):
 TOO_LARGE = {"_MOST_CODE": "code of diamond must be at most 100 bytes, not ", "_MOST_DATA": "data of diamond must be "}
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_networks_larger_than_memory(name, monkeypatch):
     monkeypatch.setattr(module, name, 100)
@@ -263,7 +252,6 @@ LIMITS = {
 """Most cycles of a model for an image, and number of the 20 that are classified as labelled."""
 
 
-@pytest.mark.cosim
 @pytest.mark.parametrize("name", LIMITS)
 def test_models(name, nets):
     cycles, least = LIMITS[name]

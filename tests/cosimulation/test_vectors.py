@@ -106,7 +106,7 @@ def check(tmp_path, capsys):
     return run
 
 
-DESIGN = ("--preset", "xpulpnn2", "--set", "mac_load_cu=true")  # a model for all tests
+DESIGN = ("--preset", "xpulpnn3", "--set", "mac_load_cu=true")  # a model for all tests
 
 
 @pytest.mark.flow
@@ -137,18 +137,13 @@ def test_every_spoilt_field_is_found(check, engine):
 
 
 @pytest.mark.flow
-def test_core_with_compute_update_alone(check):
-    """Its gates: ``xpulpnn verify vectors FILE --preset xpulpnn-cu``."""
-    code, result, _ = check([COMPUTE_UPDATE, GOOD[0], GOOD[-1]], "--engine", "golden", "--preset", "xpulpnn-cu")
-    assert (code, result["vectors"], result["skipped"]) == (0, 2, 1)
-
-
-@pytest.mark.flow
-def test_unknown_and_absent_instructions_are_skipped(check):
-    unknown = {**GOOD[0], "insn": "pv.frobnicate.q"}
-    code, result, _ = check([unknown, *GOOD], "--engine", "golden", "--preset", "ri5cy")
-    known = [vector for vector in GOOD if not vector["insn"].startswith("pv.")]
-    assert (code, result["vectors"], result["skipped"]) == (0, len(known), len(GOOD) - len(known) + 1)
+@pytest.mark.parametrize("preset_name", ["xpulpnn-cu", "ri5cy"])
+def test_unknown_and_absent_instructions_are_skipped(check, preset_name):
+    vectors = [{**GOOD[0], "insn": "pv.frobnicate.q"}, COMPUTE_UPDATE, *GOOD]
+    absent = {"xpulpnn-cu": ("pv.frob", "pv.nn", "pv.ml"), "ri5cy": "pv."}[preset_name]
+    code, result, _ = check(vectors, "--engine", "golden", "--preset", preset_name)
+    skipped = sum(vector["insn"].startswith(absent) for vector in vectors)
+    assert (code, result["vectors"], result["skipped"]) == (0, len(vectors) - skipped, skipped)
 
 
 @pytest.mark.flow
@@ -213,6 +208,7 @@ def test_drawn_vectors_agree_with_the_instruction_reference(tmp_path, name):
     config = DRAWN_CONFIGS[name]
     vectors = drawn_file(tmp_path / "drawn.jsonl", config, 10)
     assert len({vector.insn.key for vector in vectors}) > 0.9 * len(rows_with_entries(config))
+    assert check_golden(vectors) == []
     iss = Iss.of(config, 0)
     for vector in vectors:
         state, registers = iss.state, registers_of(vector.insn)
@@ -230,33 +226,17 @@ def test_drawn_vectors_agree_with_the_instruction_reference(tmp_path, name):
         assert not vector.insn.is_pair or state.regs[11] == vector.rd2_out, vector
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", DRAWN_CONFIGS)
-def test_drawn_vectors_of_every_core_pass(tmp_path, name, engine):
+@pytest.mark.cosim
+@pytest.mark.parametrize("name", ["xpulpnn-cu", "all forms"])
+def test_drawn_vectors_pass_on_the_design(tmp_path, name):
     config = DRAWN_CONFIGS[name]
-    vectors = drawn_file(tmp_path / "drawn.jsonl", config, 3)
-    assert (check_golden if engine == "golden" else VectorBench(config).check)(vectors) == []
-
-
-DRAWN = 1500
-"""Vectors: some of every instruction and lane."""
-
-
-@pytest.fixture(scope="module")
-def drawn():
-    return list(drawn_vectors(preset("xpulpnn2"), DRAWN, 1))
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.flow
-def test_drawn_vectors_pass(drawn, check, engine):
-    code, result, _ = check(drawn, "--engine", engine, *DESIGN)
-    assert (code, result["vectors"], result["mismatches"], result["skipped"]) == (0, DRAWN, 0, 0)
+    assert VectorBench(config).check(drawn_file(tmp_path / "drawn.jsonl", config, 10)) == []
 
 
 @pytest.mark.flow
-def test_drawn_vectors_reach_everything(drawn):
+def test_drawn_vectors_reach_everything():
     config = preset("xpulpnn2")
+    drawn = list(drawn_vectors(config, 1500, 1))
     decoder = Decoder(enabled(config.extensions, config.widths))
     counts = Counter(decoder.decode(vector["word"]).key for vector in drawn)
     expected = {row.key for row in enabled(config.extensions, config.widths) if row.uses_nnrf}
@@ -369,8 +349,7 @@ PAIR = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_slice_of_narrower_weights(check, engine):
-    options = ("--engine", engine, "--preset", "xpulpnn3")
-    code, result, _ = check([MIXED, {**MIXED, "rd_out": 27}], *options)
+    code, result, _ = check([MIXED, {**MIXED, "rd_out": 27}], "--engine", engine, *DESIGN)
     assert (code, [(mismatch["line"], mismatch["got"]) for mismatch in result["first"]]) == (1, [(2, 28)])
 
 

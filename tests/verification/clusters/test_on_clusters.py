@@ -5,18 +5,15 @@ from pathlib import Path
 
 import pytest
 from tests.designs import PAIR
+from tests.faulty_cluster import CONFIG, faulty_model
 from tests.programs import read_results
 
-from xpulpnn.config import ClusterConfig, preset
-from xpulpnn.verilog import emit
 from xpulpnn_sim.cli import verify_clusters
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model import session
-from xpulpnn_sim.cosimulation.model.build import build_model
-from xpulpnn_sim.cosimulation.model.libraries import rig_of, simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads import program_run
-from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault, FaultyCluster
+from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.clusters import cluster_runs
@@ -28,20 +25,14 @@ from xpulpnn_sim.verification.random.program_runs import ProgramCase
 
 pytestmark = pytest.mark.cosim
 
-CONFIG = simulated(
-    ClusterConfig(
-        core=preset("ri5cy"), cores=4, banks=8, tcdm_bytes=0x1_0000, icache_private=512, memories="ports", rvfi=True
-    )
-)
 BUDGET = 2500
 MACHINE = Machine(max_cycles=150_000, max_instructions=40_000, l2_latency=4, fetch_latency=2, bus_errors=(L2_FAILING,))
 BY_NAME = {test.name: test for test in TESTS}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def library() -> Path:
-    emitted = emit(FaultyCluster(CONFIG), "cluster", config=CONFIG, both_edges=True)
-    return build_model(replace(rig_of(emitted.text, emitted.manifest), both_edges=True))
+    return faulty_model()
 
 
 @pytest.fixture

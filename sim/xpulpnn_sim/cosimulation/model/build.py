@@ -70,7 +70,7 @@ class Rig:
         return {
             f"{TOP}.sv": self._wrapper(),
             CONTROL_FILE: "\n".join(["`verilator_config", *self._no_inline(), ""]),
-            "schema.hpp": cpp_header(self._counts(), both_edges=self.both_edges),
+            "schema.hpp": cpp_header({kind.name: len(self._of(kind)) for kind in KINDS}, both_edges=self.both_edges),
         }
 
     def _no_inline(self) -> Iterator[str]:
@@ -87,9 +87,6 @@ class Rig:
 
     def _of(self, kind: PortKind) -> list[Adapter]:
         return [adapter for adapter in self.adapters if adapter.kind is kind]
-
-    def _counts(self) -> dict[str, int]:
-        return {kind.name: len(self._of(kind)) for kind in KINDS}
 
     def _wrapper(self) -> str:
         widths = {port["name"]: port["width"] for port in self.manifest["ports"]}
@@ -155,7 +152,6 @@ def _concatenation(names: Sequence[str]) -> str:
 COMPILER_VARIABLE = "XPULPNN_COMPILER"
 
 NATIVE = Path(__file__).parent / "native"
-_INSTALL = {"g++": "apt-get install g++", "make": "apt-get install make", "perl": "apt-get install perl"}
 
 _VERILATOR_FLAGS = (
     *("--cc", "-Mdir", "obj"),
@@ -189,12 +185,6 @@ _UNOPTIMISED = {
 
 _BUILDING = "building-"
 _ABANDONED_S = 3600  # age in seconds from which on a private folder counts as left over from an aborted build
-
-
-def require_tools() -> None:
-    for tool, command in _INSTALL.items():
-        if shutil.which(tool) is None:
-            raise ToolError(f"{tool} must be installed to compile the simulation model: {command}")
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
@@ -300,7 +290,9 @@ def build_model(
     library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
     if counts(library):
         return library
-    require_tools()
+    for tool in ("g++", "make", "perl"):
+        if shutil.which(tool) is None:
+            raise ToolError(f"{tool} must be installed to compile the simulation model: apt-get install {tool}")
     environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     _sweep(cache)
     with locked(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:

@@ -107,8 +107,7 @@ class Block:
         return self._records[hart][: self.filled[hart]]
 
     def lines(self, hart: int = 0) -> U32:
-        """Return the interrupt lines at each retirement; for the first instruction of a handler, the lines when it was
-        entered."""
+        """Return the interrupt lines at each retirement, or at the entry of a handler for its first instruction."""
         return self._lines[hart][: self.filled[hart]]
 
     def waits(self, hart: int = 0) -> U32:
@@ -116,7 +115,6 @@ class Block:
 
     @property
     def grants(self) -> NDArray[Any]:
-        """The granted accesses in the order of the buses, an array of ``GRANT``."""
         return self._grants[: self.granted]
 
 
@@ -144,17 +142,14 @@ class Model(_Native):
 
     @property
     def status(self) -> Any:
-        """The state after the last :meth:`advance`."""
         return self._status[0]
 
     @property
     def events(self) -> Event:
-        """The reasons why the last :meth:`advance` ended."""
         return Event(int(self.status["events"]))
 
     @property
     def cycles(self) -> int:
-        """Clock cycles since reset."""
         return int(self.status["cycles"])
 
     def account(self, hart: int, base: int, size: int) -> NDArray[np.uint64]:
@@ -173,7 +168,6 @@ class Model(_Native):
         self._call("set_stream", program, len(program), sequence, len(sequence), pokes, len(pokes))
 
     def collect(self, block: Block) -> None:
-        """Record further retirements and accesses in ``block``."""
         self._block = block
         block.filled, block.granted = [0] * len(self.harts), 0
         for hart in range(len(self.harts)):
@@ -223,15 +217,13 @@ class RetirementChain(_Native):
         return np.unique(unknown[:count])
 
     def distribute(self, hart: int, count: int, groups: int) -> tuple[U32, dict[str, U32]]:
-        """Sort the values of ``count`` records by result group; returns the start of each group, and the sorted arrays
-        by name."""
+        """Sort values by result group; returns the start of each group, and the sorted arrays by name."""
         starts = np.empty(groups + 1, np.uint32)
         values = np.empty((len(VALUE_FIELDS), count), np.uint32)
         self._call("distribute", hart, groups, starts, values)
         return starts, dict(zip(VALUE_FIELDS, values, strict=True))
 
     def transfers(self, hart: int, lines: U32 | None, taken: NDArray[np.bool_], targets: U32) -> None:
-        """Set interrupt lines and targets of branches and jumps for each retirement of a block."""
         self._block = [*getattr(self, "_block", []), lines, taken, targets]
         self._call("transfers", hart, lines, taken, targets)
 

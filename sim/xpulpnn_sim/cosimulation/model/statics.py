@@ -1,7 +1,7 @@
 """Describes instructions for the compiled driver and checker, from the instruction table."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,6 @@ _LOOP_OPS = {
     "lp.count": Action.SET_LOOP_COUNT,
     "lp.setup": Action.SET_LOOP,
 }
-_RD_IS_BASE, _RD_IS_X0 = 1, 2
-
 _TRANSFERS = {
     insn.match & _MAJOR: insn.insn_class
     for insn in INSNS
@@ -50,13 +48,14 @@ def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[A
     return text
 
 
-class ResultGroup:
+class ResultGroup(NamedTuple):
     """Instructions whose results the golden models compute together: same row of the instruction table, same length,
     same results to compare."""
 
-    def __init__(self, insn: Insn, registers: int, length: int) -> None:
-        self.insn, self.length = insn, length
-        self.rd_is_x0, self.rd_is_base = bool(registers & _RD_IS_X0), bool(registers & _RD_IS_BASE)
+    insn: Insn
+    length: int
+    rd_is_x0: bool
+    rd_is_base: bool
 
 
 class Describer:
@@ -66,7 +65,7 @@ class Describer:
     def __init__(self, decode: Callable[[int], Fetched | None]) -> None:
         self._decode = decode
         self.groups: list[ResultGroup] = []
-        self._numbers: dict[tuple[int, int, int], int] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
 
     def describe(self, raws: NDArray[np.uint32]) -> NDArray[Any]:
         rows = [{"raw": raw} | self._described(self._decode(raw)) for raw in raws.tolist()]
@@ -96,10 +95,10 @@ class Describer:
         if row.op in SEQUENCER_OPS or row.op not in HANDLERS:
             return NO_GROUP
         overwritten = fetched.rs1 in ((fetched.rd, fetched.rd + 1) if row.is_pair else (fetched.rd,))
-        registers = (fetched.rd == 0) * _RD_IS_X0 + overwritten * _RD_IS_BASE
-        number = self._numbers.setdefault((id(row), registers, fetched.length), len(self.groups))
+        group = ResultGroup(row, fetched.length, fetched.rd == 0, overwritten)
+        number = self._numbers.setdefault((id(row), *group[1:]), len(self.groups))
         if number == len(self.groups):
-            self.groups.append(ResultGroup(row, registers, fetched.length))
+            self.groups.append(group)
         return number
 
 

@@ -7,10 +7,9 @@ beside the save file. Signals and enumerations come from the manifest of the emi
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vcd.gtkw import GTKWSave, make_translation_filter
 
@@ -106,8 +105,7 @@ _CLOSED = frozenset({"retirement"})
 _NESTED = "/"  # separates the name of a group from that of its parent
 
 
-@dataclass(frozen=True, slots=True)
-class WaveSignal:
+class WaveSignal(NamedTuple):
     instance: str  # path of the instance from the top
     name: str  # name in the Verilog
     width: int

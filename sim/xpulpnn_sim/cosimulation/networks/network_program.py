@@ -91,18 +91,14 @@ def _check_size(network: CNetwork, inputs: Inputs) -> None:
         "maps": network.plan.outside.extent,
         "the rest": _PROGRAM,
     }
-    limit = DEFAULT_ROM if network.cores is None else DEFAULT_RAM
-    where = "memory of code and constants" if network.cores is None else "L2"
-    _require(limit, parts, f"{network.network.name}, in the {where}")
-    if network.cores is None:
-        _require(DEFAULT_RAM, {"maps and buffers": network.plan.extent, "the rest": _PROGRAM}, network.network.name)
-
-
-def _require(limit: int, parts: dict[str, int], where: str) -> None:
-    needed = sum(parts.values())
-    if needed > limit:
-        listed = ", ".join(f"{name} {size}" for name, size in parts.items())
-        raise LayerError(f"program must be at most {limit} bytes, not {needed}: {listed}, of {where}")
+    name, alone = network.network.name, network.cores is None
+    memories = [(DEFAULT_ROM, parts, f"{name}, in the memory of code and constants")] if alone else []
+    data = {"maps and buffers": network.plan.extent, "the rest": _PROGRAM} if alone else parts
+    memories.append((DEFAULT_RAM, data, name if alone else f"{name}, in the L2"))
+    for limit, sizes, where in memories:
+        if (needed := sum(sizes.values())) > limit:
+            listed = ", ".join(f"{part} {size}" for part, size in sizes.items())
+            raise LayerError(f"program must be at most {limit} bytes, not {needed}: {listed}, of {where}")
 
 
 def _examples(original: Network, network: CNetwork, inputs: Inputs) -> list[Example]:

@@ -35,21 +35,14 @@ def normalised_images(pixels: NDArray[np.uint8]) -> Ints:
 
 
 def trained(path: Path) -> Network:
-    """Return the network with the signed 8-bit weights of an npz file, see
-    :mod:`xpulpnn_sw.networks.importers.arrays_file`.
-
-    Raises :class:`InputError` for a file without such weights.
-    """
+    """Return the network with the signed 8-bit weights of an npz file; raises :class:`InputError` if there are none."""
     return network_in(path, "cifar10_i8", (CMSIS,)).network
 
 
 def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
-    """Return a network with random weights and a random input; the results of every layer fill their range.
-
-    The first layer computes with 8 bits. With 8 ``bits`` everything is signed and the arithmetic is that of
-    :func:`trained`. With fewer bits activations are unsigned, so that the requantisation includes ReLU, and the last
-    layer returns its accumulators.
-    """
+    """Return a network with random weights and a random input; the results of every layer fill their range. With fewer
+    than 8 ``bits`` activations are unsigned, so that the requantisation includes ReLU, the first layer computes with 8
+    bits, and the last one returns its accumulators."""
     rng = np.random.default_rng(seed)
     patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
     pixels = ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)

@@ -66,9 +66,6 @@ class FunctionWork(Workload):
         }
 
 
-_Record = dict[str, Any]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPoint:
     layer: MatmulLayer
@@ -104,7 +101,7 @@ class SweepPoint:
         return self.isa == ISAS[0] or Extension.XPULPV2 in config.extensions
 
     @property
-    def way(self) -> _Record:
+    def way(self) -> dict[str, Any]:
         if self.variant is not None:
             block = self.variant.split("_")[-1]
             return {"product": self.variant, "scheme": None, "depth": 1, "iterations": None, "block": block}
@@ -124,15 +121,10 @@ class SweepPoint:
         layer, low = self.layer, -(1 << self.w - 1) if self.signed else 0
         shapes = (layer.out_channels, layer.reduction), (layer.pixels, layer.reduction)
         if self.extreme:
-            weights, activations = (np.full(shape, value) for shape, value in zip(shapes, self._largest, strict=True))
-            return weights, activations
+            return np.full(shapes[0], largest(self.w) >> self.signed), np.full(shapes[1], largest(self.a))
         random = np.random.default_rng(seed)
         weights = random.integers(low, low + (1 << self.w), shapes[0])
         return weights, random.integers(0, 1 << self.a, shapes[1])
-
-    @property
-    def _largest(self) -> tuple[int, int]:
-        return largest(self.w) >> self.signed, largest(self.a)
 
 
 def run_point(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool = True) -> Result:
@@ -198,8 +190,7 @@ def run_sweep_points(
 ) -> Iterator[Result]:
     """Compute matrix products on ``jobs`` processes and yield the results in order; the model is compiled first. Equal
     points, also of different sweeps, run once."""
-    same: dict[str, SweepPoint] = {}
-    names = [repr(replace(point, sweep="", facts={})) for point in points]
+    names, same = [repr(replace(point, sweep="", facts={})) for point in points], dict[str, SweepPoint]()
     for name, point in zip(names, points, strict=True):
         same.setdefault(name, point)
     run_one = partial(run_point, config=config, machine=machine, check=check)
