@@ -23,16 +23,9 @@ def test_bad_values(values, named):
 
 
 def test_settings_are_fields_of_the_driver():
-    timing = {
-        "grant_stalls": 0.25,
-        "fetch_grant_stalls": 0.5,
-        "response_latency": 3,
-        "fetch_latency": 4,
-        "l2_latency": 5,
-    }
-    settings = Machine(
-        **timing, fetch_latency=4, l2_latency=5, irq_rate=0.125, halt_rate=0.75, seed=1 << 40 | 7, hart_id=5
-    ).settings()
+    timing = {"grant_stalls": 0.25, "fetch_grant_stalls": 0.5, "response_latency": 3, "fetch_latency": 4}
+    rates = {"irq_rate": 0.125, "halt_rate": 0.75}
+    settings = Machine(**timing, **rates, l2_latency=5, seed=1 << 40 | 7, hart_id=5).settings()
     assert settings.keys() <= set(SETTINGS.names)
     del settings["watchdog"]
     assert (settings.pop("debug_halt_addr"), settings.pop("debug_exception_addr")) == (0x1A11_0800, 0x1A11_0808)
