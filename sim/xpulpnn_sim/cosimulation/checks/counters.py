@@ -213,8 +213,6 @@ class _Hart:
         }
 
     def _access(self, record: Records, at: int, least: Sums, most: Sums) -> tuple[str, int, int] | None:
-        """Check the value that a CSR access reads from a counter, and apply what it writes to a counter or control
-        register."""
         word = int(record["insn"])
         name, funct3, source = CSR_BY_ADDRESS[word >> _CSR].name, word >> _FUNCT3 & 3, word >> _RS1 & _FIELD
         read = int(record["rd_wdata"]) if record["rd_we"] and record["rd_addr"] else None
@@ -316,8 +314,6 @@ def _write(counter: _Counter, value: int | None, *, high: bool) -> None:
 
 
 class CounterCheck(Checker):
-    """Checks the values that each hart of a run reads from its counters, from the first retirement on."""
-
     def __init__(self, config: CoreConfig, harts: int, name_of: NameOf, *, in_cluster: bool = False) -> None:
         # in a cluster records show neither when a core sleeps nor the events of the cluster
         self._name_of = name_of

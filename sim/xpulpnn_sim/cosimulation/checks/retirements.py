@@ -255,8 +255,6 @@ _GIVEN = ("word", "pc", "loaded", "act", "act2", "wgt")  # operands that are no 
 
 
 def _differences(group: ResultGroup, expected: Effects, values: Values) -> Iterator[tuple[str, NDArray[Any], U32, U32]]:
-    """Yield the results that differ: name of the result, positions, reference values, values of the design."""
-
     compared: list[tuple[str, U32, U32, NDArray[np.bool_] | bool]] = []
     if expected.rd is not None and not group.rd_is_x0:
         compared.append(("rd", expected.rd, values["rd"], True))

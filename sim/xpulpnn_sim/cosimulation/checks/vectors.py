@@ -268,7 +268,6 @@ def _loaded(vector: Vector, address: int) -> int:
 
 
 def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
-    """Return the mismatches of the golden models, which compute all vectors of an instruction at once."""
     groups: dict[tuple[str, str], list[Vector]] = {}
     for vector in vectors:
         groups.setdefault(vector.insn.key, []).append(vector)
@@ -277,7 +276,6 @@ def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
 
 
 def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
-    """Compute with the golden models the fields ``_out`` of vectors of the same instruction."""
     insn = group[0].insn
 
     def column(values: Iterable[int]) -> Any:

@@ -66,7 +66,6 @@ class Rig:
             )
 
     def sources(self) -> dict[str, str]:
-        """Return the generated files: the wrapper, the control file of the simulator, and the C++ header."""
         return {
             f"{TOP}.sv": self._wrapper(),
             CONTROL_FILE: "\n".join(["`verilator_config", *self._no_inline(), ""]),
@@ -273,7 +272,6 @@ def _runtime(
 def build_model(
     rig: Rig, *, trace: bool = False, added: Mapping[str, str] | None = None, covered: bool = False
 ) -> Path:
-    """Compile a shared library that simulates a design unless the cache holds it; returns its path."""
     files = {"design.v": rig.verilog, **(added or {}), **rig.sources()}
     files |= {path.name: path.read_text() for path in sorted(NATIVE.iterdir()) if path.suffix in {".cpp", ".hpp", ".h"}}
     chosen = compiler()

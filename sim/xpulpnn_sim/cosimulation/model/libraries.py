@@ -107,7 +107,6 @@ TOPS = {
     "cluster-wishbone": "cluster-on-wishbone",
     "cluster-debug": "cluster-debug",
 }
-"""Name of the top module by engine."""
 
 
 def observed(config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
@@ -117,7 +116,6 @@ def observed(config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
 
 
 def engine_of(config: CoreConfig | ClusterConfig, *, debugged: bool = False) -> str:
-    """Return the engine that executes programs on a design; with a test access port if ``debugged``."""
     engine = "cluster" if isinstance(config, ClusterConfig) else "core"
     return f"{engine}-debug" if debugged else engine
 

@@ -88,13 +88,10 @@ class Machine:
 
     @property
     def failing(self) -> tuple[Window, ...]:
-        """Addresses that the bus answers with an error, including those in the memory that stands in for the debug
-        module."""
         return (*self.bus_errors, DEBUG_FAILING) if self.halts else self.bus_errors
 
     @property
     def debug_memory(self) -> dict[int, NDArray[np.uint8]]:
-        """The memory that stands in for the debug module, by base address; empty without halt requests."""
         if not self.halts:
             return {}
         place = debugger(self.debugger, self.seed)
@@ -167,7 +164,6 @@ class Memory:
 
 
 def load_memory(executable: Executable, ram: Sequence[Window] = ()) -> dict[int, NDArray[np.uint8]]:
-    """Allocate the memory of a run and load the program; returns the arrays by base address."""
     pieces = {base: np.zeros(size, np.uint8) for base, size in windows(executable, ram)}
     memory = Memory(pieces)
     for segment in executable.segments:

@@ -80,7 +80,6 @@ def struct(dtype: np.dtype[np.void], **values: int) -> NDArray[Any]:
 
 
 def _windows(memory: Windows, errors: Sequence[tuple[int, int]]) -> NDArray[Any]:
-    """Return all memory, and the addresses that the bus answers with an error, as an array of WINDOW."""
     rows = [(content.ctypes.data, base, content.size) for base, content in memory.items()]
     return np.array([*rows, *((0, base, size) for base, size in errors)], WINDOW)
 
@@ -181,7 +180,6 @@ class Model(_Native):
         return self.events
 
     def activities(self) -> NDArray[Any]:
-        """Return the transfers of the DMA engine from and to external memory so far, an array of ``ACTIVITY``."""
         activities = np.zeros(self._call("activities", None), ACTIVITY)
         self._call("activities", activities)
         return activities
@@ -206,7 +204,6 @@ class RetirementChain(_Native):
             self._call("add_csrs", hart, rows, len(rows))
 
     def add(self, insns: NDArray[Any]) -> None:
-        """Describe instructions to the checker by an array of ``CHECK_INSN``."""
         assert insns.dtype == CHECK_INSN
         self._call("add_insns", insns, len(insns))
 

@@ -84,8 +84,6 @@ class Action(IntEnum):
 
 
 class CsrFlag(IntFlag):
-    """Properties of a CSR."""
-
     PRESENT = auto()
     READ_ONLY = auto()  # a write traps
     FREE = auto()  # any value may be read
@@ -339,8 +337,6 @@ def _ports(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def cpp_header(counts: Mapping[str, int], *, both_edges: bool) -> str:
-    """Return ``schema.hpp`` for a design with these numbers of ports. The design is clocked by both edges or by the
-    rising edge."""
     constants = _CONSTANTS | {
         "FETCH_PORTS": counts["fetch"],
         "DATA_PORTS": counts["data"],

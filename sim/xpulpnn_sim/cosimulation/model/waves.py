@@ -196,7 +196,6 @@ def contents(
 
 
 def _module(manifest: Mapping[str, Any], instance: str) -> Mapping[str, Any]:
-    """Return the module of an instance; empty if the configuration has no such instance."""
     name = manifest["hierarchy"].get(instance)
     return {} if name is None else manifest["modules"][name]
 
@@ -207,8 +206,6 @@ def _widths(manifest: Mapping[str, Any], instance: str) -> dict[str, int]:
 
 
 def _enumerations(manifest: Mapping[str, Any], instance: str) -> dict[str, dict[int, str]]:
-    """Return the names of the values of enumerated signals, which are port fields of the instance or of instances
-    inside it."""
     inner = [path for path in manifest["hierarchy"] if path.rpartition(".")[0] == instance]
     enumerations: dict[str, dict[int, str]] = {}
     for path, prefix in ((instance, ""), *((path, f"{path.rpartition('.')[2]}_") for path in inner)):

@@ -64,13 +64,10 @@ class Images:
         return self.between(0, count)
 
     def between(self, first: int, last: int | None) -> "Images":
-        """Return the images ``first`` to ``last`` (exclusive), or to the end if ``last`` is None."""
         labels = None if self.labels is None else self.labels[first:last]
         return replace(self, samples=self.samples[first:last], labels=labels)
 
     def checked_labels(self, classes: int) -> NDArray[np.int64]:
-        """Return the class of each image. Raises :class:`InputError` unless all classes are known and below
-        ``classes``."""
         if self.labels is None:
             raise InputError(f"images must have labels, not be without, in {self.path}")
         wrong = self.labels[(self.labels < 0) | (self.labels >= classes)]

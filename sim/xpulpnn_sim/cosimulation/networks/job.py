@@ -83,7 +83,6 @@ class Job:
         return {**self.__dict__, "_built": {}}
 
     def case(self, item: Item) -> NetworkCase:
-        """Return the case of a run, without expected results."""
         task, target = self.tasks[item.task], self.targets[item.target]
         return NetworkCase(
             network=task.network,
@@ -151,7 +150,6 @@ class Journal:
             self._stores[number, place] = Results(cache_directory() / FOLDER / key, fresh=fresh)
 
     def stored(self) -> dict[Item, NetworkOutcome]:
-        """Return the outcomes that earlier runs of the same job have stored."""
         names = {item.name for item in fields(NetworkOutcome)}
         found = {item: store.find(name) for item in self._job.items for store, name in [self._record(item)]}
         return {

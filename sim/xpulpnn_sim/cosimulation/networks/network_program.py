@@ -55,7 +55,6 @@ def network_program(
     specialise: bool = False,
     classes: Sequence[str] = (),
 ) -> NetworkProgram:
-    """Generate the program that computes a network for examples and compares the results with the golden model's."""
     network = _c_network(original, inputs.values[0], config, specialise=specialise)
     network = replace(network, classes=tuple(classes))
     _check_size(network, inputs)

@@ -117,7 +117,6 @@ def _number(spans: Sequence[range], step: int) -> int:
 
 
 def _rows(program: DeployedProgram, account: NDArray[Any], steps: range, layer: int) -> NDArray[Any]:
-    """Return the rows of a core's account that belong to a layer: its function and the steps that call it."""
     spans = (program.kernels[layer : layer + 2], (program.starts[steps.start], program.starts[steps.stop]))
     at = [[(address - program.text_base) // HALF_BYTES for address in span] for span in spans]
     return np.concatenate([account[first:after] for first, after in at])

@@ -97,7 +97,6 @@ def _with_outputs(stage: Stage, count: int) -> Stage:
 
 
 def _first_of(value: Any, channels: int, count: int) -> Any:
-    """Cut arrays with a value for each output channel, also those in dataclasses, to the first ``count`` channels."""
     if isinstance(value, np.ndarray):
         values: Ints = value
         return values[:count] if values.ndim and len(values) == channels else values
@@ -131,7 +130,6 @@ class NetworkCase:
 
     @property
     def variants(self) -> list[str]:
-        """The fastest kernel variant that the core can run, for each legalised layer."""
         return [
             stage.fastest_variant(self.config.core.extensions, self.config.core.widths)
             for stage in self._unfolded.stages
@@ -197,7 +195,6 @@ class NetworkResult(Result):
 
 
 def require_memory(case: NetworkCase, needed: int, what: str) -> None:
-    """Raise :class:`InputError` if a network needs more memory than the machine of its case has."""
     most = case.machine.l2_bytes
     if needed > most:
         raise InputError(f"{what} of {case.network.name} must be at most the memory's {most} bytes, not {needed}")
@@ -223,7 +220,6 @@ class BuiltNetwork(Workload):
         """Return the part of the record that depends on the target, which includes ``cycles`` and ``layers``."""
 
     def with_input(self, case: NetworkCase) -> Self:
-        """Return the program with the input of ``case``, which has the same network and target."""
         other = copy(self)
         other.case, other.checked = case, case.checked
         if case.image is not self.case.image:
@@ -263,7 +259,6 @@ class BuiltNetwork(Workload):
 
 
 def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
-    """Replace bytes at the start of a symbol by ``content`` if the segment contains the symbol."""
     assert len(content) <= symbol.length
     at, data = symbol.address - segment.address, segment.data
     if not 0 <= at < len(data):
@@ -272,8 +267,6 @@ def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
 
 
 def compared(case: NetworkCase, results: LayerResults) -> Iterator[Comparison]:
-    """Compare the results of every layer, without padded channels, with the golden model's for the input of the
-    case."""
     expectations = case.expected
     if expectations is None:
         expectations = [batch[0] for batch in run_reference(case.network, case.image[np.newaxis])]
@@ -295,7 +288,6 @@ def is_folding(stage: Stage) -> bool:
 
 
 def layer_record(stage: Stage, variant: str, cycles: int, accounts: Sequence[NDArray[Any]]) -> dict[str, Any]:
-    """Return the record of a layer, from its cycles and the accounts of its instructions on every core."""
     return {
         "name": stage.name,
         "kernel": stage.kind.name,

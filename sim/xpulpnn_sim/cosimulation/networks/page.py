@@ -66,7 +66,6 @@ def write_network_page(
 
 
 def _rate(record: Record) -> float:
-    """Return the MAC per cycle; 0 if the run was aborted."""
     return record["macs"] / record["cycles"] if record["cycles"] else 0.0
 
 
@@ -170,7 +169,6 @@ def _target_figures(record: Record) -> list[Figure]:
 
 
 def _answers(page: Page, task: NetworkTask, record: Record, name: str) -> list[Markup | NamedTable]:
-    """Return plot and table of labels and answers of a network, if labels are known, and its pictures."""
     runs, classes = record["runs"], record.get("classes", [])
     parts: list[Markup | NamedTable] = []
     if 1 < len(classes) <= _MOST_CLASSES and len(runs) > 1:
@@ -195,7 +193,6 @@ def _answers(page: Page, task: NetworkTask, record: Record, name: str) -> list[M
 
 
 def _is_right(run: Record) -> bool:
-    """Return whether the answer equals the label, or there is no label."""
     return run.get("label", run["answer"]) == run["answer"]
 
 

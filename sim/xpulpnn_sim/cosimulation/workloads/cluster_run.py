@@ -64,13 +64,11 @@ def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.
 
 
 def moving_cycles(outcome: RunResult, begin: int, end: int) -> int:
-    """Return the number of cycles with DMA transfers from ``begin`` to before ``end``."""
     first, last = (outcome.activities[name].astype(np.int64) for name in ("first", "last"))
     return int(np.maximum(np.minimum(last + 1, end) - np.maximum(first, begin), 0).sum())
 
 
 def step_end(times: NDArray[np.int64], number: int) -> int:
-    """Return the cycle in which the next step begins, or in which everything is done after the last step."""
     return int(times[number + 1, 0, RELEASED] if number + 1 < len(times) else times[number, 0, READY])
 
 
@@ -199,7 +197,6 @@ class ClusterWork(ClusterKernel):
         return super().figures(outcome, compared)
 
     def span(self, outcome: RunResult) -> tuple[int, int]:
-        """Return the cycles in which the barriers before and after the kernel open."""
         return self.program.span(self.memory(outcome))
 
     def shares(self, outcome: RunResult) -> list[int]:

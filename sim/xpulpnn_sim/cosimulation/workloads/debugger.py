@@ -15,7 +15,6 @@ from xpulpnn_sim.reference.programs.exits import Exit, Reason
 Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig)
 
 CONFIGURATION = Path(__file__).with_name("openocd.cfg")
-"""Configuration of OpenOCD for cores behind the test access port."""
 
 _HOST = "127.0.0.1"
 

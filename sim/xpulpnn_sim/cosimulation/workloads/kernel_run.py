@@ -60,7 +60,6 @@ _WIDTHS = {
 
 
 def at_the_ends(tensors: Any, precision: Precision, rng: np.random.Generator) -> Any:
-    """Replace every element of the operands by the least or the greatest value of its range."""
     changed: dict[str, Ints] = {}
     for operand in fields(tensors):
         if operand.name in _WIDTHS:
@@ -116,7 +115,6 @@ class Case:
         return f"{self.kernel} {self.layer} {self.precision} {self.variant}{where}"
 
     def check(self) -> None:
-        """Raise an error unless the variant supports the precision and the core has the instructions."""
         if not 0 <= self.machine.irq_rate <= MAX_IRQ_RATE:
             raise InputError(
                 f"interrupt rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}"
@@ -171,8 +169,6 @@ def write_waves(path: Path, window: tuple[int, int] | None, cases: Sequence[Case
 
 
 class KernelWork(Workload):
-    """A kernel with random operands on a core or cluster."""
-
     engine = ""
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun, executable: Executable | ExecutedStream) -> None:
@@ -216,8 +212,6 @@ class KernelWork(Workload):
 
 
 class KernelStream(KernelWork):
-    """A call of a kernel as an instruction stream for the back end."""
-
     engine = ENGINES[0]
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:

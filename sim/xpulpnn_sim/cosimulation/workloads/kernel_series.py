@@ -48,7 +48,6 @@ class KernelSeries(Workload):
         super().__init__(config, Machine(), executable, macs=function.macs, checked=False)
 
     def compared(self, outcome: RunResult) -> Iterator[Comparison]:
-        """Compare the results with the reference layers, and check that other operands have not changed."""
         base = self._series.function.image.base
         memory = outcome.memory[base]
         for shared, address in zip(self._cases, self._series.addresses, strict=True):
@@ -60,7 +59,6 @@ class KernelSeries(Workload):
                 yield Comparison.of(f"{shared.name}: {symbol}", image.view(symbol), image.view(symbol, data))
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the cycles of the whole program, and whether it was aborted."""
         return {"cycles": outcome.cycles, "stopped": not outcome.exit.ok}
 
 

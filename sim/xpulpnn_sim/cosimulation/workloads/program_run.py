@@ -44,7 +44,6 @@ class LockstepCheck(Checker):
             raise difference
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> None:
-        """Compare the remaining accesses, and the number of retirements of each hart with the number compared."""
         if isinstance(self._reference, ClusterLockstep):
             nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
             self._reference.compare(nothing, grants, last=True)
@@ -159,7 +158,6 @@ def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machi
 
 
 def text_window(executable: Executable) -> Window:
-    """Return first address and size of the segments that contain functions or the entry of the program."""
     starts = {executable.entry, *(function.address for function in executable.functions)}
     spans = [
         (segment.address, segment.address + segment.size)

@@ -33,8 +33,6 @@ from xpulpnn_sw.kernels.programs.bare import BareProgram
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExecutedStream:
-    """The instructions that a call executes, in order, with its data."""
-
     words: U32  # text
     pcs: U32  # addresses of the words
     sequence: U32  # indices of the executed instructions in the text, in order
@@ -83,7 +81,6 @@ def _no_name(pc: int) -> str:
 
 
 def _stream_end(session: Session, progress: Progress | None) -> Exit | None:
-    """Run the stream. Returns the reason if it ended early."""
     model, reported = session.model, 0
     while True:
         events = session.advance(min(session.limit, model.cycles + CHUNK_CYCLES))

@@ -127,7 +127,6 @@ def _ignored_bits(insn: Insn) -> int:
 
 @cache
 def rows_of(config: CoreConfig) -> tuple[Decoder, dict[tuple[str, str], Insn], dict[Group, list[Insn]]]:
-    """Return the decoder of a configuration, and its instructions by key and by group."""
     rows = enabled(config.extensions, config.widths)
     groups: dict[Group, list[Insn]] = {group: [] for group in Group}
     for row in rows:
@@ -239,7 +238,6 @@ class Draw:
         return [f"sw {name}, {slot}", f"lw {name}, {slot}"]
 
     def constant(self, register: int, value: int) -> list[str]:
-        """Emit lines that load ``value`` into a register: as an immediate, through memory, or as a quotient."""
         name = ABI_NAMES[register]
         lines = [f"li {name}, {value}"]
         match self.rng.randrange(5):

@@ -27,7 +27,6 @@ _GLOBAL_CODE, _GLOBAL_ABSOLUTE, _ABSOLUTE = 0x12, 0x10, 0xFFF1
 
 
 def elf_bytes(executable: Executable) -> bytes:
-    """Return an ELF file with all segments and symbols of the program, and a section with its code."""
     functions = {function.name: function.size for function in executable.functions}
     first = _HEADER.size + _SEGMENT.size * len(executable.segments)
     content, segments, text = b"", b"", (0, 0, 0)
@@ -125,7 +124,6 @@ class Handlers:
 
 
 def _with_saved_csrs(csrs: Sequence[str], first: int, text: str) -> list[str]:
-    """Emit ``text`` between lines that save CSRs in memory and lines that restore them."""
     slots = {name: f"{first + WORD_BYTES * index}(t5)" for index, name in enumerate(csrs)}
     saving = [line for name, slot in slots.items() for line in (f"csrrs t6, {name}, zero", f"sw t6, {slot}")]
     restoring = [line for name, slot in slots.items() for line in (f"lw t6, {slot}", f"csrrw zero, {name}, t6")]
@@ -142,7 +140,6 @@ def _filler(draw: Draw) -> str:
 
 
 def random_handlers(draw: Draw) -> Handlers:
-    """Return random handlers; some use hardware loops if the configuration has them."""
     rng = draw.rng
     slots = tuple(rng.choice(("j interrupt", "j interrupt", "j quick", "mret")) for _ in range(VECTORS - 1))
     filler = tuple(_filler(draw) for _ in range(rng.choice((0, 0, 1, 3))))
@@ -220,8 +217,6 @@ _NAMED = ("_start", "exception", "interrupt", "quick", "main", "finish")
 def random_executable(
     name: str, code: Assembled, *, tohost: int, functions: Iterable[str], data: Sequence[Segment], text: int = TEXT_BASE
 ) -> Executable:
-    """Return an executable with ``code`` at the address ``text`` and data segments; each function ends where the next
-    one starts."""
     image = code.to_bytes()
     symbols = {**code.labels, "tohost": tohost}
     segments = [Segment(text, image, len(image) + _PADDING), *data]

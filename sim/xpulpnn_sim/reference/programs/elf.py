@@ -113,7 +113,6 @@ class ElfSymbol(NamedTuple):
 
 
 def parse_number(text: str) -> int:
-    """Parse a decimal or 0x number with an optional suffix K, M or G; raises ``ValueError``."""
     unit = SIZE_UNITS.get(text[-1:].upper(), 1)
     return int(text[:-1] if unit > 1 else text, 0) * unit
 
@@ -322,7 +321,6 @@ _SPACES = {
     TCDM_BASE | 1 << TEST_SET_BIT: "the test&set view of the TCDM",
     CONTROL: "the peripherals of the cluster",
 }
-"""Address ranges of a cluster into which programs cannot be loaded."""
 
 
 def memory_of(config: CoreConfig | ClusterConfig) -> tuple[Window, ...]:
@@ -373,7 +371,6 @@ def _overlap(base: int, size: int, space: int) -> bool:
 
 
 def load_for(path: Path, config: CoreConfig | ClusterConfig, ram: Sequence[Window] = ()) -> Executable:
-    """Load a program for a core or a cluster, with memory ``ram`` in addition to its segments."""
     executable = load(path, ram=[*ram, *memory_of(config)])
     require_fitting(executable, config)
     return executable

@@ -75,8 +75,6 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The end of a run: its reason, and the report to the user."""
-
     reason: Reason
     code: int  # code that the program reported for FAIL, else 0
     pc: int  # address of the last instruction, or of the one that could not be fetched
@@ -114,7 +112,6 @@ class Output:
 
 
 def place(pc: int, name_of: NameOf) -> str:
-    """Format an address with its symbol, such as ``0x1c000080 (main+0x12)``."""
     name = name_of(pc)
     return f"0x{pc:08x} ({name})" if name else f"0x{pc:08x}"
 
@@ -141,7 +138,6 @@ def endless_loop(pc: int, name_of: NameOf) -> Exit:
 
 
 def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> Exit:
-    """Return the end of a program that makes a ``kind`` ("load", "store") of ``size`` bytes outside memory."""
     below = name_of(address)
     what = f"stack overflow: {kind} of {size} bytes" if below else f"{kind} of {size} bytes outside memory"
     where = f"0x{address:08x} ({below})" if below else f"0x{address:08x}"
@@ -161,7 +157,6 @@ def bad_fetch(pc: int, previous: int | None, name_of: NameOf) -> Exit:
 
 
 def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: NameOf) -> Exit:
-    """Return the end of a program whose cores all wait for events of which none is pending."""
     places: dict[tuple[int, str], list[int]] = {}
     for core, pc, what in waiting:
         places.setdefault((pc, what), []).append(core)

@@ -112,7 +112,6 @@ class ObjectFile:
 
 
 def read_objects(path: Path) -> list[ObjectFile]:
-    """Read a program or object, or all objects of a library; raises :class:`ElfError`."""
     content = content_of(path)
     if not content.startswith(_ARCHIVE):
         return [_object(str(path), content)]
@@ -263,7 +262,6 @@ _NUMBERED_FROM_ZERO = 5  # first version of DWARF that numbers files from 0
 
 
 def _data_ranges(marks: list[tuple[int, str]], end: int) -> tuple[tuple[int, int], ...]:
-    """Return the address ranges that start at a mapping symbol of data and end at the next mapping symbol."""
     return tuple((start, after) for (start, mark), (after, _) in pairwise([*marks, (end, "")]) if mark == "$d")
 
 

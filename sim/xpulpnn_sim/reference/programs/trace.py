@@ -58,7 +58,6 @@ def digits_of(raw: int) -> str:
 
 
 def effects_of(record: dict[str, int]) -> str:
-    """List the effects of a retirement on registers, NN-RF and memory, and traps."""
     parts: list[str] = []
     cause = record["cause"]
     if record["intr"]:

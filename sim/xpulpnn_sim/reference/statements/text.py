@@ -69,7 +69,6 @@ def _name(width: int, *, is_signed: bool) -> str:
 
 
 def unpacking(word: str, width: int, *, is_signed: bool) -> str:
-    """Return Python source that splits a word into its elements."""
     name = _name(width, is_signed=is_signed)
     if (width, is_signed) in _LAYOUTS:
         return f"{name}({word}.to_bytes(4, 'little'))"
@@ -127,7 +126,6 @@ class PythonValue:
 
     @property
     def known(self) -> int | None:
-        """The value if its bounds are equal, else None."""
         return self.low if self.low == self.high else None
 
     @property
@@ -168,7 +166,6 @@ class PythonArithmetic:
         return replace(value, text=name, factors=None, biased=None)
 
     def expression(self, value: PythonValue) -> str:
-        """Return the source of a value for use in the function; values of the instruction word become variables."""
         return (self.named(value) if value.is_static else value).text
 
     def _operands(self, *values: PythonValue) -> tuple[list[str], bool]:
@@ -184,7 +181,6 @@ class PythonArithmetic:
         return PythonValue(f"({sign}{text})", -x.high - more, -x.low - more, is_static)
 
     def binary(self, op: ast.operator, x: PythonValue, y: PythonValue) -> PythonValue:
-        """Return a binary operation, evaluated at once if both operands are constants."""
         if x.known is not None and y.known is not None:
             return literal_value(_OPERATORS[type(op)](x.known, y.known))
         if y.known == 0 and isinstance(op, _NEUTRAL):
