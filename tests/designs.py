@@ -5,7 +5,7 @@ from typing import Any
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn_sim.cosimulation.model.libraries import simulated
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, short_precision
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.layers.precision import Precision
 
@@ -32,5 +32,5 @@ PAIR = ClusterConfig(core=simulated(preset("ri5cy")), cores=2, banks=4, dma=Fals
 def kernel_case(kernel: str, text: str, precision: str | int, variant: str, config=FULL, **options: Any) -> Case:
     """A layer from its text; a number is the width of all operands."""
     layer = KERNELS[kernel].layer.parse(text)
-    widths = short_precision(kernel, precision) if isinstance(precision, int) else Precision.parse(precision)
+    widths = KERNELS[kernel].uniform(precision) if isinstance(precision, int) else Precision.parse(precision)
     return Case(layer=layer, precision=widths, variant=variant, config=config, **options)

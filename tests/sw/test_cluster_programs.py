@@ -16,11 +16,12 @@ from xpulpnn_sim import simulate as simulate_program
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import cluster_executable
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, reference, short_precision
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, reference
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.programs import bare
 from xpulpnn_sw.kernels.programs.bare import cluster_program
 from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
@@ -344,7 +345,7 @@ FULL = preset("xpulpnn-full")
 def results(layer, variant: str, cores: int, quantum: int, placement="padded") -> tuple[str, np.ndarray, np.ndarray]:
     """End of the program, the results that it leaves, and those that it must leave."""
     bits = 4
-    precision = short_precision("conv" if isinstance(layer, ConvLayer) else "matmul", bits)
+    precision = KERNELS["conv" if isinstance(layer, ConvLayer) else "matmul"].uniform(bits)
     config = preset("xpulpnn2") if variant.startswith("x2") else FULL
     cluster = ClusterConfig(core=config, cores=cores)
     case = Case(layer=layer, precision=precision, variant=variant, config=cluster, placement=placement)

@@ -14,7 +14,7 @@ from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_kernel
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, short_precision
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
@@ -27,6 +27,7 @@ from xpulpnn_sim.exploration.task import PointStep, StepOutcome
 from xpulpnn_sim.tools.component_names import CLUSTER_NAMES
 from xpulpnn_sim.tools.name_lists import select_names
 from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, Layer, MatmulLayer
 
@@ -89,7 +90,7 @@ class KernelSpec:
         assert not isinstance(config, DebugConfig)
         return Case(
             layer=self.layer,
-            precision=short_precision(self.kernel, self.bits),
+            precision=find_kernel(self.kernel).uniform(self.bits),
             variant=self.variant,
             config=simulated(replace(config, rvfi=False)),
             machine=Machine(max_cycles=_MOST_CYCLES) if isinstance(config, ClusterConfig) else Machine(),

@@ -52,7 +52,7 @@ class FakeJob(Job):
         self.ran.append(item.image)
         record = {"cycles": 100 + item.image, "mismatches": 0}
         return NetworkOutcome(
-            record=record, reports=[], answer=item.image % 2, reference=0, score=9, checked=self.is_checked(item)
+            record=record, reports=[], answer=item.image % 2, reference=0, score=9, checked=self.case(item).checked
         )
 
 

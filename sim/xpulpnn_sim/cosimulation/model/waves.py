@@ -5,7 +5,7 @@ beside the save file. Signals and enumerations come from the manifest of the emi
 """
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from itertools import groupby
 from pathlib import Path
@@ -218,27 +218,17 @@ def _enumerations(manifest: Mapping[str, Any], instance: str) -> dict[str, dict[
 
 
 def instruction_names(executable: Executable) -> dict[int, str]:
+    """Return the disassembly of the words at all half-words of code, both as fetched and in their 32-bit form."""
+    starts = {executable.entry, *(function.address for function in executable.functions)}
     names: dict[int, str] = {}
-    for raw in _program_words(executable):
-        row = decode(raw)
-        if row is not None:
-            word = expand_compressed(raw) if row.size == HALF_BYTES else raw
-            names |= {raw: disassemble(raw), word: disassemble(word)}
-    return dict(sorted(names.items()))
-
-
-def _program_words(executable: Executable) -> Iterator[int]:
-    """Yield the instruction words of segments with code, decoded from the start of each function on."""
-    starts = sorted({executable.entry, *(function.address for function in executable.functions)})
     for segment in executable.segments:
-        end = segment.address + len(segment.data)
-        inside = [start for start in starts if segment.address <= start < end]
-        if not inside:
+        if starts.isdisjoint(range(segment.address, segment.address + len(segment.data))):
             continue
-        for start, limit in zip([segment.address, *inside], [*inside, end], strict=True):
-            at = start
-            while at < limit:
-                word = int.from_bytes(segment.data[at - segment.address :][:WORD_BYTES], "little")
-                size = instruction_size(word)
-                yield word & ((1 << BYTE_BITS * size) - 1)
-                at += size
+        for at in range(0, len(segment.data), HALF_BYTES):
+            word = int.from_bytes(segment.data[at : at + WORD_BYTES], "little")
+            raw = word & ((1 << BYTE_BITS * instruction_size(word)) - 1)
+            row = decode(raw)
+            if row is not None:
+                word = expand_compressed(raw) if row.size == HALF_BYTES else raw
+                names |= {raw: disassemble(raw), word: disassemble(word)}
+    return dict(sorted(names.items()))

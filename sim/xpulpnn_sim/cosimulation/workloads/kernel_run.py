@@ -27,7 +27,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
 from xpulpnn_sim.reference.golden.network import stage_results
 from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
+from xpulpnn_sw.kernels.catalogue import kernel_of
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.layout import Ints, Placement
 from xpulpnn_sw.kernels.operands import check_rule
@@ -78,11 +78,6 @@ MAX_IRQ_RATE = 0.03  # with more interrupts their handlers take all the time
 
 ENGINES = ("stream", "core")
 """Engines of kernels: the back end with an instruction stream, or the core with a program."""
-
-
-def short_precision(kernel: str, bits: int) -> Precision:
-    """Return the precision in which all operands have ``bits`` bits; results of ``matmul`` have 32 bits."""
-    return find_kernel(kernel).uniform(bits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

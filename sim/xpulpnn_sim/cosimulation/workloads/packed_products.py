@@ -15,7 +15,7 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case, short_precision
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case
 from xpulpnn_sim.cosimulation.workloads.workload import (
     DIGITS,
     Comparison,
@@ -146,7 +146,7 @@ def _library(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: 
     assert point.variant is not None
     case = Case(
         layer=point.layer,
-        precision=short_precision("matmul", point.w),
+        precision=KERNELS["matmul"].uniform(point.w),
         variant=point.variant,
         config=config,
         machine=machine,
