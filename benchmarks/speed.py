@@ -21,7 +21,7 @@ from xpulpnn.isa.table import find
 from xpulpnn.user_cache import CACHE_VARIABLE
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.build import build_model, compiler
-from xpulpnn_sim.cosimulation.model.libraries import cached_emission, cluster_rig, simulated
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, rig_of, simulated
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, run_kernel
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, run_case
 from xpulpnn_sim.reference.golden.effects import Sources
@@ -60,7 +60,7 @@ def _cluster() -> ClusterConfig:
 def cluster_compilation() -> float:
     """Seconds to compile the model of a cluster of eight such cores from its Verilog."""
     config = replace(_cluster(), rvfi=True, memories="ports")
-    rig = replace(cluster_rig(*cached_emission("cluster", config, both_edges=True)), both_edges=True)
+    rig = replace(rig_of(*cached_emission("cluster", config, both_edges=True)), both_edges=True)
     usual = os.environ.get(CACHE_VARIABLE)
     with tempfile.TemporaryDirectory() as folder:
         os.environ[CACHE_VARIABLE] = folder

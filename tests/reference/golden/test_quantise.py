@@ -4,13 +4,13 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.hart import Hart
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.table import find
 from xpulpnn_sim.reference.golden.dotp import quantise
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
-from xpulpnn_sim.reference.statements.compiled import Hart
 
 SEED = 20260
 
