@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.designs import EVERY_ROW as FULL
-from tests.designs import OPTIONS
+from tests.designs import EVERY_ROW, OPTIONS
+from tests.designs import FULL as USUAL
 from tests.programs import read_results
 
-from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -21,7 +20,6 @@ from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 pytestmark = pytest.mark.cosim
 
-USUAL = PRESETS["xpulpnn-full"]
 DESIGN = ["--preset", "xpulpnn-full", *(word for name in OPTIONS for word in ("--set", f"{name}=true"))]
 MAX_CYCLES = 500_000
 MACHINES = {
@@ -54,7 +52,7 @@ RUNS = [*((case, "ideal") for case in DIRECTED), *((case, "slow") for case in DI
 def test_directed(case, timing):
     machine = machine_for(timing, case)
     # the simulator is the same whatever the memory does: once is enough
-    result = run_program(case.program().executable(), FULL, machine, lockstep=timing == "ideal", check=True)
+    result = run_program(case.program().executable(), EVERY_ROW, machine, lockstep=timing == "ideal", check=True)
     assert result.difference is None, result.difference
     assert result.exit.ok, result.exit.text
     assert case.problems(result.read) == []
@@ -62,7 +60,7 @@ def test_directed(case, timing):
 
 def test_interrupts_are_taken():
     taken = sum(
-        run_program(case.program().executable(), FULL, machine_for("ideal", case)).interrupts
+        run_program(case.program().executable(), EVERY_ROW, machine_for("ideal", case)).interrupts
         for case in DIRECTED
         if case.interrupts
     )
@@ -70,7 +68,7 @@ def test_interrupts_are_taken():
 
 
 def test_random_programs():
-    source = CoreSource(config=FULL, label=" ".join(DESIGN))
+    source = CoreSource(config=EVERY_ROW, label=" ".join(DESIGN))
     for seed in range(PROGRAMS):
         verdict = source.check(source.case(seed))
         assert verdict.ok, f"{source.command(seed)}\n{verdict.text}"

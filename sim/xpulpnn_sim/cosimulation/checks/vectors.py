@@ -31,8 +31,7 @@ from xpulpnn_sim.reference.iss.fetched import Fetched
 # numbers in the register fields of every vector's word, and of one whose instruction has two sums
 VECTOR_REGISTERS, PAIR_REGISTERS = {"rd": 10, "rs1": 11, "rs2": 12}, {"rd": 10, "rd2": 11, "rs1": 12}
 
-_PLAIN = ("word", "rs1", "rd_in", "rd_out", "rs2")
-_WITH_ENTRIES = ("word", "rs1", "rd_in", "rd_out", "rs1_out")
+_NUMBERS = ("word", "rs1", "rd_in", "rd_out", "rs2", "rs1_out")  # fields that are words
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,16 +131,12 @@ class VectorReader:
         if not isinstance(entry, dict) or not isinstance(entry.get("insn"), str):
             raise InputError(f"vector must be a JSON object with the name `insn`, not {_shown(line.strip())}")
         with_entries = "nnrf_in" in entry
-        numbers = _all_unsigned(entry, _WITH_ENTRIES if with_entries else _PLAIN)
-        rs2 = _unsigned(entry, "rs2") if "rs2" in entry else 0
-        word, rs1, rd_in, rd_out = numbers[:4]
-        vector = Vector(insn=INSNS[0], word=word, rs1=rs1, rs2=rs2, rd_in=rd_in, rd_out=rd_out)
-        if "rs1_out" in entry:
-            vector.rs1_out = _unsigned(entry, "rs1_out")
+        needed = {"word", "rs1", "rd_in", "rd_out", "rs1_out" if with_entries else "rs2"}
+        numbers = {name: _unsigned(entry, name) for name in _NUMBERS if name in needed or name in entry}
+        word = numbers["word"]
+        vector = Vector(insn=INSNS[0], mem=_memory(entry.get("mem", {})), **({"rs2": 0} | numbers))
         if with_entries:
-            vector.nnrf_in = _entries(entry, "nnrf_in")
-            vector.nnrf_out = _entries(entry, "nnrf_out")
-        vector.mem = _memory(entry.get("mem", {}))
+            vector.nnrf_in, vector.nnrf_out = _entries(entry, "nnrf_in"), _entries(entry, "nnrf_out")
         # files repeat few words: each is looked up once
         row = self._known.get((entry["insn"], word)) or self._row(entry["insn"], word)
         if row is None or id(row) not in self._present:
@@ -193,13 +188,6 @@ def _unsigned(entry: dict[str, Any], name: str) -> int:
     return value
 
 
-def _all_unsigned(entry: dict[str, Any], names: Sequence[str]) -> list[int]:
-    values: list[Any] = [entry.get(name) for name in names]
-    if all(type(value) is int and 0 <= value < ADDRESS_SPACE for value in values):
-        return values
-    return [_unsigned(entry, name) for name in names]
-
-
 def _entries(entry: dict[str, Any], name: str) -> list[int]:
     values = entry.get(name)
     if not isinstance(values, list):
@@ -211,8 +199,7 @@ _LENGTHS = (NNRF_ENTRIES, NNRF_ENTRIES + NNRF_PARAMETERS, NNRF_WORDS)
 
 
 def _check_lengths(vector: Vector, fewest: int, most: int) -> None:
-    """Raise :class:`InputError` unless both NN-RF lists have the same possible length from ``fewest`` to ``most``. The
-    instruction needs the first ``fewest`` entries; the configuration has at most ``most``."""
+    """Check the NN-RF lists. The instruction needs ``fewest`` entries; the configuration has at most ``most``."""
     lengths = [length for length in _LENGTHS if fewest <= length <= most]
     for name, values in (("nnrf_in", vector.nnrf_in), ("nnrf_out", vector.nnrf_out)):
         if len(values) not in lengths:
@@ -320,12 +307,12 @@ def _factor_entries(vector: Vector) -> tuple[int, int]:
 
 
 def differences(vector: Vector, after: dict[str, Any]) -> Iterator[VectorMismatch]:
-    if vector.checks_rd and vector.rd_out is not None and vector.rd_out != after["rd_out"]:
-        yield VectorMismatch(vector, "rd_out", vector.rd_out, after["rd_out"])
-    if vector.checks_rd and vector.insn.is_pair and vector.rd2_out != after["rd2_out"]:
-        yield VectorMismatch(vector, "rd2_out", vector.rd2_out, after["rd2_out"])
-    if vector.rs1_out is not None and vector.rs1_out != after["rs1_out"]:
-        yield VectorMismatch(vector, "rs1_out", vector.rs1_out, after["rs1_out"])
+    names = ["rd_out"] * (vector.checks_rd and vector.rd_out is not None)
+    names += ["rd2_out"] * (vector.checks_rd and vector.insn.is_pair)
+    names += ["rs1_out"] * (vector.rs1_out is not None)
+    for name in names:
+        if getattr(vector, name) != after[name]:
+            yield VectorMismatch(vector, name, getattr(vector, name), after[name])
     for i, (want, got) in enumerate(zip(vector.nnrf_out, after["nnrf_out"], strict=False)):
         if want != got:
             yield VectorMismatch(vector, f"nnrf_out[{i}]", want, got)

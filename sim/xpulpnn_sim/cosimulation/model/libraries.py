@@ -154,13 +154,9 @@ Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig
 
 
 def simulated(config: Config) -> Config:
-    """Replace structures of a core, or of the core of a cluster, by structures that simulate faster.
-
-    A simulator adds words faster than it evaluates compressor trees, reads an array faster than a tree of multiplexers,
-    and with operators for each format computes only the requested one. Retirements and bus accesses are the same in
-    every cycle; operands of idle units and data without a request may differ. ``xpulpnn prove units`` proves the
-    dot-product structures equal.
-    """
+    """Replace structures of a core, or of the core of a cluster, by structures that simulate faster, such as compressor
+    trees by sums. Retirements and bus accesses are the same in every cycle; operands of idle units and data without a
+    request may differ. ``xpulpnn prove units`` proves the dot-product structures equal."""
     if isinstance(config, ClusterConfig):
         return replace(config, core=simulated(config.core))
     dotp = replace(config.dotp, multipliers="replicated", adders="inferred")

@@ -95,10 +95,8 @@ def energy_figure(record: Record) -> Figure:
 
 
 def memory_figure(record: Record, *, outside: bool = False) -> Figure:
-    """Plot which memory areas are in use in each step; on one core the steps are the layers.
-
-    For a cluster the plot shows the TCDM, or, with ``outside``, the external memory that is transferred.
-    """
+    """Plot which memory areas are in use in each step, or in each layer on one core; of a cluster those in the TCDM, or
+    with ``outside`` those of the external memory that is transferred."""
     plan, steps = record["outside" if outside else "plan"], record.get("steps", record["layers"])
     base = min(piece["address"] for piece in plan)
     limit = record["tcdm_bytes"] / _KIB if "tcdm_bytes" in record and not outside else None

@@ -22,10 +22,7 @@ _FORM_AT = 24  # offset of bit depth and colour type in a file
 
 
 def read_png(path: Path) -> NDArray[np.uint8]:
-    """Return the pixels of a PNG file as ``[row][column][colour]`` without transparency; a grey picture has one colour.
-
-    Raises :class:`InputError` for a missing or damaged file and for other formats.
-    """
+    """Return the pixels of a PNG file, ``[row][column][colour]``, without transparency; grey ones have one colour."""
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -53,10 +53,7 @@ class BuiltDeployment(BuiltNetwork):
         return [*program.results(outcome.output), program.final(stored.tobytes())]
 
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        """Return the part of the record that is specific to clusters.
-
-        Cycles of a layer count from barrier to barrier; its stalls are those of all cores.
-        """
+        """Cycles of a layer count from barrier to barrier; its stalls are those of all cores."""
         program, plan = self.program, self.program.deployment
         times = program.times(outcome.memory[TCDM_BASE], image_after(outcome, program.outside))
         spans = _spans(plan)
@@ -161,13 +158,8 @@ def _widths(insn: Insn, word: int) -> tuple[int, int]:
 
 
 def build_network(case: NetworkCase) -> BuiltNetwork:
-    """Build the program of a network, for the input of the case and others. ``cycles`` of its records are those of the
-    call, on a cluster from the first transfer until the results are in external memory.
-
-    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit into the TCDM of a cluster,
-    :class:`~xpulpnn.errors.InputError` for one that does not fit into other memory, and for a cluster without DMA
-    engine.
-    """
+    """Build the program of a network, for the input of the case and others; raises an error if it does not fit into
+    memory. ``cycles`` of its records count on a cluster from the first transfer to the last result outside."""
     bits = sum(stage.tensors.weights.size * stage.precision.w for stage in case.network.stages if stage.multiplies)
     require_memory(case, bits // BYTE_BITS, "weights")
     return BuiltDeployment(case, case.config) if isinstance(case.config, ClusterConfig) else BuiltChain(case)

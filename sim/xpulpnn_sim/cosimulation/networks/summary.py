@@ -77,11 +77,8 @@ _Record = dict[str, Any]
 
 
 def summary_records(job: Job, outcomes: Mapping[Item, NetworkOutcome]) -> list[_Record]:
-    """Return a record with the means over all images, for every network on every target with at least one run.
-
-    For ``cycles`` of the network and of its layers the record also has the least and the most. ``mismatches`` and
-    ``wall_s`` are sums over all images, ``runs`` holds the outcome of each image.
-    """
+    """Return the means over all images for every network on every target with a run. ``cycles`` also have the least and
+    the most; ``mismatches`` and ``wall_s`` are sums, ``runs`` holds the outcome of each image."""
     groups: dict[tuple[int, int], dict[Item, NetworkOutcome]] = {}
     for item in sorted(outcomes):
         groups.setdefault((item.task, item.target), {})[item] = outcomes[item]

@@ -55,11 +55,8 @@ not change the results of the halted program."""
 
 
 def debugger(text: str, seed: int = 0) -> Segment:
-    """Contents of the memory that stands in for the debug module: the program that runs in debug mode, and its data.
-
-    The program jumps to its label ``failed`` on exceptions. The first word of the data is ``seed``, or 1 if ``seed`` is
-    0.
-    """
+    """Return the memory that stands in for the debug module: the program that runs in debug mode, which jumps to its
+    label ``failed`` on exceptions, and its data. The first word of the data is ``seed``, or 1 if ``seed`` is 0."""
     head = "jal zero, halted\n.word 0\njal zero, failed\nhalted:\n"
     code = assemble(head + text.replace(";", "\n"), HALT).to_bytes()
     data = (seed or 1).to_bytes(WORD_BYTES, "little").ljust(HALT - BASE, b"\0")
