@@ -13,16 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
-from xpulpnn.isa.cluster import (
-    BLOCK_BYTES,
-    CONTROL,
-    EVENT_UNIT,
-    EVENT_UNIT_BYTES,
-    PRIVATE_EVENT_UNIT,
-    TIMER,
-    EventLine,
-    EventRegister,
-)
+from xpulpnn.isa import cluster
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.retirements import Checker
 from xpulpnn_sim.cosimulation.model.model import Block
@@ -55,7 +46,7 @@ def device_accesses(block: Block, core: int) -> Iterator[DeviceAccess]:
     grants = block.grants[block.grants["hart"] == DEVICE_ACCESS + core]
     if not len(grants):
         return
-    inside = records["mem_addr"] - np.uint32(CONTROL) < TCDM_SPACE
+    inside = records["mem_addr"] - np.uint32(cluster.CONTROL) < TCDM_SPACE
     devices = records[inside & ((records["mem_rmask"] | records["mem_wmask"]) != 0)]
     for granted, record in zip(grants["cycle"].tolist(), devices, strict=False):
         write = bool(record["mem_wmask"])
@@ -81,8 +72,8 @@ def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
     )
 
 
-_DMA_LINES = (EventLine.DMA, EventLine.DMA_INTERRUPT)  # by kind in the log
-_TIMER_LINES = (EventLine.TIMER_LOW, EventLine.TIMER_HIGH)
+_DMA_LINES = (cluster.EventLine.DMA, cluster.EventLine.DMA_INTERRUPT)  # by kind in the log
+_TIMER_LINES = (cluster.EventLine.TIMER_LOW, cluster.EventLine.TIMER_HIGH)
 
 _TIMER_ANSWER = 1  # cycles between the grant of an access at the timer's own port and its retirement
 _TIMERS = 2  # kind of event line
@@ -155,9 +146,9 @@ class EventUnitCheck(Checker):
             return
         self._last[core] = int(records["cycle"][-1])
         for record in device_accesses(block, core):
-            private, shared = record.address - PRIVATE_EVENT_UNIT, record.address - EVENT_UNIT
-            is_shared = not 0 <= private < BLOCK_BYTES
-            if is_shared and not 0 <= shared < EVENT_UNIT_BYTES:
+            private, shared = record.address - cluster.PRIVATE_EVENT_UNIT, record.address - cluster.EVENT_UNIT
+            is_shared = not 0 <= private < cluster.BLOCK_BYTES
+            if is_shared and not 0 <= shared < cluster.EVENT_UNIT_BYTES:
                 continue
             access = Access(shared if is_shared else private, record.write, record.data if record.write else 0)
             at = record.retired - _SHARED_ANSWER if is_shared else record.granted + self._later
@@ -185,7 +176,7 @@ class EventUnitCheck(Checker):
             accessed = self._open_shared if answer.core is None else self._open.pop(answer.core, None)
             if accessed is None or answer.error:
                 continue
-            unknown = accessed.access.offset == EventRegister.STATUS
+            unknown = accessed.access.offset == cluster.EventRegister.STATUS
             wrong = answer.data is not None and answer.data != accessed.record.data and not unknown
             if wrong or (not accessed.shared and accessed.record.retired != self._now + 1):
                 raise self._wrong(accessed, answer.data, self._now + 1)
@@ -219,7 +210,9 @@ class TimerCheck(Checker):
             return
         for core in self._cores:
             self._waiting += [
-                access for access in device_accesses(block, core) if TIMER <= access.address < TIMER + BLOCK_BYTES
+                access
+                for access in device_accesses(block, core)
+                if cluster.TIMER <= access.address < cluster.TIMER + cluster.BLOCK_BYTES
             ]
         self._waiting.sort(key=lambda access: access.retired)
         self._events += [(cycle, word) for cycle, kind, word in line_events(block.grants) if kind == _TIMERS]
@@ -232,7 +225,7 @@ class TimerCheck(Checker):
         self._pass(end)
 
     def _access(self, access: DeviceAccess) -> None:
-        offset = (access.address - TIMER) // WORD_BYTES * WORD_BYTES
+        offset = (access.address - cluster.TIMER) // WORD_BYTES * WORD_BYTES
         shift = BYTE_BITS * (access.address % WORD_BYTES)
         bits = (1 << BYTE_BITS * access.mask.bit_count()) - 1
         word = self._timer.read(offset)

@@ -15,21 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa import machine
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import (
-    ADDRESS_SPACE,
-    FIRST_PARAMETER,
-    FIRST_WEIGHT,
-    NNRF_ENTRIES,
-    NNRF_PARAMETERS,
-    NNRF_WORDS,
-    RELOADS_ACTIVATION,
-    RELOADS_WEIGHT,
-    SECOND_PAIR,
-    WEIGHT_SELECT_LSB,
-    WORD_BYTES,
-    WORD_MASK,
-)
 from xpulpnn.isa.table import enabled, find
 from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS, Vector, VectorMismatch, differences
 from xpulpnn_sim.cosimulation.model.schema import POKE
@@ -63,26 +50,28 @@ class _Frame:
 
 def _parameters() -> _Words:
     row = find("p.lw", "rd,imm12(rs1!)")
-    return [(row, row.encode(rd=rd, imm12=WORD_BYTES, rs1=_POINTER)) for rd in VECTOR_REGISTERS.values()]
+    return [(row, row.encode(rd=rd, imm12=machine.WORD_BYTES, rs1=_POINTER)) for rd in VECTOR_REGISTERS.values()]
 
 
 def _mac_load_frame(row: Insn, config: CoreConfig) -> _Frame:
-    parameters = range(NNRF_PARAMETERS if config.requantise else 0)
-    pair = range(SECOND_PAIR, NNRF_WORDS if config.mac_load_pair else SECOND_PAIR)
+    parameters = range(machine.NNRF_PARAMETERS if config.requantise else 0)
+    pair = range(machine.SECOND_PAIR, machine.NNRF_WORDS if config.mac_load_pair else machine.SECOND_PAIR)
     load = find("pv.rqld")
 
     def product(selector: int) -> tuple[Insn, int]:
         return row, row.encode(rd=0, rs1=_POINTER, nnimm5=selector)
 
-    weights = range(NNRF_ENTRIES - FIRST_WEIGHT)
-    fill = [product(i | RELOADS_ACTIVATION) for i in range(FIRST_WEIGHT)]
-    fill += [product(i << WEIGHT_SELECT_LSB | RELOADS_WEIGHT) for i in weights]
+    weights = range(machine.NNRF_ENTRIES - machine.FIRST_WEIGHT)
+    fill = [product(i | machine.RELOADS_ACTIVATION) for i in range(machine.FIRST_WEIGHT)]
+    fill += [product(i << machine.WEIGHT_SELECT_LSB | machine.RELOADS_WEIGHT) for i in weights]
     fill += [(load, load.encode(uimm1=i, rs1=_POINTER)) for i in parameters]
     other = find(row.mnemonic.replace("dot", "duo"))
     fill += [(other, other.encode(rd=0, rs1=_POINTER, w=0, p=0, t=i)) for i in pair]
-    show = [product(i % FIRST_WEIGHT | i << WEIGHT_SELECT_LSB) for i in weights]
-    shown = [("act", i, i) for i in range(FIRST_WEIGHT)] + [("wgt", i, FIRST_WEIGHT + i) for i in weights]
-    filled = [*range(NNRF_ENTRIES), *(FIRST_PARAMETER + i for i in parameters), *pair]
+    show = [product(i % machine.FIRST_WEIGHT | i << machine.WEIGHT_SELECT_LSB) for i in weights]
+    shown = [("act", i, i) for i in range(machine.FIRST_WEIGHT)] + [
+        ("wgt", i, machine.FIRST_WEIGHT + i) for i in weights
+    ]
+    filled = [*range(machine.NNRF_ENTRIES), *(machine.FIRST_PARAMETER + i for i in parameters), *pair]
     return _Frame([*fill, *_parameters()], show, shown, filled)
 
 
@@ -103,7 +92,7 @@ def _frame_with_entries(config: CoreConfig) -> _Frame | None:
     # Compute&Update reloads every entry that it reads
     ordered = sorted(same, key=lambda row: row.entry or 0)
     products = [(row, row.encode(rd=0, rs1=_POINTER, rs2=0)) for row in ordered]
-    shown = [("wgt", i, FIRST_WEIGHT + i) for i in range(len(ordered))]
+    shown = [("wgt", i, machine.FIRST_WEIGHT + i) for i in range(len(ordered))]
     filled = [entry for _, _, entry in shown]
     return _Frame([*products, *_parameters()], products, shown, filled, spare=len(ordered))
 
@@ -131,7 +120,7 @@ class VectorBench:
         setup = len(sequence) - frame.length * len(vectors)
         blocks: list[Records] = []
         # the addresses do not matter: the stream says which word is next
-        pcs = np.arange(len(words), dtype=np.uint32) * np.uint32(WORD_BYTES)
+        pcs = np.arange(len(words), dtype=np.uint32) * np.uint32(machine.WORD_BYTES)
         run_stream(
             ExecutedStream(words, pcs, sequence, {base: block.reshape(-1).view(np.uint8)}),
             self._config,
@@ -156,7 +145,9 @@ def _block(frame: _Frame, vector: Vector) -> list[int]:
 
 def _free_base(vectors: list[Vector], size: int) -> int:
     """Return an aligned address at which ``size`` bytes are not used as memory of the vectors."""
-    blocked = {(address + edge) % ADDRESS_SPACE // _ALIGNMENT for v in vectors for address in v.mem for edge in (0, 3)}
+    blocked = {
+        (address + edge) % machine.ADDRESS_SPACE // _ALIGNMENT for v in vectors for address in v.mem for edge in (0, 3)
+    }
     needed = -(-size // _ALIGNMENT)
     start = 1
     while any(number in blocked for number in range(start, start + needed)):
@@ -167,7 +158,7 @@ def _free_base(vectors: list[Vector], size: int) -> int:
 def _text(frame: _Frame, vectors: list[Vector], base: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     low = (base + _LOW // 2) % _LOW - _LOW // 2
     lui, addi = find("lui"), find("addi")
-    setup: _Words = [(lui, lui.encode(rd=_POINTER, uimm20=((base - low) & WORD_MASK) >> _LOW_BITS))]
+    setup: _Words = [(lui, lui.encode(rd=_POINTER, uimm20=((base - low) & machine.WORD_MASK) >> _LOW_BITS))]
     setup.append((addi, addi.encode(rd=_POINTER, rs1=_POINTER, imm12=low)))
     fixed = [word for _, word in (*setup, *frame.before, *frame.after)]
     sequence = np.empty((len(vectors), frame.length), np.uint32)
@@ -210,7 +201,7 @@ def _judge(frame: _Frame, vectors: list[Vector], records: Records) -> Iterator[V
         }
         for name, offset, entry in frame.shown:
             after["nnrf_out"][entry] = values[_SHOWN_FIELD[name]][at + 1 + offset]
-        after["nnrf_out"][FIRST_PARAMETER:] = vector.nnrf_in[FIRST_PARAMETER:]
-        if values["nn_we"][at] and FIRST_PARAMETER <= values["nn_addr"][at] < len(after["nnrf_out"]):
+        after["nnrf_out"][machine.FIRST_PARAMETER :] = vector.nnrf_in[machine.FIRST_PARAMETER :]
+        if values["nn_we"][at] and machine.FIRST_PARAMETER <= values["nn_addr"][at] < len(after["nnrf_out"]):
             after["nnrf_out"][values["nn_addr"][at]] = values["nn_wdata"][at]
         yield from differences(vector, after)

@@ -11,17 +11,8 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, unreadable
+from xpulpnn.isa import machine
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import (
-    ADDRESS_SPACE,
-    BYTE_BITS,
-    BYTE_MASK,
-    FIRST_PARAMETER,
-    NNRF_ENTRIES,
-    NNRF_PARAMETERS,
-    NNRF_WORDS,
-    WORD_BYTES,
-)
 from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
 from xpulpnn_sim.cosimulation.model.statics import register
 from xpulpnn_sim.reference.golden.effects import Sources
@@ -82,7 +73,7 @@ def registers_of(insn: Insn) -> dict[str, int]:
 def expressible(insn: Insn) -> bool:
     """Return whether vectors can describe an instruction: no control transfer, no store, no state except registers."""
     return (
-        insn.size == WORD_BYTES
+        insn.size == machine.WORD_BYTES
         and insn.op in HANDLERS
         and insn.op not in SEQUENCER_OPS
         and insn.op != "auipc"
@@ -93,7 +84,9 @@ def expressible(insn: Insn) -> bool:
 class VectorReader:
     def __init__(self, config: CoreConfig) -> None:
         self.skipped = 0
-        self._most_entries = NNRF_WORDS if config.mac_load_pair else max(config.nnrf_entries, NNRF_ENTRIES)
+        self._most_entries = (
+            machine.NNRF_WORDS if config.mac_load_pair else max(config.nnrf_entries, machine.NNRF_ENTRIES)
+        )
         self._decoder = Decoder(INSNS)
         self._known: dict[tuple[str, int], Insn] = {}
         self._present = {id(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
@@ -153,7 +146,7 @@ class VectorReader:
             vector.rd2_in, vector.rd2_out = _unsigned(entry, "rd2_in"), _unsigned(entry, "rd2_out")
         if with_entries:
             own = row.requantises or row.loads_parameter
-            fewest = NNRF_WORDS if row.is_pair else NNRF_ENTRIES + NNRF_PARAMETERS * own
+            fewest = machine.NNRF_WORDS if row.is_pair else machine.NNRF_ENTRIES + machine.NNRF_PARAMETERS * own
             _check_lengths(vector, fewest, self._most_entries)
         if "imm" in entry and row.is_nn_form and _unsigned(entry, "imm") != register(vector.word, "rs2"):
             raise InputError(f"imm must be the immediate of word, {register(vector.word, 'rs2')}, not {entry['imm']}")
@@ -182,7 +175,7 @@ def _shown(text: str) -> str:
 
 def _unsigned(entry: dict[str, Any], name: str) -> int:
     value = entry.get(name)
-    if type(value) is not int or not 0 <= value < ADDRESS_SPACE:
+    if type(value) is not int or not 0 <= value < machine.ADDRESS_SPACE:
         shown = "left out" if name not in entry else _shown(json.dumps(value))
         raise InputError(f"{name} must be an unsigned 32-bit integer, not {shown}")
     return value
@@ -195,7 +188,7 @@ def _entries(entry: dict[str, Any], name: str) -> list[int]:
     return [_unsigned({name: value}, name) for value in values]
 
 
-_LENGTHS = (NNRF_ENTRIES, NNRF_ENTRIES + NNRF_PARAMETERS, NNRF_WORDS)
+_LENGTHS = (machine.NNRF_ENTRIES, machine.NNRF_ENTRIES + machine.NNRF_PARAMETERS, machine.NNRF_WORDS)
 
 
 def _check_lengths(vector: Vector, fewest: int, most: int) -> None:
@@ -218,7 +211,7 @@ def _memory(mem: object) -> dict[int, int]:
             number = int(address, 0)
         except ValueError:
             number = int(address) if address.isdecimal() else -1
-        if not 0 <= number < ADDRESS_SPACE:
+        if not 0 <= number < machine.ADDRESS_SPACE:
             raise InputError(f"mem address must be an unsigned 32-bit integer, not {_shown(address)}")
         words[number] = _unsigned({"mem word": word}, "mem word")
     return words
@@ -247,11 +240,13 @@ def _loaded(vector: Vector, address: int) -> int:
     if address in vector.mem:
         return vector.mem[address]
     held = {
-        (at + i) % ADDRESS_SPACE: word >> BYTE_BITS * i & BYTE_MASK
+        (at + i) % machine.ADDRESS_SPACE: word >> machine.BYTE_BITS * i & machine.BYTE_MASK
         for at, word in vector.mem.items()
-        for i in range(WORD_BYTES)
+        for i in range(machine.WORD_BYTES)
     }
-    return sum(held.get((address + i) % ADDRESS_SPACE, 0) << BYTE_BITS * i for i in range(WORD_BYTES))
+    return sum(
+        held.get((address + i) % machine.ADDRESS_SPACE, 0) << machine.BYTE_BITS * i for i in range(machine.WORD_BYTES)
+    )
 
 
 def check_golden(vectors: Iterable[Vector]) -> list[VectorMismatch]:
@@ -301,8 +296,8 @@ def states_after(group: Sequence[Vector]) -> Iterator[dict[str, Any]]:
 
 def _factor_entries(vector: Vector) -> tuple[int, int]:
     if vector.insn.requantises:
-        return FIRST_PARAMETER, FIRST_PARAMETER + 1
-    fetched = Fetched(vector.word, vector.insn, vector.word, WORD_BYTES)
+        return machine.FIRST_PARAMETER, machine.FIRST_PARAMETER + 1
+    fetched = Fetched(vector.word, vector.insn, vector.word, machine.WORD_BYTES)
     return fetched.nn_activation or 0, fetched.nn_weight or 0
 
 

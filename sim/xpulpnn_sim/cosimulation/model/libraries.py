@@ -15,20 +15,8 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import locked
+from xpulpnn_sim.cosimulation.model import schema
 from xpulpnn_sim.cosimulation.model.build import Adapter, Rig, build_model
-from xpulpnn_sim.cosimulation.model.schema import (
-    BANK,
-    DATA,
-    DMA,
-    FETCH,
-    HART,
-    JTAG,
-    LINES,
-    REFILL,
-    RETIRE,
-    STREAM,
-    PortKind,
-)
 from xpulpnn_sim.tools.results import cached_results, digest
 
 _STREAM_PORTS = {
@@ -48,7 +36,13 @@ _LINE_PORTS = {
     "timer": "timer_events",
     "timer_armed": "timer_armed",
 }
-_BUSES = {FETCH: r"instr(__\d+)?", DATA: "data|bus|ext", DMA: "dma", REFILL: "refill", BANK: r"banks__\d+"}
+_BUSES = {
+    schema.FETCH: r"instr(__\d+)?",
+    schema.DATA: "data|bus|ext",
+    schema.DMA: "dma",
+    schema.REFILL: "refill",
+    schema.BANK: r"banks__\d+",
+}
 """Regular expressions of the prefixes of bus ports."""
 _OTHER_BUS_PORTS = {
     "ext": {"hart": "ext_hart"},
@@ -63,7 +57,7 @@ def rig_of(verilog: str, manifest: Mapping[str, Any]) -> Rig:
     adapters: list[Adapter] = []
     if "insn__ready" in directions:
         words = "insn__payload__word info__raw" if "info__raw" in directions else "insn__payload__word"
-        adapters.append(Adapter(STREAM, _STREAM_PORTS | {"word": words}))
+        adapters.append(Adapter(schema.STREAM, _STREAM_PORTS | {"word": words}))
     for name in directions:
         prefix = name.removesuffix("__req")
         for kind, pattern in _BUSES.items() if prefix != name else ():
@@ -71,19 +65,19 @@ def rig_of(verilog: str, manifest: Mapping[str, Any]) -> Rig:
                 adapters.append(_bus(kind, prefix, directions))
         if match := re.fullmatch(r"(rvfi_(\d*)_?)valid", name):
             fields = {port.removeprefix(match[1]): port for port in directions if port.startswith(match[1])}
-            adapters += [_hart(match[2], directions), Adapter(RETIRE, fields)]
+            adapters += [_hart(match[2], directions), Adapter(schema.RETIRE, fields)]
     if lines := {field: port for field, port in _LINE_PORTS.items() if port in directions}:
-        adapters.append(Adapter(LINES, lines))
+        adapters.append(Adapter(schema.LINES, lines))
     if "tck_clk" in directions:
-        adapters.append(Adapter(JTAG, _JTAG_PORTS))
+        adapters.append(Adapter(schema.JTAG, _JTAG_PORTS))
     repeated = "core" if "rvfi_0_valid" in directions else ""
     return Rig(verilog=verilog, manifest=manifest, adapters=tuple(adapters), repeated=repeated)
 
 
-def _bus(kind: PortKind, prefix: str, directions: Mapping[str, str]) -> Adapter:
+def _bus(kind: schema.PortKind, prefix: str, directions: Mapping[str, str]) -> Adapter:
     absent = {"hart", "wdata_high", "rdata_high", "master", "sharers"}
     ports = {name: f"{prefix}__{name}" for name in (*kind.seen, *kind.driven) if name not in absent}
-    if kind is BANK:
+    if kind is schema.BANK:
         number = prefix.rpartition("__")[2]
         monitors = {name: f"bank_{name}_{number}" for name in ("master", "sharers")}
         ports |= {name: port for name, port in monitors.items() if port in directions}
@@ -92,10 +86,10 @@ def _bus(kind: PortKind, prefix: str, directions: Mapping[str, str]) -> Adapter:
 
 def _hart(number: str, directions: Mapping[str, str]) -> Adapter:
     """Return the ports of a core; ``number`` is empty outside a cluster, where core 0 starts all cores."""
-    ports = {name: f"{name}[{number}]" if number else name for name in HART.seen if name in directions}
+    ports = {name: f"{name}[{number}]" if number else name for name in schema.HART.seen if name in directions}
     if number in ("", "0"):
-        ports |= {name: name for name in HART.driven if directions.get(name) == "input"}
-    return Adapter(HART, ports)
+        ports |= {name: name for name in schema.HART.driven if directions.get(name) == "input"}
+    return Adapter(schema.HART, ports)
 
 
 TOPS = {

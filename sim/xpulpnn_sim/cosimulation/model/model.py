@@ -12,24 +12,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import HALF_BYTES
-from xpulpnn_sim.cosimulation.model.schema import (
-    ACTIVITY,
-    CHECK_ERROR,
-    CHECK_INSN,
-    CHECK_SETTINGS,
-    GRANT,
-    HART_STATUS,
-    INTERRUPT,
-    KEPT_ERRORS,
-    POKE,
-    SETTINGS,
-    STALLS,
-    STATUS,
-    VALUE_FIELDS,
-    WAITS,
-    WINDOW,
-    Event,
-)
+from xpulpnn_sim.cosimulation.model import schema
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
 Windows = Mapping[int, NDArray[np.uint8]]  # memory by base address; bases and sizes are multiples of 4
@@ -81,7 +64,7 @@ def struct(dtype: np.dtype[np.void], **values: int) -> NDArray[Any]:
 
 def _windows(memory: Windows, errors: Sequence[tuple[int, int]]) -> NDArray[Any]:
     rows = [(content.ctypes.data, base, content.size) for base, content in memory.items()]
-    return np.array([*rows, *((0, base, size) for base, size in errors)], WINDOW)
+    return np.array([*rows, *((0, base, size) for base, size in errors)], schema.WINDOW)
 
 
 class Block:
@@ -91,10 +74,10 @@ class Block:
         self.size = size
         self._records = [np.empty(size, RETIREMENT) for _ in range(harts)]
         self._lines = [np.empty(size, np.uint32) for _ in range(harts)]
-        self._waits: list[NDArray[Any]] = [np.empty(size, WAITS) for _ in range(harts)]
+        self._waits: list[NDArray[Any]] = [np.empty(size, schema.WAITS) for _ in range(harts)]
         # an access takes at most two grants, or one and the mark of a test&set; the rest is for instructions in flight
         # and for the grants of one cycle
-        self._grants = np.empty(harts * (2 * size + 64) + 128, GRANT)
+        self._grants = np.empty(harts * (2 * size + 64) + 128, schema.GRANT)
         self.filled = [0] * harts
         self.granted = 0
 
@@ -131,11 +114,13 @@ class Model(_Native):
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
         self._buffers: list[Any] = [memory]
-        self._status = np.zeros(1, STATUS)
-        self.harts = np.zeros(harts, HART_STATUS)
-        windows, rising = _windows(memory, errors), np.array([(*irq, 0) for irq in sorted(irqs)], INTERRUPT)
+        self._status = np.zeros(1, schema.STATUS)
+        self.harts = np.zeros(harts, schema.HART_STATUS)
+        windows, rising = _windows(memory, errors), np.array([(*irq, 0) for irq in sorted(irqs)], schema.INTERRUPT)
         file = None if wave is None else str(wave).encode()
-        super().__init__(path, "model", struct(SETTINGS, **settings), windows, len(windows), rising, len(rising), file)
+        super().__init__(
+            path, "model", struct(schema.SETTINGS, **settings), windows, len(windows), rising, len(rising), file
+        )
         if not self._own:
             raise ToolError(f"{wave} must be a file that can be written, not one that cannot")
 
@@ -144,8 +129,8 @@ class Model(_Native):
         return self._status[0]
 
     @property
-    def events(self) -> Event:
-        return Event(int(self.status["events"]))
+    def events(self) -> schema.Event:
+        return schema.Event(int(self.status["events"]))
 
     @property
     def cycles(self) -> int:
@@ -154,7 +139,7 @@ class Model(_Native):
     def account(self, hart: int, base: int, size: int) -> NDArray[np.uint64]:
         """Start to count the cycles of a hart. Returns the array of counts, with a row for each half-word of the text
         and one for all other addresses, and with a column for each cause in STALLS."""
-        rows = np.zeros((size // HALF_BYTES + 1, len(STALLS)), np.uint64)
+        rows = np.zeros((size // HALF_BYTES + 1, len(schema.STALLS)), np.uint64)
         self._buffers.append(rows)
         self._call("account", hart, base, size, rows)
         return rows
@@ -162,7 +147,7 @@ class Model(_Native):
     def set_stream(self, program: NDArray[Any], sequence: U32, pokes: NDArray[Any] | None = None) -> None:
         """Set the instructions of a stream (an array of ``STREAM_INSN``), the order in which they are executed, and the
         memory words that change at positions of that order (an array of ``POKE``, ascending)."""
-        pokes = np.zeros(0, POKE) if pokes is None else pokes
+        pokes = np.zeros(0, schema.POKE) if pokes is None else pokes
         self._buffers.append(sequence)
         self._call("set_stream", program, len(program), sequence, len(sequence), pokes, len(pokes))
 
@@ -172,7 +157,7 @@ class Model(_Native):
         for hart in range(len(self.harts)):
             self._call("collect", hart, *block.destination(hart))
 
-    def advance(self, limit: int) -> Event:
+    def advance(self, limit: int) -> schema.Event:
         """Run to an event, to the cycle ``limit``, or to the end of the stream; returns the reasons to stop."""
         self._call("advance", limit, self._status, self.harts)
         self._block.filled = self.harts["records"].tolist()
@@ -180,7 +165,7 @@ class Model(_Native):
         return self.events
 
     def activities(self) -> NDArray[Any]:
-        activities = np.zeros(self._call("activities", None), ACTIVITY)
+        activities = np.zeros(self._call("activities", None), schema.ACTIVITY)
         self._call("activities", activities)
         return activities
 
@@ -198,13 +183,13 @@ class RetirementChain(_Native):
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
         self._buffers, windows = (memory, csrs), _windows(memory, errors)
-        super().__init__(path, "check", struct(CHECK_SETTINGS, **settings), windows, len(windows))
+        super().__init__(path, "check", struct(schema.CHECK_SETTINGS, **settings), windows, len(windows))
         weakref.finalize(self, self._library.check_destroy, *map(ctypes.c_uint64, self._own))
         for hart, rows in enumerate(csrs):
             self._call("add_csrs", hart, rows, len(rows))
 
     def add(self, insns: NDArray[Any]) -> None:
-        assert insns.dtype == CHECK_INSN
+        assert insns.dtype == schema.CHECK_INSN
         self._call("add_insns", insns, len(insns))
 
     def find(self, hart: int, records: Records) -> U32:
@@ -216,9 +201,9 @@ class RetirementChain(_Native):
     def distribute(self, hart: int, count: int, groups: int) -> tuple[U32, dict[str, U32]]:
         """Sort values by result group; returns the start of each group, and the sorted arrays by name."""
         starts = np.empty(groups + 1, np.uint32)
-        values = np.empty((len(VALUE_FIELDS), count), np.uint32)
+        values = np.empty((len(schema.VALUE_FIELDS), count), np.uint32)
         self._call("distribute", hart, groups, starts, values)
-        return starts, dict(zip(VALUE_FIELDS, values, strict=True))
+        return starts, dict(zip(schema.VALUE_FIELDS, values, strict=True))
 
     def transfers(self, hart: int, lines: U32 | None, taken: NDArray[np.bool_], targets: U32) -> None:
         self._block = [*getattr(self, "_block", []), lines, taken, targets]
@@ -226,7 +211,7 @@ class RetirementChain(_Native):
 
     def check(self, grants: NDArray[Any]) -> tuple[int, NDArray[Any]]:
         """Check the block. Returns the number of differences and the first of them, an array of ``CHECK_ERROR``."""
-        errors = np.empty(KEPT_ERRORS, CHECK_ERROR)
+        errors = np.empty(schema.KEPT_ERRORS, schema.CHECK_ERROR)
         count = self._call("block", grants, len(grants), errors)
         self._block = []
         return count, errors[:count]

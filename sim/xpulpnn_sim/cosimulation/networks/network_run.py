@@ -14,15 +14,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, QUANTISED_PIXELS, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.networks.network_work import (
-    BuiltNetwork,
-    LayerResults,
-    NetworkCase,
-    layer_record,
-    memory_plan,
-    outside_plan,
-    require_memory,
-)
+from xpulpnn_sim.cosimulation.networks import network_work
 from xpulpnn_sim.cosimulation.workloads.cluster_run import BEGIN, DONE, READY, RELEASED, moving_cycles, step_end
 from xpulpnn_sim.cosimulation.workloads.workload import executable_of, function_cycles, image_after
 from xpulpnn_sim.reference.iss.fetched import Fetched
@@ -36,8 +28,8 @@ from xpulpnn_sw.networks.kernels import chain
 _LOAD, _STORE = "load", "store"  # names of steps without a layer
 
 
-class BuiltDeployment(BuiltNetwork):
-    def __init__(self, case: NetworkCase, cluster: ClusterConfig) -> None:
+class BuiltDeployment(network_work.BuiltNetwork):
+    def __init__(self, case: network_work.NetworkCase, cluster: ClusterConfig) -> None:
         if not cluster.dma:
             raise InputError("dma of the cluster must be true for networks, not false")
         room = {"cores": cluster.cores, "memory": cluster.tcdm_bytes}
@@ -47,7 +39,7 @@ class BuiltDeployment(BuiltNetwork):
         executable = executable_of(self.program, case.network.name, [outside])
         super().__init__(case, executable, outside.symbols, len(self.program.text) + outside.data.size)
 
-    def layer_results(self, outcome: RunResult) -> LayerResults:
+    def layer_results(self, outcome: RunResult) -> network_work.LayerResults:
         program = self.program
         stored = program.outside.view(program.outputs[-1].symbol, image_after(outcome, program.outside))
         return [*program.results(outcome.output), program.final(stored.tobytes())]
@@ -77,7 +69,7 @@ class BuiltDeployment(BuiltNetwork):
                 | {"first": _number(spans, piece.first), "last": _number(spans, piece.last)}
                 for piece in plan.pieces
             ],
-            "outside": outside_plan(program.outside.symbols, transfers),
+            "outside": network_work.outside_plan(program.outside.symbols, transfers),
         }
 
     def _layers(
@@ -91,7 +83,7 @@ class BuiltDeployment(BuiltNetwork):
             stage, run = plan.network.stages[layer], plan.runs[layer]
             accounts = [_rows(self.program, account, span, layer) for account in outcome.accounts]
             yield (
-                layer_record(stage, run.variant.name, own["cycles"], accounts)
+                network_work.layer_record(stage, run.variant.name, own["cycles"], accounts)
                 | {"weight_bytes": run.weight_bytes, "result_bytes": run.length(OUTPUT)}
                 | {"cores": plan.tiled[layer].cores if layer in plan.tiled else self.cluster.cores}
                 | {name: own[name] for name in ("tiles", "tcdm_bytes", "loaded", "stored", "moving", "waiting")}
@@ -157,16 +149,16 @@ def _widths(insn: Insn, word: int) -> tuple[int, int]:
     return (0, size) if insn.is_store else (size, 0)
 
 
-def build_network(case: NetworkCase) -> BuiltNetwork:
+def build_network(case: network_work.NetworkCase) -> network_work.BuiltNetwork:
     """Build the program of a network, for the input of the case and others; raises an error if it does not fit into
     memory. ``cycles`` of its records count on a cluster from the first transfer to the last result outside."""
     bits = sum(stage.tensors.weights.size * stage.precision.w for stage in case.network.stages if stage.multiplies)
-    require_memory(case, bits // BYTE_BITS, "weights")
+    network_work.require_memory(case, bits // BYTE_BITS, "weights")
     return BuiltDeployment(case, case.config) if isinstance(case.config, ClusterConfig) else BuiltChain(case)
 
 
-class BuiltChain(BuiltNetwork):
-    def __init__(self, case: NetworkCase) -> None:
+class BuiltChain(network_work.BuiltNetwork):
+    def __init__(self, case: network_work.NetworkCase) -> None:
         self.made = chain(case.legalised, case.legalised_input, case.variants)
         self.program = program = bare_program(self.made.function)
         executable, symbols = executable_of(program, case.network.name), self.made.function.image.symbols
@@ -180,7 +172,7 @@ class BuiltChain(BuiltNetwork):
         widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
         return np.array(widths, np.int64).reshape(-1, 2)
 
-    def layer_results(self, outcome: RunResult) -> LayerResults:
+    def layer_results(self, outcome: RunResult) -> network_work.LayerResults:
         image, memory = self.made.function.image, outcome.memory[self.program.data_base]
         return [step.results.decode(image, memory).astype(np.int64) for step in self.made.steps]
 
@@ -194,7 +186,7 @@ class BuiltChain(BuiltNetwork):
             "code_bytes": text.words.nbytes,
             "data_bytes": function.image.data.nbytes,
             "layers": self._layers(rows),
-            "plan": memory_plan(self.case.legalised, function.image.symbols),
+            "plan": network_work.memory_plan(self.case.legalised, function.image.symbols),
         }
 
     def _layers(self, rows: NDArray[np.uint64]) -> list[dict[str, Any]]:
@@ -204,7 +196,7 @@ class BuiltChain(BuiltNetwork):
             moved = rows[region, WaitCause.NONE].astype(np.int64) @ self._accesses[region]
             result_bytes = int(np.prod(step.results.in_rows.shape[:-1])) * step.results.pixel_bytes
             layers.append(
-                layer_record(step.stage, step.run.variant.name, int(rows[region].sum()), [rows[region]])
+                network_work.layer_record(step.stage, step.run.variant.name, int(rows[region].sum()), [rows[region]])
                 | {"weight_bytes": step.run.weight_bytes, "result_bytes": result_bytes}
                 | dict(zip(("read", "written"), moved.tolist(), strict=True))
             )

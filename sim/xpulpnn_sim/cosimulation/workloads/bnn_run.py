@@ -12,14 +12,7 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
-from xpulpnn_sim.cosimulation.workloads.workload import (
-    DIGITS,
-    Comparison,
-    Result,
-    Workload,
-    executable_of,
-    function_cycles,
-)
+from xpulpnn_sim.cosimulation.workloads import workload
 from xpulpnn_sim.reference.golden.network import classify
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.bnn.classifier import Classifier, classifier
@@ -46,13 +39,13 @@ class BnnCase:
     checked: bool = True  # whether every retirement is checked
 
 
-def run_bnn(case: BnnCase) -> Result:
+def run_bnn(case: BnnCase) -> workload.Result:
     """Classify a synthetic image with random weights. ``cycles`` of the record are those of the call, on a cluster from
     barrier to barrier; ``layers`` those of core 0."""
     return BnnWork(case).run()
 
 
-class BnnWork(Workload):
+class BnnWork(workload.Workload):
     def __init__(self, case: BnnCase) -> None:
         random = np.random.default_rng(case.machine.seed)
         weights, image = random_weights(random), synthetic_image(random)
@@ -65,16 +58,16 @@ class BnnWork(Workload):
         outside = Image(
             self.built.outside_base, np.ascontiguousarray(self.built.outside, "<u4").view(np.uint8).reshape(-1), {}
         )
-        executable = executable_of(self.program, function.name, [outside])
+        executable = workload.executable_of(self.program, function.name, [outside])
         super().__init__(case.config, case.machine, executable, macs=function.macs, checked=case.checked)
 
-    def compared(self, outcome: RunResult) -> list[Comparison]:
+    def compared(self, outcome: RunResult) -> list[workload.Comparison]:
         maps = _decoded_maps(self.case, self.built, outcome.memory[self.program.data_base])
-        return [Comparison.of(name, self.expected[name], values) for name, values in maps.items()]
+        return [workload.Comparison.of(name, self.expected[name], values) for name, values in maps.items()]
 
-    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[workload.Comparison]) -> dict[str, Any]:
         function = self.built.function
-        accounts = function_cycles(outcome, function.function, self.program.text_base)
+        accounts = workload.function_cycles(outcome, function.function, self.program.text_base)
         totals, cycles_at = accounts.sum(axis=0), accounts[0].sum(axis=1)
         cycles = self.program.measured(outcome.memory[self.program.data_base])
         names = dict.fromkeys(function.function.regions)
@@ -87,7 +80,7 @@ class BnnWork(Workload):
             "cycles": cycles,
             "operations": {name: self._executed(totals, names) for name, names in _OPERATIONS.items()},
             "macs": function.macs,
-            "cycles_per_mac": round(cycles / function.macs, DIGITS),
+            "cycles_per_mac": round(cycles / function.macs, workload.DIGITS),
             "layers": {name: int(cycles_at[function.function.region(name)].sum()) for name in names},
             "stalls": stalls_of(totals, devices=False),
         }

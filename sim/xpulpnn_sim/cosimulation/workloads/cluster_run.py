@@ -12,16 +12,9 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
+from xpulpnn_sim.cosimulation.workloads import workload
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, KernelWork, case_kernel, case_tensors, run_case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.cosimulation.workloads.workload import (
-    Comparison,
-    Progress,
-    Result,
-    executable_of,
-    function_cycles,
-    image_after,
-)
 from xpulpnn_sim.reference.programs.elf import Executable, require_fitting
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.bare import BareClusterProgram, cluster_program
@@ -128,10 +121,10 @@ def tiles_of(case: Case, kernel: KernelRun) -> TiledProgram | None:
 
 
 def cluster_executable(case: Case, program: BareClusterProgram | TiledProgram) -> Executable:
-    return executable_of(program, case.name, [program.run.image] if isinstance(program, TiledProgram) else [])
+    return workload.executable_of(program, case.name, [program.run.image] if isinstance(program, TiledProgram) else [])
 
 
-def run_kernel(case: Case, engine: str = "stream", progress: Progress | None = None) -> Result:
+def run_kernel(case: Case, engine: str = "stream", progress: workload.Progress | None = None) -> workload.Result:
     """Run a case on its core with the given engine, or on its cluster, in tiles if they are requested or needed.
 
     With instruction caches a kernel without tiles runs twice, and the accounts of the first pass are subtracted.
@@ -162,9 +155,9 @@ class ClusterKernel(KernelWork):
     def shares(self, outcome: RunResult) -> list[int]:
         """Return the working cycles of each core."""
 
-    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[workload.Comparison]) -> dict[str, Any]:
         # the account starts with the function
-        rows = function_cycles(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
+        rows = workload.function_cycles(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
         begin, end = self.span(outcome)
         cluster, cycles, shares = cluster_of(self.case), end - begin, self.shares(outcome)
         return self.kernel_figures(rows, cycles) | {
@@ -189,7 +182,7 @@ class ClusterWork(ClusterKernel):
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
         return outcome.memory[TCDM_BASE]
 
-    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[workload.Comparison]) -> dict[str, Any]:
         if self.cached and outcome.exit.ok:
             once = cluster_executable(self.case, cluster_program(self.kernel, self.config.cores))
             first = run_program(once, self.config, self.machine, account=True)
@@ -211,9 +204,9 @@ class TiledWork(ClusterKernel):
         super().__init__(case, tensors, tiles.run, cluster_executable(case, tiles))
 
     def memory(self, outcome: RunResult) -> NDArray[np.uint8]:
-        return image_after(outcome, self.tiled.run.image)
+        return workload.image_after(outcome, self.tiled.run.image)
 
-    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[workload.Comparison]) -> dict[str, Any]:
         return super().figures(outcome, compared) | {
             "tiling": tiling_figures(self.tiled, outcome, self._times(outcome))
         }

@@ -15,15 +15,8 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
+from xpulpnn_sim.cosimulation.workloads import workload
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case
-from xpulpnn_sim.cosimulation.workloads.workload import (
-    DIGITS,
-    Comparison,
-    Result,
-    Workload,
-    executable_of,
-    function_cycles,
-)
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sw.kernels.catalogue import KERNELS
@@ -36,7 +29,7 @@ from xpulpnn_sw.layers.layer import MatmulLayer
 from xpulpnn_sw.toolchain.build_options import core_name
 
 
-class FunctionWork(Workload):
+class FunctionWork(workload.Workload):
     """A function with its expected results. Raises :class:`InputError` if the core lacks its instructions."""
 
     def __init__(
@@ -47,16 +40,20 @@ class FunctionWork(Workload):
             raise InputError(f"configuration must be one with {missing[0]}, not {core_name(config)}")
         self.function, self.expected = function, expected
         self.program = bare_program(function)
-        executable = executable_of(self.program, function.name)
+        executable = workload.executable_of(self.program, function.name)
         super().__init__(config, machine, executable, macs=function.macs, checked=checked)
 
-    def compared(self, outcome: RunResult) -> list[Comparison]:
+    def compared(self, outcome: RunResult) -> list[workload.Comparison]:
         image = self.function.image
-        return [Comparison.of("output", self.expected, self.function.output.decode(image, outcome.memory[image.base]))]
+        return [
+            workload.Comparison.of(
+                "output", self.expected, self.function.output.decode(image, outcome.memory[image.base])
+            )
+        ]
 
-    def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
+    def figures(self, outcome: RunResult, compared: Sequence[workload.Comparison]) -> dict[str, Any]:
         text = self.function.function
-        (rows,) = function_cycles(outcome, text, self.program.text_base)
+        (rows,) = workload.function_cycles(outcome, text, self.program.text_base)
         cycles_at = rows.sum(axis=1)
         return {
             "cycles": self.program.measured(outcome.memory[self.program.data_base]),  # of the call, by mcycle
@@ -127,7 +124,7 @@ class SweepPoint:
         return weights, random.integers(0, 1 << self.a, shapes[1])
 
 
-def run_point(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool = True) -> Result:
+def run_point(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool = True) -> workload.Result:
     """Compute a matrix product on the core and compare its results; with ``check`` every retirement is checked too.
     ``cycles`` of the record exclude the packing of activations, ``packing_cycles``."""
     if point.variant is not None:
@@ -142,7 +139,7 @@ def run_point(point: SweepPoint, config: CoreConfig, machine: Machine, *, check:
     return _recorded(point, result, result.record["region_cycles"].get("im2col", 0))
 
 
-def _library(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool) -> Result:
+def _library(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool) -> workload.Result:
     assert point.variant is not None
     case = Case(
         layer=point.layer,
@@ -156,7 +153,7 @@ def _library(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: 
     return _recorded(point, run_case(case, "core"), 0)
 
 
-def _recorded(point: SweepPoint, result: Result, packing: int) -> Result:
+def _recorded(point: SweepPoint, result: workload.Result, packing: int) -> workload.Result:
     """Return the record of a point from that of its function. ``packing`` is the number of cycles that pack
     activations."""
     layer, plan, measured = point.layer, point.plan, result.record
@@ -175,8 +172,8 @@ def _recorded(point: SweepPoint, result: Result, packing: int) -> Result:
         "cycles": cycles,
         "packing_cycles": packing,
         "macs": layer.macs,
-        "cycles_per_mac": round(cycles / layer.macs, DIGITS),
-        "cycles_per_mac_with_packing": round((cycles + packing) / layer.macs, DIGITS),
+        "cycles_per_mac": round(cycles / layer.macs, workload.DIGITS),
+        "cycles_per_mac_with_packing": round((cycles + packing) / layer.macs, workload.DIGITS),
         "estimated_cycles": None if plan is None else plan.cycles,
         **{name: measured[name] for name in ("instructions", "stalls", "mismatches")},
         **point.facts,
@@ -187,7 +184,7 @@ def _recorded(point: SweepPoint, result: Result, packing: int) -> Result:
 
 def run_sweep_points(
     points: Sequence[SweepPoint], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
-) -> Iterator[Result]:
+) -> Iterator[workload.Result]:
     """Compute matrix products on ``jobs`` processes and yield the results in order; the model is compiled first. Equal
     points, also of different sweeps, run once."""
     names, same = [repr(replace(point, sweep="", facts={})) for point in points], dict[str, SweepPoint]()
@@ -197,7 +194,7 @@ def run_sweep_points(
     with executor(min(jobs, max(len(same), 1))) as pool:
         if points:
             model_library("core", config)
-        results, done = pool.map(run_one, same.values()), dict[str, Result]()
+        results, done = pool.map(run_one, same.values()), dict[str, workload.Result]()
         for point, name in zip(points, names, strict=True):
             result = done[name] = done[name] if name in done else next(results)
             yield replace(result, record=result.record | {"sweep": point.sweep, **point.facts})
