@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
+from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.checks.counters import CounterCheck
 from xpulpnn_sim.cosimulation.checks.dma import DmaCheck
@@ -246,29 +246,22 @@ class Profile:
     def by_instruction(self) -> Iterator[dict[str, Any]]:
         for slot in np.flatnonzero(self._rows.any(axis=1)).tolist():
             pc = self._base + HALF_BYTES * slot
-            symbol = self._executable.symbol_at(pc)
-            yield {"pc": pc, "symbol": symbol, "text": text_of(self._word(pc), pc)} | self._row(self._rows[slot])
+            symbol, word = self._executable.symbol_at(pc), exits.fetched_word(self._memory.read, pc)
+            yield {"pc": pc, "symbol": symbol, "text": text_of(word, pc)} | self._row(self._rows[slot])
 
     def by_function(self, outside: str) -> list[dict[str, Any]]:
         """Return the functions by decreasing cycles; code outside functions is called ``outside``."""
-        members: dict[tuple[str, int | None], NDArray[np.uint64]] = {}
-        if self._rest.any():
-            members[outside, None] = self._rest.copy()
+        members: dict[tuple[str, int | None], NDArray[np.uint64]] = {(outside, None): self._rest}
         for slot in np.flatnonzero(self._rows.any(axis=1)).tolist():
             function = self._executable.function_at(self._base + HALF_BYTES * slot)
             key = (outside, None) if function is None else (function.name, function.address)
-            if key in members:
-                members[key] += self._rows[slot]
-            else:
-                members[key] = self._rows[slot].copy()
-        rows = [{"symbol": name, "address": address} | self._row(row) for (name, address), row in members.items()]
+            members[key] = members.get(key, 0) + self._rows[slot]
+        rows = [
+            {"symbol": name, "address": address} | self._row(row)
+            for (name, address), row in members.items()
+            if row.any()
+        ]
         return sorted(rows, key=lambda row: (-row["cycles"], row["symbol"]))
-
-    def _word(self, pc: int) -> int:
-        low = int.from_bytes(self._memory.read(pc, HALF_BYTES), "little")
-        if low & LENGTH_MASK != LENGTH_MASK or not self._memory.inside(pc, WORD_BYTES):
-            return low
-        return int.from_bytes(self._memory.read(pc, WORD_BYTES), "little")
 
     def _row(self, counts: NDArray[np.uint64]) -> dict[str, Any]:
         cycles, retired = int(counts.sum()), int(counts[WaitCause.NONE])
