@@ -125,9 +125,10 @@ class VectorReader:
             raise InputError(f"vector must be a JSON object with the name `insn`, not {_shown(line.strip())}")
         with_entries = "nnrf_in" in entry
         needed = {"word", "rs1", "rd_in", "rd_out", "rs1_out" if with_entries else "rs2"}
-        numbers: dict[str, Any] = {name: _unsigned(entry, name) for name in _NUMBERS if name in needed or name in entry}
+        numbers: dict[str, Any] = {"rs2": 0}
+        numbers |= {name: _unsigned(entry, name) for name in _NUMBERS if name in needed or name in entry}
         word = numbers["word"]
-        vector = Vector(insn=INSNS[0], mem=_memory(entry.get("mem", {})), **({"rs2": 0} | numbers))
+        vector = Vector(insn=INSNS[0], mem=_memory(entry.get("mem", {})), **numbers)
         if with_entries:
             vector.nnrf_in, vector.nnrf_out = _entries(entry, "nnrf_in"), _entries(entry, "nnrf_out")
         # files repeat few words: each is looked up once

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class BuiltDeployment(network_work.BuiltNetwork):
         program, plan = self.program, self.program.deployment
         times = program.times(outcome.memory[TCDM_BASE], image_after(outcome, program.outside))
         spans = _spans(plan)
+        numbers = [number for number, span in enumerate(spans) for _ in span]
         steps = [_record(program, outcome, times, span) for span in spans]
         transfers = [[transfer for step in span for transfer in program.transfers[step]] for span in spans]
         executed = program.starts[-1] - program.text_base
@@ -66,7 +68,7 @@ class BuiltDeployment(network_work.BuiltNetwork):
             "steps": steps,
             "plan": [
                 {"name": piece.name, "address": TCDM_BASE + plan.offsets[piece.name], "bytes": aligned(piece.size)}
-                | {"first": _number(spans, piece.first), "last": _number(spans, piece.last)}
+                | {"first": numbers[piece.first], "last": numbers[piece.last]}
                 for piece in plan.pieces
             ],
             "outside": network_work.outside_plan(program.outside.symbols, transfers),
@@ -91,18 +93,10 @@ class BuiltDeployment(network_work.BuiltNetwork):
 
 
 def _spans(plan: Deployment) -> list[range]:
-    spans: list[range] = []
-    for number, step in enumerate(plan.steps):
-        before = plan.steps[number - 1].layer if number else None
-        if step.layer is not None and step.layer == before:
-            spans[-1] = range(spans[-1].start, number + 1)
-        else:
-            spans.append(range(number, number + 1))
-    return spans
-
-
-def _number(spans: Sequence[range], step: int) -> int:
-    return next(number for number, span in enumerate(spans) if step in span)
+    """Group consecutive steps of the same layer; each step without a layer is a group."""
+    owners = [~number if step.layer is None else step.layer for number, step in enumerate(plan.steps)]
+    groups = (list(group) for _, group in groupby(range(len(owners)), owners.__getitem__))
+    return [range(group[0], group[-1] + 1) for group in groups]
 
 
 def _rows(program: DeployedProgram, account: NDArray[Any], steps: range, layer: int) -> NDArray[Any]:
