@@ -16,7 +16,7 @@ from typing import Any
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import CSR_BY_NAME
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.semantics import LOOPS, definition
 from xpulpnn_sim.reference.statements.interpreter import FLAGS, StatementEffects, interpret
 from xpulpnn_sim.reference.statements.text import (
