@@ -122,7 +122,6 @@ class _Statement:
 
 
 def statement_parts(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return mnemonic and operands of a statement that has no label and no comment."""
     mnemonic, *rest = text.split(maxsplit=1)
     return mnemonic, tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
 
@@ -196,7 +195,6 @@ def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
 
 
 def alternative_row(insn: Insn, values: Mapping[str, int]) -> Insn | None:
-    """Return another instruction of the same name that can encode the values, if there is one."""
     return next((row for row in by_mnemonic(insn.mnemonic) if row is not insn and row.takes(values)), None)
 
 
@@ -218,26 +216,7 @@ def token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) ->
             return evaluate(text, symbols, pc)
 
 
-def _encode(mnemonic: str, operands: tuple[str, ...], symbols: Mapping[str, int], pc: int) -> int:
-    if mnemonic in _DATA_SIZES:
-        bits = BYTE_BITS * _DATA_SIZES[mnemonic]
-        value = evaluate(operands[0], symbols, pc)
-        if not -(1 << bits - 1) <= value < 1 << bits:
-            raise EncodingError(f"{mnemonic} must be a {bits}-bit value, not {value}")
-        return value & (1 << bits) - 1
-    insn = select(mnemonic, operands)
-    values = {token.field.name: token_value(token, text, symbols, pc) for token, text in operand_texts(insn, operands)}
-    try:
-        return insn.encode(**values)
-    except EncodingError:
-        other = alternative_row(insn, values)
-        if other is None:
-            raise
-        return other.encode(**values)
-
-
 def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token, str]]:
-    """Yield each field of an instruction with its part of the operands, which must match the instruction."""
     for operand, text in zip(insn.forms, operands, strict=True):
         outside, base = text, text
         if operand.is_memory and (memory := MEMORY.fullmatch(text)):
@@ -302,9 +281,24 @@ class _Assembler:
         return _LOCAL.sub(address, operand) if self.locals else operand
 
     def encode(self, statement: _Statement) -> int:
-        """Encode a statement in the second pass."""
-        operands = tuple(self._resolve_locals(operand, statement.pc) for operand in statement.operands)
-        return _encode(statement.mnemonic, operands, self.symbols, statement.pc)
+        mnemonic, pc = statement.mnemonic, statement.pc
+        operands = tuple(self._resolve_locals(operand, pc) for operand in statement.operands)
+        if mnemonic in _DATA_SIZES:
+            bits = BYTE_BITS * _DATA_SIZES[mnemonic]
+            value = evaluate(operands[0], self.symbols, pc)
+            if not -(1 << bits - 1) <= value < 1 << bits:
+                raise EncodingError(f"{mnemonic} must be a {bits}-bit value, not {value}")
+            return value & (1 << bits) - 1
+        insn = select(mnemonic, operands)
+        texts = operand_texts(insn, operands)
+        values = {token.field.name: token_value(token, text, self.symbols, pc) for token, text in texts}
+        try:
+            return insn.encode(**values)
+        except EncodingError:
+            other = alternative_row(insn, values)
+            if other is None:
+                raise
+            return other.encode(**values)
 
 
 def assemble(text: str, base: int = 0) -> Assembled:

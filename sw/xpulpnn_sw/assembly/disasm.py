@@ -31,7 +31,6 @@ def is_register(text: str) -> bool:
 
 
 def register_number(text: str) -> int:
-    """Return the number of the register called ``text``; raise :class:`EncodingError` if there is none."""
     try:
         return _NUMBERS[text.lower()]
     except KeyError:

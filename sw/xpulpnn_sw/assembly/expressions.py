@@ -26,7 +26,6 @@ def upper(value: int) -> int:
 
 
 def lower(value: int) -> int:
-    """Return the low 12 bits of ``value`` as a signed number."""
     return (value + _ROUNDING & (1 << _LOW_BITS) - 1) - _ROUNDING
 
 
@@ -101,7 +100,6 @@ class _Expression:
         return value
 
     def _binary(self, least: int) -> int:
-        """Evaluate operands joined by operators whose precedence is at least ``least``."""
         value = self._unary()
         while self._words and self._words[-1] in _OPERATORS and _OPERATORS[self._words[-1]][0] >= least:
             name = self._words.pop()

@@ -26,8 +26,6 @@ CRUMB_BITS = 2  # the narrowest weights that can be 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelPadding:
-    """Numbers of channels of a layer before and after padding."""
-
     had: int  # channels of its first input before padding
     taken: int  # channels of its first input after padding
     written: int  # channels of its results after padding

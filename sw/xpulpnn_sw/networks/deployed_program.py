@@ -151,7 +151,6 @@ class DeployedProgram(BareProgram):
         return results
 
     def final(self, stored: bytes) -> NDArray[np.int64]:
-        """Return the results of the last layer from the contents of main memory."""
         return _decoded(self.outputs[-1], stored)
 
 
@@ -201,8 +200,6 @@ def deployed_program(
 
 
 class _Memory:
-    """Contents of main memory, addresses in TCDM, and the DMA transfers between these memories."""
-
     def __init__(self, plan: Deployment, report_bytes: int) -> None:
         network, runs = plan.network, plan.runs
         self._plan, self._report_bytes = plan, report_bytes
@@ -252,7 +249,6 @@ class _Memory:
         return places
 
     def _in_tiles(self, number: int, layer: TiledLayer) -> Words:
-        """Place filters and argument structures of a tiled layer; return its function."""
         symbols, run = self.outside.symbols, layer.plan.division.run
         sources = [self._plan.maps.inputs[number, symbol] for symbol in run.inputs]
         placed = self._tiles[number] = PlacedLayer(
@@ -283,7 +279,6 @@ class _Memory:
         return self.outside.place(f"{self._plan.network.stages[layer].name}.call", np.array(block, "<u8").tobytes())
 
     def arguments(self, step: DeployedStep) -> int:
-        """Return the address of the argument structure for the layer or tile of a step."""
         assert step.layer is not None
         tile = self._plan.tile_step(step)
         if tile is None or tile.work is None:
@@ -291,7 +286,6 @@ class _Memory:
         return self.inside[self._plan.tiled[step.layer].call(tile.work.number % CALL_SLOTS)]
 
     def transfers(self, step: DeployedStep) -> Iterator[DmaTransfer]:
-        """DMA transfers of operands and results in a step."""
         tile = self._plan.tile_step(step)
         if tile is not None and step.layer is not None:
             for move in tile.moves:
@@ -321,7 +315,6 @@ class _Memory:
                 )
 
     def report(self, step: int) -> int:
-        """Return the address in TCDM of the reports of all cores on a step."""
         return self.inside[REPORTS] + step % self._plan.report_slots * self._report_bytes
 
 

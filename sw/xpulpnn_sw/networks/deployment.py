@@ -29,7 +29,6 @@ class Piece:
     last: int  # last step that needs it
 
     def overlaps(self, other: "Piece") -> bool:
-        """Return whether a step needs both pieces."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -57,18 +56,14 @@ _ORDERS: tuple[Order, ...] = (
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PlannedMemory:
-    """Pieces of data and their offsets in a memory."""
-
     pieces: tuple[Piece, ...] = ()
     offsets: dict[str, int] = field(default_factory=dict[str, int])  # offsets in bytes
 
     @property
     def extent(self) -> int:
-        """Size in bytes of a memory that holds all pieces at their offsets."""
         return max((self.offsets[piece.name] + aligned(piece.size) for piece in self.pieces), default=0)
 
     def demand(self, step: int) -> int:
-        """Return how many bytes of data a step needs in memory."""
         return sum(aligned(piece.size) for piece in self.pieces if piece.first <= step <= piece.last)
 
 
@@ -164,8 +159,6 @@ CALL_SLOTS = 2
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TiledLayer:
-    """A layer that the cores compute in tiles."""
-
     name: str
     plan: TilePlan
     steps: tuple[TileStep, ...]
@@ -173,7 +166,6 @@ class TiledLayer:
 
     @property
     def call_bytes(self) -> int:
-        """Bytes of the argument structure of a tile."""
         return _call_bytes(self.plan.division.run)
 
     @property
@@ -183,15 +175,12 @@ class TiledLayer:
         return None if symbol is None else f"{self.name}.{symbol}"
 
     def buffer(self, operand: TileOperand, slot: int) -> str:
-        """Return the name in the memory plan of a buffer for an operand."""
         return f"{self.name}.{operand.value}{slot}"
 
     def call(self, slot: int) -> str:
-        """Return the name in the memory plan of an argument structure."""
         return f"{self.name}.{CALLS}{slot}"
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield the name and the size of each buffer and argument structure that the layer needs in TCDM."""
         for operand, (count, size) in self.plan.buffers.items():
             yield from ((self.buffer(operand, slot), size) for slot in range(count))
         yield from ((self.call(slot), self.call_bytes) for slot in range(CALL_SLOTS))
@@ -230,8 +219,6 @@ class DeployedStep:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deployment(PlannedMemory):
-    """A plan of the steps in which a cluster computes a network, and of its memory."""
-
     network: Network
     runs: tuple[KernelRun, ...]
     maps: MapPlacement
@@ -243,7 +230,6 @@ class Deployment(PlannedMemory):
         return None if step.layer is None or step.tile is None else self.tiled[step.layer].steps[step.tile]
 
     def computes(self, step: DeployedStep) -> bool:
-        """Return whether the cores compute in a step."""
         tile = self.tile_step(step)
         return step.layer is not None and (tile is None or tile.work is not None)
 

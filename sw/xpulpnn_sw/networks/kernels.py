@@ -65,7 +65,6 @@ def _built(
 
 
 def input_type(stage: Stage, run: KernelRun, symbol: str) -> MapType:
-    """Return shape and elements of the map that a kernel calls ``symbol``."""
     return stage.inputs[run.inputs.index(symbol)]
 
 
@@ -175,8 +174,6 @@ class ChainedLayer:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Chain:
-    """A network as one function that calls the kernels of all layers."""
-
     function: Function
     steps: tuple[ChainedLayer, ...]
 
@@ -225,7 +222,6 @@ def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
 
 
 def _check_size(network: Network, runs: Sequence[KernelRun]) -> None:
-    """Raise :class:`LayerError` unless code and data fit into memory."""
     inputs = sum(words.nbytes for words, _ in input_pieces(network, runs).values())
     data = inputs + sum(map_bytes(network, runs).values()) + sum(run.weight_bytes for run in runs)
     code = sum(run.function.words.nbytes for run in runs)
@@ -235,7 +231,6 @@ def _check_size(network: Network, runs: Sequence[KernelRun]) -> None:
 
 
 def _program(stages: Sequence[Stage], runs: Sequence[KernelRun], offsets: Sequence[int]) -> Program:
-    """Return the code of the function that calls the kernels of all layers, followed by the kernels."""
     b = Builder(TEXT_BASE, xpulp=False)
     saved = (RA, *_SAVED.values())
     b("addi", SP, SP, -STACK_ALIGNMENT)

@@ -167,11 +167,9 @@ class _Maps:
         return len(in_memory) > 1 and name != NETWORK_INPUT
 
     def channels(self, name: str) -> int:
-        """Return the number of channels of a map before padding."""
         return self.shapes[name][-1]
 
     def required_channels(self, name: str) -> int:
-        """Return the number of channels of a map after padding."""
         unit = self._unit[name] if name in self._wider else 1
         return -(-self.channels(name) // unit) * unit
 

@@ -20,15 +20,12 @@ NETWORK_INPUT = "input"  # the name of the network's input among sources of laye
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapType:
-    """Shape and elements of a map."""
-
     shape: tuple[int, ...]  # channels last
     bits: int
     signed: bool
 
     @property
     def least(self) -> int:
-        """The least value of an element."""
         return -1 if self.bits == SIGN_BITS else -(1 << (self.bits - 1)) if self.signed else 0
 
     def __str__(self) -> str:
@@ -38,8 +35,6 @@ class MapType:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stage:
-    """A layer of a network, with its precision and operands."""
-
     name: str  # unique in a network
     layer: Layer
     precision: Precision
@@ -54,7 +49,6 @@ class Stage:
 
     @property
     def maps(self) -> tuple[Ints, ...]:
-        """The input maps among the operands of the layer."""
         return tuple(getattr(self.tensors, name) for name in self.map_names)
 
     @property
@@ -64,7 +58,6 @@ class Stage:
 
     @property
     def inputs(self) -> tuple[MapType, ...]:
-        """Shapes and elements of the input maps of the layer."""
         read = self.precision
         elements = zip(self.maps, (read.x, read.w), (read.x_signed, read.w_signed), strict=False)
         return tuple(MapType(shape=values.shape, bits=bits, signed=signed) for values, bits, signed in elements)
@@ -80,7 +73,6 @@ class Stage:
 
     @property
     def multiplies(self) -> bool:
-        """True if the layer has weights."""
         return hasattr(self.tensors, "weights")
 
     def with_inputs(self, *maps: Ints | None) -> Any:
@@ -130,7 +122,6 @@ class Network:
 
     @property
     def macs(self) -> int:
-        """Number of multiplications in convolutions and fully connected layers."""
         return sum(stage.layer.macs for stage in self.stages if stage.multiplies)
 
 
@@ -180,7 +171,6 @@ class NetworkModel:
 
     @property
     def classes(self) -> int:
-        """Number of results of the last layer."""
         return prod(self.network.stages[-1].output_shape)
 
     @property
@@ -190,7 +180,6 @@ class NetworkModel:
         return next(form for source, form in read if source == NETWORK_INPUT)
 
     def random_input(self, seed: int) -> Ints:
-        """Return a random input over the range of its elements."""
         form, rng = self._input_type, np.random.default_rng(seed)
         if form.bits == SIGN_BITS:
             return rng.choice(np.array([-1, 1]), form.shape)

@@ -63,7 +63,6 @@ def _with_pad(layer: Any, pad: int) -> Any:
 
 
 def _check_precision(computing: Kernel, precision: Precision) -> None:
-    """Raise :class:`LayerError` unless a variant of the kernel computes with the precision."""
     refused: LayerError | None = None
     for level in computing.variants.values():
         try:
@@ -85,8 +84,6 @@ def _tensors(computing: Kernel, layer: Any, precision: Precision, arrays: Arrays
 
 @dataclass(eq=False)
 class NetworkBuilder:
-    """Builds a network layer by layer."""
-
     name: str
     stages: list[Stage] = field(default_factory=list[Stage], init=False)
 
@@ -253,7 +250,6 @@ def serialised(described: NetworkModel, arrays: str) -> tuple[str, bytes]:
 
 
 def arrays_of(network: Network) -> dict[str, Ints]:
-    """Return the arrays for the npz file of a network."""
     arrays: dict[str, Ints] = {}
     for stage in network.stages:
         own = layer_arrays(stage.layer, stage.tensors)

@@ -18,17 +18,13 @@ _MAX_MAP_SHIFT = 24  # of additions and averages
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The range of a sum."""
-
     low: int
     high: int
 
     def fits(self, bits: int) -> bool:
-        """Return whether the range fits into signed numbers of ``bits`` bits."""
         return -(1 << (bits - 1)) <= self.low and self.high < 1 << (bits - 1)
 
     def scaled(self, factor: int, summand: int) -> "Range":
-        """Return the range of ``factor * x + summand`` for ``x`` in this range."""
         ends = (self.low * factor + summand, self.high * factor + summand)
         return Range(min(ends), max(ends))
 
@@ -49,7 +45,6 @@ def exact(factors: Sequence[float], zero: int) -> dict[str, Any]:
 
 
 def mantissa(factor: float) -> tuple[int, int]:
-    """Return a real factor as the mantissa and the shift of the exact rule."""
     fraction, exponent = frexp(factor)
     shift = ACCUMULATOR_BITS - 1 - exponent
     if shift < 1:

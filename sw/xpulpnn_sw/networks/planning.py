@@ -66,7 +66,6 @@ class Planner:
         self._fetch_times = [SOONEST for _ in self._runs]
 
     def deploy(self) -> Deployment:
-        """Return the first plan that fits into TCDM; raises :class:`LayerError` if there is none."""
         while True:
             plan = self._plan()
             if max(map(plan.demand, range(len(plan.steps)))) <= self._memory:
@@ -174,7 +173,6 @@ class Planner:
         return False
 
     def _kernel(self, layer: int, cores: int) -> KernelRun:
-        """Return the kernel that computes the tiles of a layer, with buffers for ``cores`` cores."""
         if (layer, cores) not in self._general:
             stage = self._network.stages[layer]
             self._general[layer, cores] = stage.kind.build(
@@ -247,7 +245,6 @@ class Planner:
         return during, between
 
     def pieces(self, maps: MapPlacement, steps: Sequence[DeployedStep]) -> tuple[Piece, ...]:
-        """Return all data in TCDM, each with the steps that need it."""
         network, runs, tiled, last = self._network, self._runs, self._tiled, len(steps) - 1
         loaded = {name: number for number, step in enumerate(steps) for name in step.loads}
         stored = {name: number for number, step in enumerate(steps) for name in step.stores}

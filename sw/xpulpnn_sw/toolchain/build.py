@@ -66,8 +66,6 @@ def _check_sources(sources: Iterable[Path]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Build:
-    """A compiler with options and a folder for temporary files."""
-
     compiler: Compiler
     options: Options
     folder: Path
@@ -133,12 +131,10 @@ class _Build:
             raise CompileError(places.in_messages(error.messages, written)) from None
 
     def _beside(self, output: Path, suffix: str) -> Path:
-        """Return the path of a temporary file next to ``output``."""
         output.parent.mkdir(exist_ok=True)
         return output.with_name(f"{output.name}{suffix}")
 
     def runtime_object(self, name: str) -> Path:
-        """Return the path of the object file for a source of the runtime."""
         return self.folder / f"runtime.{name}.o"
 
     def start(self) -> str:
@@ -174,7 +170,6 @@ class _Build:
         return printed
 
     def archive(self, objects: Iterable[Path], output: Path) -> str:
-        """Archive objects into a library."""
         library = self.folder / "library.a"
         printed = run([*self.compiler.archiver, "qcs", str(library), *map(str, objects)])
         _put(library, output)
@@ -198,7 +193,6 @@ class _Build:
 
 
 def _without_dependencies(flags: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Split compiler options into those that do not and those that do concern dependency files."""
     others: list[str] = []
     dependencies: list[str] = []
     words = iter(flags)
@@ -223,7 +217,6 @@ def _write(path: Path, text: str) -> None:
 
 
 def _put(built: Path, output: Path) -> None:
-    """Copy a built file to its destination, where it appears complete or not at all."""
     temporary = output.with_name(f".{output.name}.new")
     shutil.copyfile(built, temporary)
     temporary.replace(output)
@@ -265,7 +258,6 @@ def build(
 
 
 def _compiling(work: _Build, sources: Sequence[Path]) -> tuple[list[Path], list[Callable[[], str]]]:
-    """Return the object files to link, and the tasks that compile them."""
     objects = [
         source if source.suffix in LINKED_SUFFIXES else work.folder / str(number) / f"{source.stem}.o"
         for number, source in enumerate(sources)

@@ -69,7 +69,6 @@ def core_name(config: CoreConfig) -> str:
 
 
 def core_note(config: CoreConfig, name: str, cluster: "ClusterLayout | None" = None) -> str:
-    """Return the assembly text of the note for a core or a cluster."""
     note = CoreNote.of(config, name)
     values = (name, *(" ".join(map(str, sorted(part))) for part in (note.extensions, note.widths, note.groups)))
     line = "; ".join(f"{key} {value}".rstrip() for key, value in zip(_KEYS, values, strict=True))
@@ -133,7 +132,6 @@ def named_core(notes: Sequence[CoreNote]) -> str:
 
 
 def presets_with(extension: str, width: int | None = None) -> list[str]:
-    """Return the names of the presets that have an extension, and the element width if one is given."""
     notes = (CoreNote.of(config, name) for name, config in PRESETS.items())
     return [note.name for note in notes if extension in note.extensions and (width is None or width in note.widths)]
 
@@ -173,8 +171,6 @@ MAX_RAM = 0x0C00_0000  # bytes between data and code in the memory map
 
 
 class BuildStage(StrEnum):
-    """Stage at which compiling stops."""
-
     PREPROCESSED = "-E"
     ASSEMBLY = "-S"
     OBJECT = "-c"
@@ -229,7 +225,6 @@ def parse_size(text: str, what: str) -> int:
 
 
 def link_script(options: Options) -> str:
-    """Return the runtime's linker script for these options."""
     places = {"text": f"0x{TEXT_BASE:X}", "data": f"0x{DATA_BASE:X}", "ram": options.ram}
     if options.cluster is None:
         name, sizes = "link.ld", {"stack": options.stack, "rom": options.rom}

@@ -82,8 +82,6 @@ _NOISE = tuple(f"zig: warning: argument unused during compilation: '{option}" fo
 
 
 class CompileError(ToolError):
-    """The compiler or linker failed."""
-
     def __init__(self, messages: str) -> None:
         super().__init__(messages)
         self.messages = messages
@@ -91,14 +89,11 @@ class CompileError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """An installed C compiler."""
-
     kind: str  # `gcc` or `zig`
     command: tuple[str, ...]
 
     @property
     def archiver(self) -> tuple[str, ...]:
-        """The command of the ``ar`` that belongs to the compiler."""
         if self.kind == "zig":
             return (*self.command[:-1], "ar")
         return (self.command[0].removesuffix("gcc") + "ar",)
@@ -124,7 +119,6 @@ def find_compiler(kind: str | None = None) -> Compiler:
 
 
 def target_flags(kind: str) -> tuple[str, ...]:
-    """Return the options that select the target; ``kind`` is ``gcc`` or ``zig``."""
     return (*TARGETS[kind], *_COMMON, *_COMPILING[kind])
 
 
@@ -181,7 +175,6 @@ _SOURCES = {
 
 
 def library_root() -> Path:
-    """Return the folder of the C library in its installed wheel."""
     spec = util.find_spec(_WHEEL.replace("-", "_"))
     if spec is None or spec.origin is None:
         raise ToolError(f"the C library must be installed (pip install {_WHEEL}), not missing")

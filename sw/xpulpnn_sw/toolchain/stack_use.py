@@ -39,8 +39,6 @@ class _Function:
 
 @dataclass(frozen=True, slots=True)
 class StackPath:
-    """A path of calls, and the stack that its frames need."""
-
     size: int  # bytes
     names: tuple[str, ...]  # functions with the sizes of their frames, the outermost first
 
@@ -137,7 +135,6 @@ def _read(function: _Function, start: int, code: bytes) -> None:
 
 
 def _instructions(start: int, code: bytes) -> Iterator[tuple[int, str, dict[str, int]]]:
-    """Yield address, mnemonic and operands of each instruction; compressed instructions are expanded."""
     at = 0
     while at + HALF_BYTES <= len(code):
         size = instruction_size(code[at])

@@ -23,15 +23,7 @@ from xpulpnn_sw.assembly.asm import alternative_row, candidates, operand_texts, 
 from xpulpnn_sw.assembly.disasm import insn_directive
 from xpulpnn_sw.assembly.expressions import evaluate
 from xpulpnn_sw.assembly.relaxation import at_full_length, filled_alignment
-from xpulpnn_sw.toolchain.headers.intrinsics import (
-    BRANCH_OFFSET,
-    LOAD_OFFSET,
-    RS2,
-    STORE_OFFSET,
-    InsnPart,
-    directive,
-    is_whole,
-)
+from xpulpnn_sw.toolchain.headers import intrinsics
 
 _MARKER = re.compile(r'\s*#\s*(?:line\s+)?(\d+)\s+"((?:\\.|[^"])*)"')
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
@@ -91,8 +83,6 @@ _POWER_ALIGNMENTS = (".p2align", ".align")
 
 @dataclass(frozen=True, slots=True)
 class TranslationProblem:
-    """A statement that cannot be translated."""
-
     line: int  # line of the text, counted from 1
     text: str
 
@@ -118,7 +108,6 @@ def assembly_statements(line: str) -> list[str]:
 
 
 def _without_blocks(text: str) -> str:
-    """Blank the block comments in assembly text."""
     if "/*" not in text:
         return text
     keep = r'"(?:\\.|[^"\\\n])*"?|#.*|//.*'
@@ -137,8 +126,6 @@ class _Loop:
 
 
 class _Translation:
-    """State of the translation of an assembly text."""
-
     def __init__(self, text: str, config: CoreConfig) -> None:
         self._lines = _without_blocks(text).split("\n")
         self._rows = frozenset(enabled(config.extensions, config.widths, aliases=True))
@@ -153,7 +140,6 @@ class _Translation:
         self._line = 0
 
     def result(self) -> tuple[str, list[TranslationProblem]]:
-        """Translate all lines; return the new text and the problems."""
         lines: list[str] = []
         for number, line in enumerate(self._lines, 1):
             self._line = number
@@ -260,14 +246,13 @@ class _Translation:
         return _symbolic(insn, values, written)
 
     def _value(self, token: Token, text: str) -> int | None:
-        """Return the value of an operand, or None if only the assembler can compute it."""
         if "\\" in text:
             return None
         is_target = token.field.kind is FieldKind.TARGET
         try:
             return token_value(token, text, {} if is_target else self._symbols, 0)
         except EncodingError:
-            if is_target or token.field.name in (LOAD_OFFSET, STORE_OFFSET):
+            if is_target or token.field.name in (intrinsics.LOAD_OFFSET, intrinsics.STORE_OFFSET):
                 return None
             raise
 
@@ -300,20 +285,18 @@ def _chosen(mnemonic: str, operands: tuple[str, ...]) -> tuple[Insn, tuple[str, 
 
 
 def _symbolic(insn: Insn, values: Mapping[str, int], written: Mapping[str, str]) -> str:
-    """Return the ``.insn`` directive of an instruction with labels, symbols or macro arguments as operands."""
-
     def register(name: str) -> str:
         return written.get(name) or f"x{values[name]}"
 
-    def number(part: InsnPart) -> str:
+    def number(part: intrinsics.InsnPart) -> str:
         (name,) = part.names
         field = next(token.field for token in insn.tokens if token.field.name == name)
         text = written.get(name)
         if text is None:
-            bits = values[name] & RS2.high if BRANCH_OFFSET in written else values[name]
+            bits = values[name] & intrinsics.RS2.high if intrinsics.BRANCH_OFFSET in written else values[name]
             return f"{part.constant | bits}" if part.constant else str(bits)
-        if not is_whole(field):
+        if not intrinsics.is_whole(field):
             raise EncodingError(f"{name} of {insn.mnemonic} must be a number known in this line, not {text}")
         return f"{part.constant:#x} + {text}" if part.constant else text
 
-    return directive(insn, register, number).replace("%l2", written.get(BRANCH_OFFSET, ""))
+    return intrinsics.directive(insn, register, number).replace("%l2", written.get(intrinsics.BRANCH_OFFSET, ""))

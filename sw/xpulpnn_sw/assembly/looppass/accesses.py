@@ -5,8 +5,9 @@ with each other only if the source has no volatile objects.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from xpulpnn.isa.fields import WORD_FIELDS
@@ -22,6 +23,8 @@ _OFFSET = WORD_FIELDS["imm12"]
 
 # counts of changed loads and stores: `increments` of their base, `sums` of two registers as the address
 Tally = Counter[str]
+Changed = list[ListedOperation] | None
+Merge = Callable[[list[ListedOperation], int], Changed]
 
 
 def _offset(operation: ListedOperation) -> int | None:
@@ -37,7 +40,6 @@ def _is_access(operation: ListedOperation, base: int) -> bool:
 
 
 def _moves_along(operation: ListedOperation, register: int) -> bool:
-    """Return whether the constant in the instruction can compensate for another value of ``register``."""
     if _is_access(operation, register):
         return True
     values = operation.values
@@ -82,7 +84,7 @@ def _conflict(first: ListedOperation, second: ListedOperation, *, swap_loads: bo
     return first.is_store or second.is_store or first.is_fixed or second.is_fixed or not swap_loads
 
 
-def _with_late_steps(operations: list[ListedOperation]) -> list[ListedOperation]:
+def _with_late_steps(operations: Sequence[ListedOperation]) -> list[ListedOperation]:
     """Return the instructions with every pointer increment moved down as far as possible."""
     result = list(operations)
     for index in reversed(range(len(result))):
@@ -104,19 +106,25 @@ def _with_late_steps(operations: list[ListedOperation]) -> list[ListedOperation]
     return result
 
 
-def _with_sums(operations: list[ListedOperation], live_out: frozenset[int], tally: Tally) -> list[ListedOperation]:
-    result = list(operations)
+def _merged(operations: list[ListedOperation], merge: Merge, tally: Tally, counted: str) -> list[ListedOperation]:
     index = 0
-    while index < len(result):
-        addition = result[index]
-        user = _only_user(result, index, live_out) if addition.name == "add" else None
-        if user is not None:
-            result[user] = _indexed(result[user], addition)
-            del result[index]
-            tally["sums"] += 1
-        else:
+    while index < len(operations):
+        changed = merge(operations, index)
+        if changed is None:
             index += 1
-    return result
+        else:
+            operations = changed
+            tally[counted] += 1
+    return operations
+
+
+def _summed(operations: Sequence[ListedOperation], index: int, live_out: frozenset[int]) -> Changed:
+    """Return the instructions with the addition at ``index`` merged into an access; None if no access is suitable."""
+    user = _only_user(operations, index, live_out) if operations[index].name == "add" else None
+    if user is None:
+        return None
+    access = _indexed(operations[user], operations[index])
+    return [*operations[:index], *operations[index + 1 : user], access, *operations[user + 1 :]]
 
 
 def _only_user(operations: Sequence[ListedOperation], index: int, live_out: frozenset[int]) -> int | None:
@@ -154,22 +162,11 @@ def _incrementing(access: ListedOperation, step: int) -> ListedOperation:
     return make(f"p.{access.name}", "rs2,stimm12(rs1!)", rs2=values["rs2"], stimm12=step, **base)
 
 
-def _with_increments(operations: list[ListedOperation], tally: Tally, *, swap_loads: bool) -> list[ListedOperation]:
-    result = list(operations)
-    index = 0
-    while index < len(result):
-        fused = _fused(result, index, swap_loads=swap_loads) if _is_step(result[index]) else None
-        if fused is None:
-            index += 1
-        else:
-            result = fused
-            tally["increments"] += 1
-    return result
-
-
-def _fused(operations: Sequence[ListedOperation], index: int, *, swap_loads: bool) -> list[ListedOperation] | None:
+def _fused(operations: Sequence[ListedOperation], index: int, *, swap_loads: bool) -> Changed:
     """Return the instructions with the increment at ``index`` merged into an access; None if no access is suitable."""
     step = operations[index]
+    if not _is_step(step):
+        return None
     register, size = step.values["rd"], step.values["imm12"]
     low = high = index
 
@@ -223,10 +220,10 @@ def merge_additions(
 ) -> list[ListedOperation]:
     """Return the instructions of a block without its terminator, with fewer additions if possible."""
     changes = Tally()
-    original = list(body)
-    result = _with_increments(_with_sums(_with_late_steps(original), live_out, changes), changes, swap_loads=swap_loads)
+    summed = _merged(_with_late_steps(body), partial(_summed, live_out=live_out), changes, "sums")
+    result = _merged(summed, partial(_fused, swap_loads=swap_loads), changes, "increments")
     tally.update(changes)
-    return result if changes else original
+    return result if changes else list(body)
 
 
 def _stalls(operations: Sequence[ListedOperation]) -> int:

@@ -13,7 +13,6 @@ from xpulpnn_sw.assembly.looppass.operation import ALL, FlowKind, ListedOperatio
 
 
 def live_before(operations: Sequence[ListedOperation], live: frozenset[int]) -> frozenset[int]:
-    """Return the registers live before ``operations``, given those live after them."""
     for operation in reversed(operations):
         live = (live - operation.writes) | operation.reads
     return live
@@ -67,7 +66,6 @@ class FlowGraph:
         return bool(self._dominators[second] >> first & 1)
 
     def natural_loops(self) -> list["NaturalLoop"]:
-        """Return the natural loops of the function, inner loops first."""
         latches: dict[int, list[int]] = {}
         for index, block in enumerate(self.blocks):
             for successor in block.successors:
@@ -199,8 +197,6 @@ def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) 
 
 @dataclass(slots=True)
 class _Tracked:
-    """A value traced backwards through instructions: a constant, or the value of a register plus a constant."""
-
     register: int = 0
     number: int | None = None
     added: int = 0
@@ -213,15 +209,12 @@ class _Tracked:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Known values of counter and bound before a loop."""
-
     start: int | None = None  # value of the counter if it is known
     bound: int | None = None  # value of the bound if it is known
     distance: int | None = None  # distance from counter to bound, if known without their values
     relations: frozenset[str] = frozenset()  # relations that hold between counter and bound, in this order
 
     def turns(self, counter: Counter) -> int | None:
-        """Return the number of iterations; None if it is not known."""
         if self.start is not None and self.bound is not None:
             return counter.turns(self.start, self.bound)
         return None if self.distance is None or counter.is_ordered else counter.turns(0, self.distance)

@@ -23,16 +23,7 @@ from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.machine import WORD_BYTES, XLEN, Cost
 from xpulpnn.isa.table import find
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
-from xpulpnn_sw.assembly.looppass.counting import (
-    Condition,
-    Counter,
-    Entry,
-    FlowGraph,
-    NaturalLoop,
-    at_entry,
-    find_counter,
-    held_condition,
-)
+from xpulpnn_sw.assembly.looppass import counting
 from xpulpnn_sw.assembly.looppass.listing import SETUP_SIZE, BasicBlock, ListedFunction
 from xpulpnn_sw.assembly.looppass.operation import GP, RA, SP, TP, FlowKind, ListedOperation, make
 
@@ -58,16 +49,14 @@ class LoopOutcome:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """The blocks with which an iteration starts and ends, and the test of the loop."""
-
-    loop: NaturalLoop
+    loop: counting.NaturalLoop
     start: int
     end: int
-    test: Condition
+    test: counting.Condition
     is_tested_at_end: bool
 
 
-def _shape(flow: FlowGraph, loop: NaturalLoop) -> _Shape | str:
+def _shape(flow: counting.FlowGraph, loop: counting.NaturalLoop) -> _Shape | str:
     if len(loop.latches) != 1:
         return "jumps back from several places"
     header, end = loop.header, loop.latches[0]
@@ -77,7 +66,7 @@ def _shape(flow: FlowGraph, loop: NaturalLoop) -> _Shape | str:
         leaving = following if target == header else target
         if leaving == header or leaving in loop.blocks:
             return "its last test does not end it"
-        test = held_condition(last, taken=target == header)
+        test = counting.held_condition(last, taken=target == header)
         return _Shape(loop, header, end, test, True) if test else "tested against an immediate"
     if flow.blocks[end].successors != [header]:
         return "its last block has several ends"
@@ -89,11 +78,11 @@ def _shape(flow: FlowGraph, loop: NaturalLoop) -> _Shape | str:
     inside = [index for index in first.successors if index in loop.blocks]
     if len(inside) != 1 or flow.blocks[inside[0]].predecessors != [header] or flow.blocks[inside[0]].is_entered:
         return "tested in the middle"
-    test = held_condition(branch, taken=first.successors[1] == inside[0])
+    test = counting.held_condition(branch, taken=first.successors[1] == inside[0])
     return _Shape(loop, inside[0], end, test, False) if test else "tested against an immediate"
 
 
-def _obstacle(flow: FlowGraph, loop: NaturalLoop) -> str:
+def _obstacle(flow: counting.FlowGraph, loop: counting.NaturalLoop) -> str:
     for index in sorted(loop.blocks):
         if flow.blocks[index].is_entered:
             return "entered in ways that are not seen"
@@ -108,7 +97,6 @@ def _obstacle(flow: FlowGraph, loop: NaturalLoop) -> str:
 
 
 def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int | None:
-    """Return the largest possible distance in bytes from set-up to end; None if the blocks are not contiguous."""
     between = blocks[shape.start : shape.end + 1]
     if not between or any(block.section != between[0].section for block in between):
         return None
@@ -131,7 +119,7 @@ class HardwareLoops:
         """Convert loops to hardware loops where possible, inner loops first; return the outcome of each loop."""
         outcomes: list[LoopOutcome] = []
         names = {operation.name for block in self.function.blocks for operation in block.operations}
-        flow = FlowGraph(self.function)
+        flow = counting.FlowGraph(self.function)
         loops = flow.natural_loops()
         for loop in loops:
             if self.has_own:
@@ -140,13 +128,13 @@ class HardwareLoops:
                 made = "the function is an interrupt handler"
             else:
                 is_inner = any(loop.blocks < other.blocks for other in loops)
-                made = self._turn(FlowGraph(self.function), loop, _FEW_INNER_TURNS if is_inner else _FEW_TURNS)
+                made = self._turn(counting.FlowGraph(self.function), loop, _FEW_INNER_TURNS if is_inner else _FEW_TURNS)
             source = flow.blocks[loop.header].source
             level, reason = (made, "") if isinstance(made, int) else (None, made)
             outcomes.append(LoopOutcome(self.function.name, source, level, reason))
         return outcomes
 
-    def _turn(self, flow: FlowGraph, loop: NaturalLoop, few_turns: int) -> int | str:
+    def _turn(self, flow: counting.FlowGraph, loop: counting.NaturalLoop, few_turns: int) -> int | str:
         level = max((level + 1 for blocks, level in self._made if blocks & loop.blocks), default=0)
         if level >= _LEVELS:
             return "more than two levels deep"
@@ -161,7 +149,7 @@ class HardwareLoops:
             return "its blocks are not in order"
         if distance > _FARTHEST:
             return f"longer than {_FARTHEST} bytes"
-        counter = find_counter(flow, loop, shape.test, shape.end)
+        counter = counting.find_counter(flow, loop, shape.test, shape.end)
         if isinstance(counter, str):
             return counter
         end = f"{self._prefix}{len(self._made)}"
@@ -182,10 +170,10 @@ class HardwareLoops:
         return level
 
     def _setup(
-        self, flow: FlowGraph, shape: _Shape, counter: Counter, end: str, level: int, distance: int
+        self, flow: counting.FlowGraph, shape: _Shape, counter: counting.Counter, end: str, level: int, distance: int
     ) -> tuple[list[ListedOperation], bool]:
         """Return the set-up (empty if it lacks a free register) and whether the compiler's test may be removed."""
-        entry = at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else Entry()
+        entry = counting.at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else counting.Entry()
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
         is_exact = is_exact and self._is_private(flow, shape, counter)
@@ -207,11 +195,10 @@ class HardwareLoops:
             setup, count = made, free[0]
         return [*setup, _setup("lp.setup", end, L=level, rs1=count)], is_exact
 
-    def _free(self, flow: FlowGraph, start: int) -> list[int]:
-        """Return the registers that hold no value at the start of a block and that the function writes anyway."""
+    def _free(self, flow: counting.FlowGraph, start: int) -> list[int]:
         return sorted(self._written - flow.live_in[start] - _RESERVED)
 
-    def _is_private(self, flow: FlowGraph, shape: _Shape, counter: Counter) -> bool:
+    def _is_private(self, flow: counting.FlowGraph, shape: _Shape, counter: counting.Counter) -> bool:
         """Return whether nothing but the test and the increment reads the counter, so that both may be removed."""
         if shape.end != counter.place and not shape.is_tested_at_end:
             return False
@@ -253,7 +240,7 @@ def _number(register: int, value: int) -> ListedOperation:
     return ListedOperation(text=text, values={"li": value}, writes=frozenset({register}), size=8)
 
 
-def _count(counter: Counter, free: Sequence[int], *, is_exact: bool) -> list[ListedOperation] | None:
+def _count(counter: counting.Counter, free: Sequence[int], *, is_exact: bool) -> list[ListedOperation] | None:
     if not free:
         return None
     count, register, bound = free[0], counter.register, counter.bound

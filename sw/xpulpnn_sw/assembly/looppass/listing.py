@@ -62,7 +62,6 @@ class BasicBlock:
 
     @property
     def terminator(self) -> ListedOperation | None:
-        """The branch, jump or return at the end of the block, None if there is none."""
         last = self.operations[-1] if self.operations else None
         return last if last is not None and last.kind in LEAVING else None
 
@@ -76,7 +75,6 @@ class BasicBlock:
 
     @property
     def size(self) -> int:
-        """Upper bound of the bytes of the block."""
         padding = sum(1 << int(match[1]) for _, text in self.anchors if (match := _PLACING.match(text)))
         return padding + SETUP_SIZE + sum(operation.size for operation in self.operations)
 
@@ -167,7 +165,6 @@ class _Line:
 
 
 def _is_local(label: str) -> bool:
-    """Return whether the compiler generated the label, which is then unknown outside of the file."""
     return label.startswith(".L")
 
 

@@ -34,8 +34,6 @@ _LOADING = frozenset({InsnClass.LOAD, InsnClass.MAC_LOAD, InsnClass.PARAMETER, I
 
 
 class FlowKind(Enum):
-    """Effect of an instruction on the flow of control."""
-
     PLAIN = "plain"
     BRANCH = "branch"
     JUMP = "jump"
@@ -86,7 +84,6 @@ class ListedOperation:
         return "" if self.insn is None else self.insn.mnemonic
 
     def step(self, register: int) -> int | None:
-        """Return the constant that the instruction adds to ``register``; None if it does not add a constant."""
         insn, values = self.insn, self.values
         if insn is None or register not in self.writes:
             return None
@@ -101,7 +98,6 @@ class ListedOperation:
         return values.get("stimm12")
 
     def constant(self, register: int) -> int | None:
-        """Return the constant that the instruction writes to ``register``; None if it writes something else."""
         if register not in self.writes:
             return None
         if self.insn is None:
@@ -194,7 +190,6 @@ def _row(text: str, insn: Insn, values: dict[str, int], target: str, origin: int
 
 
 def unknown(text: str, origin: int) -> ListedOperation:
-    """Return an operation for an instruction that was not recognised and may have any effect."""
     return ListedOperation(text=text, kind=FlowKind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
 
 

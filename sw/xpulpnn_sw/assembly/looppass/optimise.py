@@ -84,7 +84,6 @@ _VOLATILE = re.compile(r"\b(?:__)?volatile(?:__)?\b|\b_Atomic\b|\b__(?:atomic|sy
 
 
 def has_volatile(source: str) -> bool:
-    """Return whether a preprocessed C source may have objects whose accesses must keep their order."""
     return _VOLATILE.search(_ASM.sub("", source)) is not None
 
 

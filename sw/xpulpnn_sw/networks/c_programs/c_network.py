@@ -39,15 +39,12 @@ class PlanStep:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MemoryPlan(PlannedMemory):
-    """The steps in which a network is computed, and where its data are in memory."""
-
     steps: tuple[PlanStep, ...]
     outside: PlannedMemory = field(default_factory=PlannedMemory)  # maps and buffers in main memory for lack of room
     weights_outside: tuple[int, ...] = ()  # numbers of the layers whose weights stay in main memory for lack of room
 
     @property
     def record(self) -> dict[str, Any]:
-        """The plan as a JSON record."""
         steps = [
             {"layer": step.layer, "load": step.load, "bytes": self.demand(number)}
             for number, step in enumerate(self.steps)
@@ -225,7 +222,6 @@ class InputLayout:
 
     @property
     def description(self) -> str:
-        """The layout in words, for a comment in C."""
         elements = f"of {self.bits} bit{'s' if self.bits > 1 else ''}"
         if self.rows == self.columns == 1:
             return f"{self.channels} elements {elements}, the first in the lowest bits"
@@ -245,7 +241,6 @@ def identifier(name: str) -> str:
 
 
 def c_identifiers(names: Iterable[str]) -> dict[str, str]:
-    """Return a unique C identifier for each name."""
     identifiers: dict[str, str] = {}
     for name in names:
         chosen, number = identifier(name), 2
@@ -256,20 +251,16 @@ def c_identifiers(names: Iterable[str]) -> dict[str, str]:
 
 
 def comment_text(text: str) -> str:
-    """Escape a text for a C comment."""
     shown = "".join(letter if letter.isprintable() and letter != "\\" else "?" for letter in text)
     return shown.replace("*/", "* /").replace("/*", "/ *")
 
 
 def c_string(text: str) -> str:
-    """Return a text as a C string literal."""
     return json.dumps("".join(letter if letter.isascii() and letter.isprintable() else "?" for letter in text))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CLayer:
-    """A layer with its C function."""
-
     stage: Stage
     run: KernelRun
     name: str  # its C identifier
@@ -277,14 +268,11 @@ class CLayer:
 
     @property
     def macs(self) -> int:
-        """Number of multiplications by weights."""
         return self.stage.layer.macs if self.stage.multiplies else 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CNetwork:
-    """A network to be written as C."""
-
     network: Network  # legalised
     layers: tuple[CLayer, ...]
     variants: tuple[str, ...]  # requested variants; layers of one pixel may use another
@@ -297,7 +285,6 @@ class CNetwork:
 
     @property
     def name(self) -> str:
-        """The C identifier of the network."""
         return c_identifier(self.network.name)
 
     @cached_property
@@ -325,7 +312,6 @@ class CNetwork:
 
     @property
     def functions(self) -> list[KernelRun]:
-        """The kernels that the network calls, each once."""
         functions: dict[str, KernelRun] = {}
         for layer in self.layers:
             known = functions.setdefault(layer.run.name, layer.run)
@@ -334,7 +320,6 @@ class CNetwork:
 
 
 def c_identifier(name: str) -> str:
-    """Return the C identifier of a network with this name."""
     chosen = identifier(name)
     return chosen if chosen[:1].isalpha() else f"net_{chosen}"
 

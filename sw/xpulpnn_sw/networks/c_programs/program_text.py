@@ -116,8 +116,6 @@ _BYTES_PER_LINE = 20
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Example:
-    """An input of a network with the expected results."""
-
     # words by piece, or samples of an image, which the program converts
     input: Mapping[str, Words] | NDArray[np.uint8]
     scores: NDArray[Any]
@@ -134,8 +132,6 @@ _SPECIALISED = "Each layer has a function of its own, for its sizes alone (`--sp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramTarget:
-    """The core that a program is for."""
-
     core: str
     settings: str  # options of the command line that describe the core
     tcdm: int | None = None  # bytes of the TCDM of a cluster
@@ -190,7 +186,6 @@ def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
 
 
 def _cluster_words(network: CNetwork, target: ProgramTarget) -> str:
-    """Return the options of the compiler for a cluster; empty for a single core."""
     return "" if network.cores is None else f" --cluster --cores {network.cores} --tcdm {target.tcdm}"
 
 

@@ -119,7 +119,6 @@ def _sums(thresholds: NDArray[Any], number: int, outputs: int, products: int) ->
 
 
 def _classes(arrays: Arrays, outputs: int) -> int:
-    """Return the number of classes, which are the first outputs of the last layer."""
     given = arrays.get("classes", np.array(_CLASSES))
     if given.size != 1:
         raise InputError(f"classes must be one number, not of shape {given.shape}")
@@ -131,8 +130,6 @@ def _classes(arrays: Arrays, outputs: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrayFormat:
-    """A format of npz files: the names of its arrays, and the function that builds its network."""
-
     name: str
     arrays: tuple[str, ...]
     optional: tuple[str, ...] = ()
@@ -148,7 +145,6 @@ ARRAY_FORMATS = (CMSIS, ArrayFormat(name="BNN-PYNQ's CNV", arrays=_CNV_ARRAYS, o
 
 
 def import_arrays(path: Path, options: ImportOptions) -> NetworkModel:
-    """Import the network whose weights are in an npz file."""
     if options.quantise is not None:
         raise InputError("bits must be left out with an npz file, whose weights are quantised")
     if options.samples is not None or options.normalisation:

@@ -132,7 +132,6 @@ class Calibration:
         return cls(readers=tuple(readers), samples=samples, inputs=inputs, results=results)
 
     def policy(self, request: WidthRequest) -> "Policy":
-        """Return the policy for the requested bits; raises :class:`InputError` unless these match the layers."""
         return Policy(calibration=self, widths=request.tensors(self.readers))
 
     def scale(self, tensor: str, low: int, high: int, floor: float = 0) -> float:
@@ -143,7 +142,6 @@ class Calibration:
         return self._scales[key]
 
     def weights(self, tensor: str, values: NDArray[Any], bits: int, *, one_scale: bool) -> Quantised:
-        """Return symmetric integer weights, ``[out][...]``, with one scale for each output or ``one_scale`` for all."""
         key = tensor, bits, one_scale
         if key not in self._weights:
             self._weights[key] = _integers(values, bits, self.inputs.get(tensor), one_scale=one_scale)
@@ -161,8 +159,6 @@ def _integers(values: NDArray[Any], bits: int, products: Reals | None, *, one_sc
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Policy:
-    """Chooses the bits, scales and integer weights of a floating-point model."""
-
     calibration: Calibration
     widths: Mapping[str, int]  # by tensor
 

@@ -88,7 +88,6 @@ class LayerBuilder:
         return self._builder.finish(self.scaling)
 
     def unique_name(self, requested: str) -> str:
-        """Return a name for a new layer, based on ``requested``, that no other layer has."""
         plain = re.sub(r"[^0-9A-Za-z_]+", "_", requested).strip("_") or "layer"
         name, number = plain, 1
         while name in self._names:
@@ -128,9 +127,9 @@ class LayerBuilder:
         return self.map_of(value, tensor)
 
     def scaled(
-        self, value: Map | Sums, tensor: str, factors: Sequence[Fraction], summands: Sequence[Fraction]
+        self, value: Map | Sums, tensor: str, factors: Sequence[Fraction], summands: Sequence[Fraction] = ()
     ) -> Map | Sums:
-        """Return the value times a factor plus a summand of each channel."""
+        summands = summands or [Fraction(0)] * len(factors)
         is_monotonic = len({*factors}) == len({*summands}) == 1 and factors[0] > 0
         return scaled(self.foldable(value, tensor, is_monotonic=is_monotonic), factors, summands)
 
@@ -219,7 +218,6 @@ class LayerBuilder:
         return replace(result, stage=stage, low=raised, high=most, offset=result.offset - result.scale * raised)
 
     def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
-        """Choose the kernel that computes sums, and fit its requantisation rule."""
         if sums.factors is not None:
             return sums, fit_addition(sums, sums.factors, quantiser)
         if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not have_equal_channels(sums)):
@@ -268,7 +266,6 @@ class LayerBuilder:
         return self._scaled
 
     def _add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
-        """Add a layer with results of ``bits`` bits; return its name."""
         name, sources = self.unique_name(sums.name or "requantise"), self._read(*sums.sources)
         second = None if sums.weights is not None else sums.sources[-1]
         precision = _precision(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
@@ -344,7 +341,6 @@ class LayerBuilder:
         return joined
 
     def _expanded(self, value: Map, begin: int, shape: Shape, name: str, axis: int) -> Map:
-        """Add a layer that places ``value`` at index ``begin`` of ``axis`` in a map of zeros with this shape."""
         own = value.shape[axis]
         around = (begin, shape[axis] - begin - own)
         if axis == 0:
@@ -371,7 +367,6 @@ class LayerBuilder:
         return replace(value, stage=stage, shape=(*value.shape[:2], outputs), indices=indices)
 
     def _copied(self, sums: Sums) -> str:
-        """Add a layer with weights whose results are its sums without scaling; return its name."""
         source, arrays = sums.sources[0], {"weights": sums.weights, "shift": np.array(0)}
         return self._add(sums, RuleFit(rule=Rule.SHIFT, arrays=arrays), source.bits, signed=source.signed)
 

@@ -13,7 +13,6 @@ from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, OnnxNode, flat_att
 
 
 def evaluated(model: Any) -> Callable[[Mapping[str, NDArray[Any]]], list[NDArray[Any]]]:
-    """Return a function that computes the outputs of a model from its inputs."""
     from onnx.reference import ReferenceEvaluator
 
     evaluator: Any = ReferenceEvaluator(model, new_ops=_operators())
@@ -48,7 +47,6 @@ def _not_computable(error: Exception) -> InputError:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the first line of an exception's message."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
@@ -75,7 +73,6 @@ def _operators() -> list[Any]:
 
 
 def maximum_pool_of(x: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    """Compute ``MaxPool`` of a tensor with one or two spatial axes."""
     node = OnnxNode(operator="MaxPool", name="", inputs=(), outputs=("",), attributes=attributes, proto=None)
     if x.ndim < MAP_AXES:
         node = replace(node, attributes=flat_attributes(node))

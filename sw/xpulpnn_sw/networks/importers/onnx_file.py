@@ -71,7 +71,6 @@ _UNCHANGED = (
 
 
 def import_onnx(path: Path, options: ImportOptions) -> NetworkModel:
-    """Import an ONNX model: in QONNX or QDQ format, or in floating point with ``options.quantise``."""
     model = OnnxModel.read(path)
     policy = None if options.quantise is None else model.calibration(options).policy(options.quantise)
     return model.network(options, policy)
@@ -140,7 +139,6 @@ class OnnxModel:
         )
 
     def network(self, options: ImportOptions, policy: Policy | None) -> NetworkModel:
-        """Convert the model to a network; ``policy`` quantises a model in floating point."""
         options = self.input.sampled(options)
         builder = LayerBuilder(options.name, options.note, policy)
         image = self.input.value(options, builder)
@@ -360,7 +358,6 @@ def _node(proto: Any) -> OnnxNode:
 
 
 def _folded(node: OnnxNode, given: Mapping[str, Value], model: Any) -> list[NDArray[Any]]:
-    """Compute a node with constant inputs by onnx's evaluator, and return its outputs."""
     from onnx import ValueInfoProto, helper
 
     arrays = {name: _plain(value) for name, value in given.items()}

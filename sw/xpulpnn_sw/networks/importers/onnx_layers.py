@@ -1,6 +1,6 @@
 """Converters of ONNX operators that become layers: convolutions, matrix products, poolings and additions of maps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.layers.text import check_elements
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
@@ -33,6 +34,7 @@ from xpulpnn_sw.networks.importers.values import (
     Value,
     by_channel,
     dims,
+    identity,
     live,
     scaled,
     standard_indices,
@@ -44,7 +46,6 @@ _PLACES = {SEQUENCE_AXES: ([2], [-1]), MAP_AXES: ([2, 3], [-2, -1])}
 
 
 def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO_PADS) -> tuple[PlacedWindow, str]:
-    """Return the windows of a pooling, and its layer as text."""
     window = window_of(node, shape, size, around)
     if window.dilations != (1, 1):
         raise InputError(f"dilations of a pooling must be 1, not {max(window.dilations)}")
@@ -85,14 +86,13 @@ def maximum_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     return replace(value, stage=stage, shape=after, indices=indices, pads=NO_PADS)
 
 
-def _average(net: LayerBuilder, node: OnnxNode, value: Value | None, kernel: Sequence[int] | None) -> Sums:
-    source = net.with_positive_scale(net.map_of(value, node.inputs[0]))
+def average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs, *, is_global: bool = False) -> Sums:
+    source = net.with_positive_scale(net.map_of(given[0], node.inputs[0]))
     axes = source.indices.ndim
     node, plane = planar(node, source)
     assert isinstance(plane, Map)
     shape = standard(plane)
-    size = shape[:2] if kernel is None else node.numbers("kernel_shape", ())
-    window, layer = _pooled(node, shape, size)
+    window, layer = _pooled(node, shape, shape[:2] if is_global else node.numbers("kernel_shape", ()))
     if node.number("ceil_mode", 0) and any(window.pads):
         raise InputError("windows of an average must lie within the map and its pads, not reach further by ceil_mode")
     if source.bits == SIGN_BITS:
@@ -114,23 +114,12 @@ def _average(net: LayerBuilder, node: OnnxNode, value: Value | None, kernel: Seq
     )
 
 
-def average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``AveragePool``."""
-    return _average(net, node, given[0], node.numbers("kernel_shape", ()))
-
-
-def global_average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``GlobalAveragePool``."""
-    return _average(net, node, given[0], None)
-
-
 def mean(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``ReduceMean`` over rows and columns of a map, or over positions of a sequence."""
     value = live(given[0])
     axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
     if sorted(axes) not in _PLACES.get(value.indices.ndim, ()):
         raise InputError(f"axes must be rows and columns, 2 and 3 of four, not {', '.join(map(str, axes)) or 'all'}")
-    average = _average(net, node, value, None)
+    average = average_pool(net, node, [value], is_global=True)
     if node.number("keepdims", 1):
         return average
     return replace(average, indices=average.indices.reshape(average.indices.shape[:2]))
@@ -140,7 +129,6 @@ IMAGE_CHANNELS = 3  # most channels of layers of an image
 
 
 def _weight_bits(values: Any, source: Map) -> int:
-    """Return the narrowest width for these weights; raises :class:`InputError` if it exceeds 8 bits."""
     if source.bits == SIGN_BITS and bool((np.abs(values) == 1).all()):
         return SIGN_BITS
     if source.bits == SIGN_BITS:
@@ -233,7 +221,9 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         shape = standard(source)
         window = window_of(node, shape, kernel)
     if window.dilations != (1, 1):
-        weights = _dilated(weights, window, source)
+        rows, columns = window.dilations
+        places = ((np.s_[:, :, ::rows, ::columns], np.s_[:]),)
+        weights = _spread(weights, (*size[:2], *window.reach), source, places)
         net.note(f"{node}: gaps of its filters become weights of 0, {prod(window.reach)} for {prod(kernel)}")
     if groups > 1 and not is_depthwise:
         weights = _ungrouped(weights, groups, source)
@@ -286,31 +276,24 @@ def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode
     return replace(changed, attributes=attributes), image, weights.reshaped((outputs, 1, channels, length))
 
 
-def _zeros(weights: Quantised, shape: Sequence[int], source: Map) -> tuple[Any, Any]:
-    """Return weights of 0 with the scale of their filter, as an array of values and an array of scales."""
+def _spread(weights: Quantised, shape: Sequence[int], source: Map, places: Iterable[tuple[Any, Any]]) -> Quantised:
+    """Return weights with additional zeros; ``places`` are indices in the result, and of the weights that go there."""
     if source.bits == SIGN_BITS:
         raise InputError("inputs of one bit must meet weights of -1 and 1, not of 0, which groups and gaps need")
     check_elements("weights with those of 0 for groups and gaps", prod(shape))
     scale = np.empty(shape, object)
     scale[...] = weights.scale[:, :1, :1, :1]
-    return np.zeros(shape, np.int64), scale
-
-
-def _dilated(weights: Quantised, window: PlacedWindow, source: Map) -> Quantised:
-    values, scale = _zeros(weights, (*weights.values.shape[:2], *window.reach), source)
-    rows, columns = window.dilations
-    values[:, :, ::rows, ::columns], scale[:, :, ::rows, ::columns] = weights.values, weights.scale
+    values = np.zeros(shape, np.int64)
+    for place, own in places:
+        values[place], scale[place] = weights.values[own], weights.scale[own]
     return Quantised(values=values, scale=scale)
 
 
 def _ungrouped(weights: Quantised, groups: int, source: Map) -> Quantised:
     outputs, channels, *reach = weights.values.shape
-    values, scale = _zeros(weights, (outputs, channels * groups, *reach), source)
-    for group in range(groups):
-        own = slice(group * outputs // groups, (group + 1) * outputs // groups)
-        taken = slice(group * channels, (group + 1) * channels)
-        values[own, taken], scale[own, taken] = weights.values[own], weights.scale[own]
-    return Quantised(values=values, scale=scale)
+    own = [slice(group * outputs // groups, (group + 1) * outputs // groups) for group in range(groups)]
+    places = [((part, slice(group * channels, (group + 1) * channels)), part) for group, part in enumerate(own)]
+    return _spread(weights, (outputs, channels * groups, *reach), source, places)
 
 
 def _linear(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) -> Sums:
@@ -333,14 +316,12 @@ def _linear(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) 
 
 
 def matrix_product(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``MatMul`` of a row and a constant."""
     source = net.map_of(given[0], node.inputs[0])
     weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_transposed=True)
     return _linear(net, node, source, weights)
 
 
 def gemm(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``Gemm`` of a row and a constant."""
     source = net.map_of(given[0], node.inputs[0])
     is_transposed = not node.number("transB", 0)
     weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_transposed=is_transposed)
@@ -357,7 +338,6 @@ def gemm(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def add_maps(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Value:
-    """Return the sum of two maps, or their difference if ``sign`` is -1."""
     first, second = (net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True))
     if first.shape != second.shape or not np.array_equal(first.indices, second.indices):
         raise InputError(f"maps must have one shape, not {first.indices.shape} and {second.indices.shape}")
@@ -374,3 +354,33 @@ def add_maps(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Val
         shape=first.shape,
         indices=first.indices,
     )
+
+
+def concatenation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+    """Convert ``Concat`` of channels; maps keep their integers and scales, which may then differ between channels."""
+    maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
+    first, axes = maps[0], maps[0].indices.ndim
+
+    def ordered(shape: Shape) -> Ints:
+        row: Ints = np.arange(shape[2])[np.newaxis]
+        return standard_indices(shape, axes) if axes > row.ndim else row
+
+    for source in maps:
+        if source.indices.ndim != axes or not np.array_equal(source.indices, ordered(source.shape)):
+            raise InputError(
+                f"maps must be in the usual order and of as many axes, not of shape {dims(source.indices.shape)}"
+            )
+    if node.number("axis", 1) % axes != 1:
+        raise InputError(f"axis must be that of channels, 1, not {node.number('axis', 1)}")
+    if any(source.bits == SIGN_BITS for source in maps):
+        raise InputError("maps must have two bits at least, not one")
+    joined = net.concatenate(maps, node.name)
+    joined = replace(joined, indices=ordered(joined.shape))
+    if all((source.scale, source.offset) == (first.scale, first.offset) for source in maps):
+        return joined
+    channels = [
+        Affine(a=source.scale, b=source.offset, least=source.low, most=source.high)
+        for source in maps
+        for _ in range(source.shape[2])
+    ]
+    return replace(identity(joined), channels=tuple(channels))

@@ -57,7 +57,6 @@ class OnnxNode:
                 raise InputError(f"{self}: inputs must be {least} at least, not {len(self.inputs)}")
 
     def text(self, name: str, default: str) -> str:
-        """Return the attribute ``name`` as text; ``default`` if the node does not have it."""
         value = self.attributes.get(name, default)
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
@@ -110,8 +109,6 @@ MAP_AXES, SEQUENCE_AXES = 4, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacedWindow:
-    """The windows of a convolution or a pooling on a map."""
-
     reach: tuple[int, int]  # rows and columns of a window, with dilation
     dilations: tuple[int, ...]
     strides: tuple[int, ...]

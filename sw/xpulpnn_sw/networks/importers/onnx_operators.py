@@ -1,22 +1,22 @@
 """Converters of the operators of ONNX, QONNX and QDQ models."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from fractions import Fraction
-from math import isqrt
+from functools import partial
+from math import atanh, isqrt, log
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
-from xpulpnn_sw.networks.importers.onnx_activations import CURVES, concatenation
 from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,
+    concatenation,
     gemm,
-    global_average_pool,
     matrix_product,
     maximum_pool,
     mean,
@@ -27,11 +27,13 @@ from xpulpnn_sw.networks.importers.onnx_quantisers import (
     bipolar,
     dequantise,
     multi_threshold,
+    on_integers,
     quant,
     quantise_onnx,
     truncation,
 )
 from xpulpnn_sw.networks.importers.values import (
+    Curve,
     Map,
     Quantised,
     Sums,
@@ -43,57 +45,47 @@ from xpulpnn_sw.networks.importers.values import (
     exact_number,
     identity,
     live,
+    sums_of,
     whole_constants,
 )
 
-Axis = int | Callable[[OnnxNode], int]  # the axis of an operand's scales
+_FAR = Fraction(1 << 64)  # beyond all sums
 
 
-def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
-    """Return integer biases with their scale, which is the product of ``scales``."""
-    if values is None:
-        return None
-    if not isinstance(values, np.ndarray) or values.dtype.kind != "i":
-        raise InputError("biases must be constants and integers, not others")
-    factor: Any = np.full(1, 1, object)
-    for scale in scales:
-        factor = factor * np.array([exact_number(number) for number in constant_value(scale, "scale").ravel()], object)
-    whole = values.astype(np.int64).ravel()
-    return Quantised(values=whole, scale=np.broadcast_to(factor, whole.shape))
+def _inverse(least: float, function: Callable[[float], float]) -> Curve:
+    """Return an inverse function, extended beyond the open interval from ``least`` to 1."""
+
+    def curve(result: Fraction) -> Fraction:
+        if not least < float(result) < 1:
+            return -_FAR if result <= least else _FAR
+        return Fraction(function(float(result)))
+
+    return curve
 
 
-def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, result: int, bias: int = 0) -> OnnxOperator:
-    """Make the converter of an operator on quantised integers from that of the operator on real numbers.
-
-    Each operand has three inputs: values, scale and zero point. Input ``result`` is the scale of the results; if it is
-    optional (not below ``least``) and left out, the results stay sums.
-    """
-
+def _curved(curve: Callable[[OnnxNode], Curve]) -> OnnxOperator:
     def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-        if len(given) < least:
-            raise InputError(f"inputs must be {least} at least, not {len(given)}")
-        if node.number("channels_last", 0):
-            raise InputError("channels_last must be 0, not 1")
-        every: list[Value | None] = [*given, *[None] * (result + 2)]
-        indices = [3 * number for number in range(len(axes))]
-        operands: list[Value | None] = [
-            dequantise(
-                net,
-                replace(node, attributes={"axis": axis if isinstance(axis, int) else axis(node)}),
-                every[place : place + 3],
-            )
-            for place, axis in zip(indices, axes, strict=True)
-        ]
-        if bias:
-            indices.append(bias)
-            operands.append(_bias(every[bias], every[1], every[4]))
-        inputs = tuple(node.inputs[place] for place in indices if place < len(node.inputs))
-        output = compute(net, replace(node, inputs=inputs), operands)
-        if every[result] is None and result >= least:
-            return output
-        return quantise_onnx(net, replace(node, attributes={}), [output, *every[result : result + 2]])
+        # thresholds have few bits, so that models in floating point are quantised before the function too
+        sums = sums_of(live(given[0]) if net.policy is None else net.map_of(given[0], node.inputs[0]))
+        if sums.curve is not None:
+            raise InputError("input must not be a function of another, without a quantiser between")
+        return replace(sums, curve=curve(node))
 
     return operator
+
+
+def _slope(node: OnnxNode) -> Curve:
+    alpha = Fraction(node.real("alpha", 0.01))
+    if alpha <= 0:
+        raise InputError(f"alpha must be greater than 0, not {float(alpha)}")
+    return lambda result: result if result >= 0 else result / alpha
+
+
+CURVES: Mapping[str, OnnxOperator] = {
+    "LeakyRelu": _curved(_slope),
+    "Sigmoid": _curved(lambda _: _inverse(0, lambda result: log(result / (1 - result)))),
+    "Tanh": _curved(lambda _: _inverse(-1, atanh)),
+}
 
 
 _ROOT_BITS = 400  # of square roots, far more than numbers that are compared with them
@@ -120,16 +112,16 @@ def _sum(sign: int) -> OnnxOperator:
         if all(isinstance(value, Map | Sums) for value in given):
             return add_maps(net, node, given, sign)
         value, numbers, tensor, is_second = _constant_of(node, given)
-        factor = Fraction(1 if is_second else sign)
-        summands = [sign * number if is_second else number for number in numbers]
-        return net.scaled(value, tensor, [factor] * len(numbers), summands)
+        if is_second:
+            return net.scaled(value, tensor, [Fraction(1)] * len(numbers), [sign * number for number in numbers])
+        return net.scaled(value, tensor, [Fraction(sign)] * len(numbers), numbers)
 
     return operator
 
 
 def _multiply(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     value, numbers, tensor, _ = _constant_of(node, given, "one factor")
-    return net.scaled(value, tensor, numbers, [Fraction(0)] * len(numbers))
+    return net.scaled(value, tensor, numbers)
 
 
 def _divide(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
@@ -138,13 +130,12 @@ def _divide(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         raise InputError("divisor must be a constant, not depend on the input")
     if not all(numbers):
         raise InputError("divisor must be other than 0, not 0")
-    return net.scaled(value, tensor, [1 / number for number in numbers], [Fraction(0)] * len(numbers))
+    return net.scaled(value, tensor, [1 / number for number in numbers])
 
 
 def _negate(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     value = live(given[0])
-    channels = value.shape[2]
-    return net.scaled(value, node.inputs[0], [Fraction(-1)] * channels, [Fraction(0)] * channels)
+    return net.scaled(value, node.inputs[0], [Fraction(-1)] * value.shape[2])
 
 
 def _batch_normalisation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
@@ -183,10 +174,6 @@ def _clipped(net: LayerBuilder, node: OnnxNode, given: Inputs, low: Fraction | N
         stage = net.channelwise("relu", dims(value.shape), value)
         return replace(value, stage=stage, low=0)
     return clamped(identity(value), low, high)
-
-
-def _relu(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    return _clipped(net, node, given, Fraction(0), None)
 
 
 def _clip(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
@@ -300,10 +287,7 @@ class Reads(Enum):
 
 @dataclass(frozen=True, slots=True)
 class KnownOperator:
-    """A supported operator."""
-
     compute: OnnxOperator
-    quantises: bool = False  # whether it shows that a model is quantised
     on_codes: bool = False  # whether it accepts integers that are not dequantised
     on_constants: bool = False  # whether it converts constants itself, keeping them quantised
     reads: Reads | None = None
@@ -313,19 +297,20 @@ def _outputs(node: OnnxNode) -> int:
     return 0 if node.number("transB", 0) else 1
 
 
+_GLOBAL_AVERAGE = partial(average_pool, is_global=True)
 OPERATORS: Mapping[str, KnownOperator] = {
-    "Quant": KnownOperator(quant, quantises=True, on_constants=True),
-    "BipolarQuant": KnownOperator(bipolar, quantises=True, on_constants=True),
-    "MultiThreshold": KnownOperator(multi_threshold, quantises=True),
-    "Trunc": KnownOperator(truncation, quantises=True),
-    "QuantizeLinear": KnownOperator(quantise_onnx, quantises=True, on_constants=True),
-    "DequantizeLinear": KnownOperator(dequantise, quantises=True, on_codes=True, on_constants=True),
+    "Quant": KnownOperator(quant, on_constants=True),
+    "BipolarQuant": KnownOperator(bipolar, on_constants=True),
+    "MultiThreshold": KnownOperator(multi_threshold),
+    "Trunc": KnownOperator(truncation),
+    "QuantizeLinear": KnownOperator(quantise_onnx, on_constants=True),
+    "DequantizeLinear": KnownOperator(dequantise, on_codes=True, on_constants=True),
     "QLinearConv": KnownOperator(on_integers(onnx_convolution, (0, 0), least=8, result=6, bias=8), on_codes=True),
     "QLinearMatMul": KnownOperator(on_integers(matrix_product, (0, -1), least=8, result=6), on_codes=True),
     "QGemm": KnownOperator(on_integers(gemm, (0, _outputs), least=6, result=7, bias=6), on_codes=True),
     "QLinearAdd": KnownOperator(on_integers(_sum(1), (0, 0), least=7, result=6), on_codes=True),
     "QLinearAveragePool": KnownOperator(on_integers(average_pool, (0,), least=4, result=3), on_codes=True),
-    "QLinearGlobalAveragePool": KnownOperator(on_integers(global_average_pool, (0,), least=4, result=3), on_codes=True),
+    "QLinearGlobalAveragePool": KnownOperator(on_integers(_GLOBAL_AVERAGE, (0,), least=4, result=3), on_codes=True),
     **{
         f"QLinear{name}": KnownOperator(on_integers(compute, (0,), least=4, result=3), on_codes=True)
         for name, compute in CURVES.items()
@@ -341,11 +326,11 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Div": KnownOperator(_divide),
     "Neg": KnownOperator(_negate),
     "BatchNormalization": KnownOperator(_batch_normalisation),
-    "Relu": KnownOperator(_relu),
+    "Relu": KnownOperator(partial(_clipped, low=Fraction(0), high=None)),
     "Clip": KnownOperator(_clip),
     "MaxPool": KnownOperator(maximum_pool, on_codes=True),
     "AveragePool": KnownOperator(average_pool, reads=Reads.ALONE),
-    "GlobalAveragePool": KnownOperator(global_average_pool, reads=Reads.ALONE),
+    "GlobalAveragePool": KnownOperator(_GLOBAL_AVERAGE, reads=Reads.ALONE),
     "ReduceMean": KnownOperator(mean, reads=Reads.ALONE),
     "Reshape": KnownOperator(_reshape, on_codes=True, on_constants=True),
     "Flatten": KnownOperator(_flatten, on_codes=True),
@@ -358,4 +343,5 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Cast": KnownOperator(_cast, on_codes=True),
     "Pad": KnownOperator(_pad, on_codes=True),
 }
-QUANTISERS = tuple(name for name, entry in OPERATORS.items() if entry.quantises)
+# operators that only quantised models have
+QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")

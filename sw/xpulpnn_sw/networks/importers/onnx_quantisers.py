@@ -1,6 +1,6 @@
-"""Converters of the quantisers of QONNX and QDQ models."""
+"""Converters of the quantisers of QONNX and QDQ models, and of operators on quantised integers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -12,7 +12,7 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
-from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode
+from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.quantiser import Bound, Quantiser, narrowest, sign_quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Value, constant_value, exact_number, live, sums_of
 
@@ -49,7 +49,6 @@ def _result(quantiser: Quantiser, real: Fraction) -> Fraction | None:
 
 
 def quant(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``Quant`` of QONNX."""
     value, scale, zero, width = given[:4]
     bits = _number(width, "bit width")
     mode = _mode(node, "ROUND")
@@ -89,7 +88,6 @@ def _scaled(values: Any, scale: Any) -> Quantised:
 
 
 def bipolar(net: LayerBuilder, _: OnnxNode, given: Inputs) -> Value:
-    """Convert ``BipolarQuant`` of QONNX."""
     value, scale = given[:2]
     if isinstance(value, np.ndarray):
         if not isinstance(scale, np.ndarray) or not (scale > 0).all():
@@ -198,7 +196,6 @@ def _ends(node: OnnxNode, bits: int) -> tuple[int, int]:
 
 
 def quantise_onnx(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``QuantizeLinear``."""
     value, scale = given[:2]
     least, most = _limits(node, given[2] if len(given) > 2 else None)
     # attributes of a Clip that was folded into it
@@ -263,3 +260,53 @@ def _limits(node: OnnxNode, zero: Value | None) -> tuple[int, int]:
     if name not in _LIMITS:
         raise InputError(f"quantised numbers must be one of {', '.join(_LIMITS)}, not {name}")
     return _LIMITS[name]
+
+
+Axis = int | Callable[[OnnxNode], int]  # the axis of an operand's scales
+
+
+def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
+    """Return integer biases with their scale, which is the product of ``scales``."""
+    if values is None:
+        return None
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "i":
+        raise InputError("biases must be constants and integers, not others")
+    factor: Any = np.full(1, 1, object)
+    for scale in scales:
+        factor = factor * np.array([exact_number(number) for number in constant_value(scale, "scale").ravel()], object)
+    whole = values.astype(np.int64).ravel()
+    return Quantised(values=whole, scale=np.broadcast_to(factor, whole.shape))
+
+
+def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, result: int, bias: int = 0) -> OnnxOperator:
+    """Make the converter of an operator on quantised integers from that of the operator on real numbers.
+
+    Each operand has three inputs: values, scale and zero point. Input ``result`` is the scale of the results; if it is
+    optional (not below ``least``) and left out, the results stay sums.
+    """
+
+    def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+        if len(given) < least:
+            raise InputError(f"inputs must be {least} at least, not {len(given)}")
+        if node.number("channels_last", 0):
+            raise InputError("channels_last must be 0, not 1")
+        every: list[Value | None] = [*given, *[None] * (result + 2)]
+        indices = [3 * number for number in range(len(axes))]
+        operands: list[Value | None] = [
+            dequantise(
+                net,
+                replace(node, attributes={"axis": axis if isinstance(axis, int) else axis(node)}),
+                every[place : place + 3],
+            )
+            for place, axis in zip(indices, axes, strict=True)
+        ]
+        if bias:
+            indices.append(bias)
+            operands.append(_bias(every[bias], every[1], every[4]))
+        inputs = tuple(node.inputs[place] for place in indices if place < len(node.inputs))
+        output = compute(net, replace(node, inputs=inputs), operands)
+        if every[result] is None and result >= least:
+            return output
+        return quantise_onnx(net, replace(node, attributes={}), [output, *every[result : result + 2]])
+
+    return operator

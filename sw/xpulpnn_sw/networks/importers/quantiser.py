@@ -58,8 +58,6 @@ class Quantiser:
         return range(least + 1, least + (1 << self.bits) if self.top is None else self.top + 1)
 
     def result(self, real: Fraction, channel: int) -> int:
-        """Return the quantised value of a real number."""
-
         def reached(result: int) -> bool:
             begin, is_above = self.bound(result, channel)
             return real > begin if is_above else real >= begin
@@ -143,14 +141,12 @@ class Affine:
     high: Fraction | None = None
 
     def then(self, factor: Fraction, summand: Fraction) -> "Affine":
-        """Return the numbers times a factor plus a summand."""
         low, high = (None if end is None else end * factor + summand for end in (self.low, self.high))
         if factor < 0:
             low, high = high, low
         return replace(self, a=self.a * factor, b=self.b * factor + summand, low=low, high=high)
 
     def clamped(self, low: Fraction | None, high: Fraction | None) -> "Affine":
-        """Return these numbers with ``low`` and ``high`` as further bounds; None is no bound."""
         if low is not None and high is not None and low > high:
             low = high
         least = low if self.low is None else _between(self.low, low, high)
@@ -158,7 +154,6 @@ class Affine:
         return replace(self, low=least, high=most)
 
     def at(self, value: int) -> Fraction:
-        """Return the number that a sum represents."""
         return _between(self.a * value + self.b, self.low, self.high)
 
 
@@ -231,7 +226,6 @@ class Channel:
 
     @classmethod
     def of(cls, quantiser: Quantiser, affine: Affine, number: int) -> "Channel":
-        """Return the sums of channel ``number`` with the steps of their quantiser."""
         slope = affine.a / quantiser.scale if quantiser.bits != SIGN_BITS else Fraction(0)
         return cls(least=affine.least, most=affine.most, slope=slope, steps=step_sums(quantiser, affine, number))
 
@@ -261,7 +255,6 @@ def fitted(
 
 
 def quotient(product: int, area: int) -> int:
-    """Return a quotient rounded towards zero."""
     return -(-product // area) if product < 0 else product // area
 
 

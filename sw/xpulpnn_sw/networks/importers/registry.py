@@ -19,8 +19,6 @@ from xpulpnn_sw.networks.network import NetworkModel
 
 @dataclass(frozen=True, slots=True, order=True)
 class LayerWidths:
-    """Widths of a layer's weights and activations in bits."""
-
     weights: int
     activations: int  # of the maps it reads
 
@@ -30,8 +28,6 @@ class LayerWidths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingLayer:
-    """A layer of a model whose inputs must be quantised."""
-
     name: str
     inputs: tuple[str, ...]  # names of tensors, without its weights
     weights: str = ""  # name of the tensor of its weights; empty: none
@@ -40,8 +36,6 @@ class ReadingLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WidthRequest:
-    """Bit widths that a user requests for an import."""
-
     # for all layers, or for each layer with weights, in the order of the model
     listed: tuple[LayerWidths, ...] = ()
     # by name of the layer; these override the list
@@ -113,8 +107,6 @@ def request_of(text: str) -> WidthRequest:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ImportOptions:
-    """Options of importing a model."""
-
     name: str
     # values of the samples 0 and 255 of an image; None: the default of the format, 0 and 1 in floating point
     samples: tuple[Fraction, Fraction] | None = None
@@ -150,13 +142,11 @@ class ImportOptions:
 
 Importer = Callable[[Path, ImportOptions], NetworkModel]
 _MAGIC_BYTES = 8
-_TFLITE = b"TFL3"
+TFLITE_MAGIC = b"TFL3"
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReader:
-    """An importer of one file format."""
-
     name: str  # of the file format
     suffix: str  # of names of files
     importer: str  # module and function, imported when needed
@@ -164,16 +154,15 @@ class ModelReader:
 
 
 READERS = (
-    ModelReader("TFLite", ".tflite", "tflite_network.import_tflite", _TFLITE),
+    ModelReader("TFLite", ".tflite", "tflite_network.import_tflite", TFLITE_MAGIC),
     ModelReader("ONNX", ".onnx", "onnx_file.import_onnx"),
     ModelReader("weights of CNV or CMSIS-NN's CIFAR-10", ".npz", "arrays_file.import_arrays"),
 )
 
 
 def import_model(path: Path, options: ImportOptions) -> NetworkModel:
-    """Import the network of a model in a file."""
     with packages_for(path) as reader:
-        if options.is_fast and reader.magic != _TFLITE:
+        if options.is_fast and reader.magic != TFLITE_MAGIC:
             raise InputError(f"fast rule must be for a TFLite model, not {reader.name}")
         module, _, function = reader.importer.partition(".")
         read = cast("Importer", getattr(import_module(f"xpulpnn_sw.networks.importers.{module}"), function))

@@ -238,12 +238,10 @@ def _rising(sums: Sums, weights: Any, quantiser: Quantiser) -> tuple[Any, list[C
 
 
 def have_equal_channels(sums: Sums) -> bool:
-    """Return whether sums represent the same numbers in all channels."""
     return len({(channel.a, channel.b, channel.low, channel.high) for channel in sums.channels}) == 1
 
 
 def averaged(sums: Sums) -> Sums:
-    """Turn the requantisation of a map into an average over windows of one element."""
     layer = f"{dims(sums.sources[0].shape)}:1x1:scaled"
     return replace(sums, kernel="avgpool", layer=layer, name=sums.name or "requantise", weights=None)
 
@@ -257,7 +255,6 @@ def summed(sums: Sums) -> Sums:
 
 
 def fit_average(sums: Sums, quantiser: Quantiser) -> RuleFit:
-    """Fit the rule of an average, which has one factor, summand and shift for all channels."""
     affine = sums.channels[0]
     if affine.a < 0 or not have_equal_channels(sums):
         raise InputError("what follows an average must be one factor for all channels, not negative")
@@ -324,7 +321,6 @@ def obstacle_to_raw(sums: Sums) -> str:
 
 
 def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], quantiser: Quantiser) -> RuleFit:
-    """Fit factors, summand and shift of the sum of two maps."""
     first, second = sums.sources
     affine = sums.channels[0]
     if not have_equal_channels(sums):

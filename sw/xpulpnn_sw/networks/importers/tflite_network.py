@@ -23,25 +23,31 @@ from xpulpnn_sw.networks.importers.onnx_layers import (
     add_maps,
     average_pool,
     gemm,
-    global_average_pool,
     maximum_pool,
     onnx_convolution,
 )
 from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.quantiser import Quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.importers.tflite_codes import (
+from xpulpnn_sw.networks.importers.tflite_file import (
+    END_KINDS,
+    TfliteModel,
+    TfliteOperator,
+    TfliteTensor,
+    layer_operators,
+    read_graph,
+)
+from xpulpnn_sw.networks.importers.tflite_layer_builder import (
     GREATEST,
     LEAST,
     TABLE_KINDS,
+    TfliteLayerBuilder,
     code_table,
     require,
     short_factor,
     tensor_codes,
+    zero_point_of,
 )
-from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor, read_graph
-from xpulpnn_sw.networks.importers.tflite_graph import END_KINDS, layer_operators
-from xpulpnn_sw.networks.importers.tflite_layer_builder import TfliteLayerBuilder, zero_point_of
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, reshaped
 from xpulpnn_sw.networks.network import NetworkModel, Scaling, by_colour
 
@@ -73,20 +79,15 @@ def import_tflite(path: Path, options: ImportOptions) -> NetworkModel:
 
 
 class _Node(OnnxNode):
-    """A TFLite operator as a node of an ONNX graph."""
-
     def __str__(self) -> str:
         return self.operator
 
 
 class _Import:
-    """The conversion of a TFLite model."""
-
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
         self._builder = TfliteLayerBuilder(options.name, options.note, is_fast=options.is_fast)
         self._values: dict[int, Map] = {}
-        self._output = model.outputs[0]
         self._operators: Mapping[str, Callable[[TfliteOperator], Map]] = {
             "ADD": partial(self._layer, partial(add_maps, sign=1), 2),
             "SUB": partial(self._layer, partial(add_maps, sign=-1), 2),
@@ -103,18 +104,20 @@ class _Import:
         }
 
     def network(self) -> NetworkModel:
-        """Convert all operators and return the network."""
-        operators, first, self._output = layer_operators(self._model, self._note)
+        operators, first, last = layer_operators(self._model, self._note)
         try:
-            start = self._values[first] = self._map(first, INPUT)
+            tensor = self._model.tensors[first]
+            quantiser, shape = tensor_codes(tensor), tensor.shape[1:]
+            start = reshaped(Map.of(quantiser, INPUT, (1, 1, prod(shape)), np.arange(0)), shape)
         except (InputError, ValueError) as error:
             raise InputError(f"input of the model: {error}") from None
+        self._values[first] = start
         for operator in operators:
             try:
                 self._convert(operator)
             except (InputError, LayerError, ValueError, IndexError, ArithmeticError) as error:
                 raise InputError(f"{operator}: {error}") from None
-        result = self._values.get(self._output)
+        result = self._values.get(last)
         if result is None or result.stage != self._builder.last:
             raise InputError("output of the model must be the result of its last operator, not of another")
         result.check_unpadded()
@@ -140,13 +143,6 @@ class _Import:
             [round(((low - mean) / unit + zero_point_of(start) + half) * fixed_one) for mean, unit in units]
         )
         return Scaling(multiply=multiply, add=add, shift=_SAMPLE_SHIFT)
-
-    def _map(self, tensor: int, stage: str) -> Map:
-        """Return the map of a tensor that the layer ``stage`` writes."""
-        own = self._model.tensors[tensor]
-        quantiser, shape = tensor_codes(own), own.shape[1:]
-        flat = Map.of(quantiser, stage, (1, 1, prod(shape)), np.arange(0))
-        return reshaped(flat, shape)
 
     def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:
         require(place < len(operator.inputs), f"inputs must be {place + 1} at least")
@@ -187,7 +183,6 @@ class _Import:
         return quantiser if (low, high) == (quantiser.low, quantiser.high) else quantiser.within(low, high)
 
     def _quantised(self, operator: TfliteOperator, sums: Any) -> Map:
-        """Add the layer of an operator that computes and quantises these sums."""
         assert isinstance(sums, Sums)
         if sums.weights is not None:
             sums = replace(sums, weight_bits=BYTE_BITS)
@@ -274,7 +269,6 @@ class _Import:
         return self._quantised(operator, self._computed(operator, gemm, (row, weights, bias), transB=1))
 
     def _layer(self, compute: OnnxOperator, inputs: int, operator: TfliteOperator) -> Map:
-        """Add a layer without weights that reads ``inputs`` maps."""
         given = [self._value(operator, place) for place in range(inputs)]
         return self._quantised(operator, self._computed(operator, compute, given))
 
@@ -300,7 +294,7 @@ class _Import:
         )
         require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
         value = self._value(operator, 0)
-        sums = self._computed(operator, global_average_pool, [reshaped(value, value.shape)])
+        sums = self._computed(operator, partial(average_pool, is_global=True), [reshaped(value, value.shape)])
         if sums.area % 2 == 0 and value.scale == self._quantiser(operator).scale:
             self._note(f"{operator}: halves of means go up, not to even numbers as TFLite's")
         return self._quantised(operator, sums)

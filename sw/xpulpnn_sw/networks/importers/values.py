@@ -61,7 +61,6 @@ class Map:
         return cls(stage, indices, shape, *own)
 
     def check_unpadded(self) -> None:
-        """Raise :class:`InputError` if the map has padding."""
         if self.pads != NO_PADS:
             raise InputError("padding must be right before a convolution or a maximum pooling, not here")
 
@@ -134,31 +133,26 @@ def dims(shape: Sequence[int]) -> str:
 
 
 def live(value: Value | None) -> Map | Sums:
-    """Return a value that depends on the model's input; raises :class:`InputError` for other values."""
     if not isinstance(value, Map | Sums):
         raise InputError("input must depend on the input of the model, not be a constant")
     return value
 
 
 def sums_of(value: Map | Sums) -> Sums:
-    """Return a value as sums that can be quantised."""
     return identity(value) if isinstance(value, Map) else value
 
 
 def constant_value(value: Value | None, what: str) -> NDArray[Any]:
-    """Return an unquantised constant; raises :class:`InputError` for other values."""
     if not isinstance(value, np.ndarray):
         raise InputError(f"{what} must be a constant, not depend on the input")
     return value
 
 
 def whole_constants(value: Value | None) -> list[int]:
-    """Return a constant as integers; raises :class:`InputError` for other values."""
     return [int(number) for number in constant_value(value, "shape and axes").ravel()]
 
 
 def exact_number(value: Any) -> Fraction:
-    """Return a number as a fraction; raises :class:`InputError` for infinities and NaN."""
     if isinstance(value, Fraction):
         return value
     number: Any = value.item() if hasattr(value, "item") else value
@@ -168,7 +162,6 @@ def exact_number(value: Any) -> Fraction:
 
 
 def scaled(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fraction]) -> Map | Sums:
-    """Return a value times a factor plus a summand of each channel."""
     if isinstance(value, Map):
         if any(summands):
             value.check_unpadded()

@@ -30,13 +30,11 @@ class InsnPart:
 
     @property
     def expression(self) -> str:
-        """The value of the operand as a C expression."""
         parts = [*self.immediates, *([hex(self.constant)] if self.constant else [])]
         return " | ".join(parts) or "0"
 
 
 def immediate_fields(insn: Insn) -> list[Field]:
-    """Return the fields of all operands other than registers, in assembler order."""
     return [token.field for token in insn.tokens if token.field.kind is not FieldKind.REGISTER]
 
 
@@ -154,8 +152,6 @@ _SUMS = {"xp_rd": "a0", "xp_rd1": "a1"}
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """A C intrinsic of an instruction."""
-
     insn: Insn
 
     @property
@@ -174,17 +170,14 @@ class Intrinsic:
 
     @property
     def has_result(self) -> bool:
-        """True if the intrinsic returns the value of rd."""
         return self.insn.writes_rd
 
     @property
     def accumulator(self) -> bool:
-        """True if rd is also an argument."""
         return any(token.updated and token.field.name == "rd" for token in self.insn.tokens)
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the intrinsic's arguments in order."""
         names = [token.field.name for token in self.insn.tokens if token.field.name != "rd"]
         if self.insn.is_load and self.insn.operands.startswith("rd,"):
             # the address of the base, then the offset
@@ -197,7 +190,6 @@ class Intrinsic:
 
     @property
     def _base(self) -> str:
-        """C expression for the base register that the access increments."""
         return "*xp_base" if self.insn.is_pair else "*(rs1)"
 
     def assembler_macro(self) -> list[str]:
@@ -255,7 +247,6 @@ class Intrinsic:
         return "int32_t" if is_signed(self.insn) else "uint32_t"
 
     def function(self) -> list[str]:
-        """Return the lines of the intrinsic as an inline function, for an instruction without immediates."""
         arguments = ", ".join(f"{self._type if name == 'rd' else 'uint32_t'} xp_{name}" for name in self.parameters)
         result = self._type if self.has_result else "void"
         lines = [f"XP_INLINE {result} {self.name}({arguments}) {{"]

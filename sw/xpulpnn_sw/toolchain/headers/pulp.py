@@ -178,7 +178,6 @@ _HEADER = """\
 
 
 def pulp_header(insns: Iterable[Insn]) -> str:
-    """Return the text of ``pulp_builtins.h`` for the instructions ``insns``."""
     names = {c_name(insn) for insn in insns} | {"xp_nn_load" for insn in insns if insn.op == "pv.mlsdot"}
     helpers = {name: text for name, (need, text) in _HELPERS.items() if need in names}
     known = names | helpers.keys() | {"xp_hart_id"}
