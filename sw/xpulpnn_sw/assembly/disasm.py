@@ -11,19 +11,12 @@ from xpulpnn.isa.table import INSNS, Decoder
 
 # name of register `i` at index `i`
 ABI_NAMES = (
-    *("zero", "ra", "sp", "gp", "tp"),
-    *(f"t{i}" for i in range(3)),
-    *("s0", "s1"),
-    *(f"a{i}" for i in range(8)),
-    *(f"s{i}" for i in range(2, 12)),
-    *(f"t{i}" for i in range(3, 7)),
+    *("zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "s0", "s1"),
+    *("a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11"),
+    *("t3", "t4", "t5", "t6"),
 )
-
-_NUMBERS = (
-    {name: number for number, name in enumerate(ABI_NAMES)}
-    | {f"x{number}": number for number in range(len(ABI_NAMES))}
-    | {"fp": ABI_NAMES.index("s0")}
-)
+_NUMBERS = {text: number for number, name in enumerate(ABI_NAMES) for text in (name, f"x{number}")}
+_NUMBERS["fp"] = _NUMBERS["s0"]
 
 
 def is_register(text: str) -> bool:
@@ -50,9 +43,7 @@ def _value(token: Token, values: dict[str, int]) -> str:
         case FieldKind.CSR:
             return CSR_BY_ADDRESS[value].name if value in CSR_BY_ADDRESS else f"0x{value:03x}"
         case FieldKind.FENCE:
-            return (
-                "".join(letter for bit, letter in zip((8, 4, 2, 1), FENCE_LETTERS, strict=True) if value & bit) or "0"
-            )
+            return "".join(letter for place, letter in enumerate(FENCE_LETTERS) if value & 8 >> place) or "0"
         case FieldKind.LOOP | FieldKind.IMMEDIATE:
             return str(value)
 

@@ -28,9 +28,6 @@ class Piece:
     first: int  # first step that needs it
     last: int  # last step that needs it
 
-    def overlaps(self, other: "Piece") -> bool:
-        return self.first <= other.last and other.first <= self.last
-
 
 def results_name(layer: str) -> str:
     return f"{layer}.output"
@@ -79,9 +76,8 @@ def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
     places: dict[str, int] = {}
     done: list[Piece] = []
     for piece in pieces:
-        taken = sorted(
-            (places[other.name], places[other.name] + aligned(other.size)) for other in done if other.overlaps(piece)
-        )
+        simultaneous = (other for other in done if piece.first <= other.last and other.first <= piece.last)
+        taken = sorted((places[other.name], places[other.name] + aligned(other.size)) for other in simultaneous)
         best, least, end = None, 0, 0
         for start, after in taken:
             room = start - end
@@ -166,7 +162,7 @@ class TiledLayer:
 
     @property
     def call_bytes(self) -> int:
-        return _call_bytes(self.plan.division.run)
+        return call_bytes(self.plan.division.run)
 
     @property
     def shared(self) -> str | None:
@@ -196,14 +192,14 @@ def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: i
     try:
         is_product = isinstance(run.variant, Variant)
         division = ProductDivision(run, folded=stage.tensors.folded) if is_product else MapDivision(run, cores)
-        plan = fastest_plan(division, cores, memory, always + CALL_SLOTS * _call_bytes(run))
+        plan = fastest_plan(division, cores, memory, always + CALL_SLOTS * call_bytes(run))
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
     steps = tuple(schedule(plan.tiles, overlap=plan.overlap))
     return TiledLayer(name=stage.name, plan=plan, steps=steps, cores=cores)
 
 
-def _call_bytes(run: KernelRun) -> int:
+def call_bytes(run: KernelRun) -> int:
     return aligned(len(run.structure.fields) * WORD_BYTES)
 
 

@@ -1,7 +1,7 @@
 """Legalisation: rewrites a network so that every layer has a kernel and finds its maps in that kernel's layout."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Any
 
@@ -9,11 +9,20 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
+from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
+from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
-from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, padded_channels, takes_folded
+from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, pad_axis, padded_channels, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.tensors import for_core
+from xpulpnn_sw.kernels.requantisation import (
+    ExactRequantisation,
+    Requantisation,
+    Rule,
+    Thresholds,
+    WideRequantisation,
+    with_channel_factors,
+)
+from xpulpnn_sw.kernels.tensors import LayerTensors, for_core
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import (
     ConvLayer,
@@ -25,12 +34,156 @@ from xpulpnn_sw.layers.layer import (
     WindowLayer,
 )
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
-from xpulpnn_sw.networks.channel_padding import CRUMB_BITS, ChannelPadding, pad_channels, padding_value
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
+CRUMB_BITS = 2  # the narrowest weights that can be 0
 # layers that keep the number of channels
 _SAME_CHANNELS = WindowLayer | MapLayer
 Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelPadding:
+    had: int  # channels of its first input before padding
+    taken: int  # channels of its first input after padding
+    written: int  # channels of its results after padding
+    filling: int | None  # value in the added input channels; None: an unknown value, the same in all
+
+
+def pad_channels(stage: Stage, padding: ChannelPadding) -> Stage:
+    """Add channels to a layer, after its original ones.
+
+    Weights of added input channels are 0; weights of one bit, which cannot be 0, become crumbs. If the inputs have one
+    bit too, added weights alternate between 1 and -1, so that the products of two added channels cancel; the bias
+    compensates the product of an odd one.
+    """
+    own = stage.tensors
+    if isinstance(stage.layer, DepthwiseLayer):
+        return _depthwise(stage, own, padding.written)
+    if not stage.multiplies:
+        tensors = replace(own, **{name: _placeholder(getattr(own, name), padding.written) for name in stage.map_names})
+        return _with(stage, tensors, channels=padding.written)
+    return _more_results(_more_inputs(stage, padding), padding.written)
+
+
+def padding_value(stage: Stage, filling: int | None) -> int | None:
+    """Return the value of a layer's added results if its added input channels hold ``filling``; None: unknown."""
+    least = -(1 << (stage.precision.y - 1)) if stage.precision.y_signed else 0
+    match stage.tensors:
+        case LayerTensors(requantisation=ExactRequantisation(zero=zero)):
+            return min(max(zero, least), least + (1 << stage.precision.y) - 1)
+        case LayerTensors() if isinstance(stage.layer, DepthwiseLayer):
+            return 0
+        case LayerTensors():
+            if stage.precision.y == SIGN_BITS:
+                return -1
+            has_signs = stage.precision.w == SIGN_BITS
+            return least if isinstance(stage.tensors.requantisation, Thresholds) and has_signs else 0
+        case AddTensors():
+            return None
+        case AvgPoolTensors() if getattr(stage.layer, "scaled", False) or filling != 0:
+            return None
+        case _ if filling is not None and (stage.kind.name == "relu" or getattr(stage.layer, "relu", False)):
+            return max(filling, 0)
+        case _:
+            return filling
+
+
+def _placeholder(values: Ints, channels: int) -> Ints:
+    return np.zeros((*values.shape[:-1], channels), np.int64)
+
+
+def _with(stage: Stage, tensors: Any, **sizes: int) -> Stage:
+    """Return a layer with other operands, and other sizes."""
+    layer: Any = stage.layer
+    return replace(stage, layer=replace(layer, **sizes), tensors=tensors)
+
+
+def _more_inputs(stage: Stage, padding: ChannelPadding) -> Stage:
+    own, layer, taken = stage.tensors, stage.layer, padding.taken
+    weights, pixels = own.weights, own.weights[0, ..., 0].size
+    if isinstance(layer, LinearLayer):
+        pixels = layer.inputs // padding.had
+        weights = own.weights.reshape(layer.outputs, pixels, -1)
+    added = taken - weights.shape[-1]
+    if added and stage.precision.w == SIGN_BITS and stage.precision.x != SIGN_BITS:
+        stage = replace(stage, precision=replace(stage.precision, w=CRUMB_BITS))
+    weights, bias = pad_axis(weights, weights.ndim - 1, taken), own.bias
+    if added and stage.precision.w == SIGN_BITS:
+        weights[..., -added::2], weights[..., taken - added + 1 :: 2] = 1, -1
+        if added % 2:
+            bias = _bias(own) - pixels * _uniform_value(stage, padding.filling)
+    if isinstance(layer, LinearLayer):
+        activations = np.zeros(pixels * taken, np.int64)
+        tensors = replace(own, weights=weights.reshape(layer.outputs, -1), bias=bias, activations=activations)
+        return _with(stage, tensors, inputs=pixels * taken)
+    tensors = replace(own, weights=weights, bias=bias, activations=_placeholder(own.activations, taken))
+    return _with(stage, tensors, channels=taken)
+
+
+def _uniform_value(stage: Stage, filling: int | None) -> int:
+    """Return ``filling``; raise :class:`LayerError` if it is unknown, or differs from the padding around the map."""
+    around = -1 if stage.precision.x == SIGN_BITS and not stage.pad else stage.pad
+    if filling is None or (any(getattr(stage.layer, "padding", ())) and around != filling):
+        raise LayerError(f"channels that {stage.name} reads must be even with its value around the map, not odd")
+    return filling
+
+
+def _bias(own: LayerTensors) -> Ints:
+    return np.zeros(len(own.weights), np.int64) if own.bias is None else own.bias.astype(np.int64)
+
+
+def _more_results(stage: Stage, written: int) -> Stage:
+    own: LayerTensors = stage.tensors
+    added = written - len(own.weights)
+    if not added:
+        return stage
+    weights, bias, after = pad_axis(own.weights, 0, written), own.bias, own.requantisation
+    if bias is not None:
+        bias = pad_axis(bias, 0, written)
+    if stage.precision.w == SIGN_BITS:
+        weights[-added:] = 1
+        if isinstance(after, Thresholds):
+            # so that no sum exceeds the added thresholds, which are 0
+            bias = pad_axis(_bias(own), 0, written)
+            bits, signed = stage.precision.x, stage.precision.x_signed
+            most = own.weights[0].size << (bits - 1 if signed or bits == SIGN_BITS else bits)
+            bias[-added:] = -most
+        elif after is not None:
+            after = with_channel_factors(after, len(own.weights))
+    after = _extended(after, stage, added)
+    name = "outputs" if isinstance(stage.layer, LinearLayer) else "out_channels"
+    return _with(stage, replace(own, weights=weights, bias=bias, requantisation=after), **{name: written})
+
+
+def _extended(after: Any, stage: Stage, added: int) -> Any:
+    """Return a requantisation with ``added`` more channels, whose results are 0, the least value or the zero point."""
+    match after:
+        case Requantisation() | WideRequantisation():
+            channels = len(after.kappa) + added
+            return replace(after, kappa=pad_axis(after.kappa, 0, channels), lam=pad_axis(after.lam, 0, channels))
+        case ExactRequantisation():
+            shifts = np.pad(after.shifts, (0, added), mode="edge")
+            return replace(after, factors=pad_axis(after.factors, 0, len(shifts)), shifts=shifts)
+        case Thresholds():
+            steps = pad_axis(after.values, 0, len(after.values) + added)
+            if stage.precision.y_signed and stage.precision.w != SIGN_BITS:
+                # thresholds below a sum of 0, as many as there are results below 0
+                steps[len(after.values) :, : 1 << (stage.precision.y - 1)] = -1
+            return replace(after, values=steps)
+        case _:
+            return after
+
+
+def _depthwise(stage: Stage, own: LayerTensors, channels: int) -> Stage:
+    tensors = replace(
+        own,
+        activations=_placeholder(own.activations, channels),
+        weights=pad_axis(own.weights, 0, channels),
+        bias=pad_axis(_bias(own), 0, channels),
+        requantisation=_extended(own.requantisation, stage, channels - len(own.weights)),
+    )
+    return _with(stage, tensors, channels=channels)
 
 
 def pad_to_words(network: Network) -> Network:
@@ -46,7 +199,7 @@ def pad_to_words(network: Network) -> Network:
     for number, stage in enumerate(network.stages):
         sources = network.sources(number)
         source = sources[0]
-        had, taken, filling = maps.channels(source), maps.required_channels(source), fillings[source]
+        had, taken, filling = maps.shapes[source][-1], maps.required_channels(source), fillings[source]
         if _splits(stage, maps.shapes[source]):
             had = taken = stage.inputs[0].shape[-1]
             maps.check_split(stage, source)
@@ -111,8 +264,8 @@ class _Maps:
         self._units: dict[str, set[int]] = {}
         # maps without padding between their pixels
         self._dense: set[str] = set()
-        # parent of each map in a union-find of maps that must have equal numbers of channels
-        self._same: dict[str, str] = {}
+        # by map all maps, itself included, that must have as many channels
+        self._same: dict[str, list[str]] = {}
         for number, stage in enumerate(network.stages):
             self._note(stage.name, stage.output_shape, {_written_unit(stage)})
             for source, form in network.reads(number):
@@ -122,16 +275,15 @@ class _Maps:
                         self._note(NETWORK_INPUT, form.shape, set())
                 if not _splits(stage, self.shapes[source]):
                     self._read(stage, source, form.bits)
-        names = list(self.shapes)
         self._unit = {
-            name: max({1}.union(*(self._units[name] for name in self._same_channels_maps(name)))) for name in names
+            name: max({1}.union(*(self._units[other] for other in same))) for name, same in self._same.items()
         }
-        self._wider = {other for other in names if any(map(self._has_gaps, self._same_channels_maps(other)))}
+        self._wider = {name for name, same in self._same.items() if any(map(self._has_gaps, same))}
 
     def _note(self, name: str, shape: Shape, units: set[int]) -> None:
         self.shapes[name] = shape
         self._units.setdefault(name, units)
-        self._same.setdefault(name, name)
+        self._same.setdefault(name, [name])
 
     def _read(self, stage: Stage, source: str, bits: int) -> None:
         pixels = prod(self.shapes[source][:-1])
@@ -145,40 +297,29 @@ class _Maps:
         if bits == SIGN_BITS:
             self._dense.add(source)
         self._units[source] |= _read_units(stage)
-        if isinstance(stage.layer, _SAME_CHANNELS):
-            self._same[self._first(stage.name)] = self._first(source)
-
-    def _first(self, name: str) -> str:
-        """Return the representative of all maps that must have as many channels as this map (union-find)."""
-        while self._same[name] != name:
-            name = self._same[name]
-        return name
-
-    def _same_channels_maps(self, name: str) -> list[str]:
-        return [other for other in self.shapes if self._first(other) == self._first(name)]
+        if isinstance(stage.layer, _SAME_CHANNELS) and source not in self._same[stage.name]:
+            joined = self._same[stage.name] + self._same[source]
+            self._same |= dict.fromkeys(joined, joined)
 
     def _has_gaps(self, name: str) -> bool:
         """Return whether the writer and the readers expect different numbers of channels in memory."""
-        channels = self.channels(name)
+        channels = self.shapes[name][-1]
         in_memory = {-(-channels // unit) * unit for unit in self._units[name]}
         if name in self._dense:
             in_memory.add(channels)
         # each reader of the input has a copy in its own layout
         return len(in_memory) > 1 and name != NETWORK_INPUT
 
-    def channels(self, name: str) -> int:
-        return self.shapes[name][-1]
-
     def required_channels(self, name: str) -> int:
         unit = self._unit[name] if name in self._wider else 1
-        return -(-self.channels(name) // unit) * unit
+        return -(-self.shapes[name][-1] // unit) * unit
 
     def check_split(self, stage: Stage, source: str) -> None:
         """Raise :class:`LayerError` if a vector that a layer reads as a map would need added channels."""
         channels = stage.inputs[0].shape[-1]
         is_whole = all(channels % unit == 0 for unit in _read_units(stage))
         is_kept = not isinstance(stage.layer, _SAME_CHANNELS) or self.required_channels(stage.name) == channels
-        if not (is_whole and is_kept and self.required_channels(source) == self.channels(source)):
+        if not (is_whole and is_kept and self.required_channels(source) == self.shapes[source][-1]):
             raise LayerError(f"channels that {stage.name} reads must fill whole words, not {channels} of {source}")
 
 
@@ -207,9 +348,6 @@ def _fold(stage: Stage, variant: str) -> bool:
     return Blocking(VARIANTS[variant], stage.precision, stage.tensors.rule).folds
 
 
-_ENDING = "planes"
-
-
 def _in_planes(network: Network) -> Network:
     """Insert transpositions to planes, ``NAME.planes``, after maps that depthwise convolutions read.
 
@@ -224,7 +362,7 @@ def _in_planes(network: Network) -> Network:
         if isinstance(stage.layer, DepthwiseLayer) and sources[0] not in ready:
             source = sources[0]
             if source not in planes:
-                planes[source] = f"{source}.{_ENDING}"
+                planes[source] = f"{source}.planes"
                 while planes[source] in names:
                     planes[source] += "'"
                 stages.append(_transposed(stage, source, planes[source]))
@@ -251,12 +389,10 @@ def legalise(network: Network, extensions: Collection[Extension]) -> Network:
     Layers keep their names, and original channels come first in their maps. :func:`pad_to_words` adds channels;
     transpositions, ``NAME.planes``, are inserted before depthwise convolutions.
     """
-    wide = _in_planes(pad_to_words(network))
-    return replace(wide, stages=tuple(_for_core(stage, extensions) for stage in wide.stages))
-
-
-def _for_core(stage: Stage, extensions: Collection[Extension]) -> Stage:
-    tensors = for_core(stage.tensors, stage.precision, extensions)
-    if Rule.EXACT_ONE_SHIFT in stage.kind.rules and tensors.rule is Rule.EXACT:
-        tensors = tensors.with_one_shift(stage.precision)
-    return replace(stage, tensors=tensors)
+    stages: list[Stage] = []
+    for stage in _in_planes(pad_to_words(network)).stages:
+        tensors = for_core(stage.tensors, stage.precision, extensions)
+        if Rule.EXACT_ONE_SHIFT in stage.kind.rules and tensors.rule is Rule.EXACT:
+            tensors = tensors.with_one_shift(stage.precision)
+        stages.append(replace(stage, tensors=tensors))
+    return replace(network, stages=tuple(stages))

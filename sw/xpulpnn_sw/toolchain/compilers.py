@@ -31,32 +31,20 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     "zig": ("-target", "riscv32-freestanding", "-mcpu=generic_rv32+m+c"),
 }
 
+# the last one since public PULP sources mix vectors of equal size
 _COMMON = (
-    "-g",
-    "-ffunction-sections",
-    "-fdata-sections",
-    "-fno-pic",
-    "-fno-stack-protector",
-    "-fno-unwind-tables",
-    "-fno-asynchronous-unwind-tables",
-    # public PULP sources mix vectors of equal size
-    "-flax-vector-conversions",
+    *("-g", "-ffunction-sections", "-fdata-sections", "-fno-pic", "-fno-stack-protector", "-fno-unwind-tables"),
+    *("-fno-asynchronous-unwind-tables", "-flax-vector-conversions"),
 )
 _COMPILING: Mapping[str, tuple[str, ...]] = {
     "gcc": (),
     # zig compiles as for a debug build; a main that runs off its end returns 0 in hosted mode only;
     # and clang takes for errors what GCC and the public PULP sources take for warnings
     "zig": (
-        "-fno-sanitize=all",
-        "-fhosted",
-        "-fomit-frame-pointer",
-        "-UNDEBUG",
-        # hides a warning on an option of zig
-        "-Wno-error=unused-command-line-argument",
-        "-Wno-error=implicit-function-declaration",
-        "-Wno-error=incompatible-pointer-types",
-        "-Wno-error=int-conversion",
-        "-Wno-error=return-mismatch",
+        *("-fno-sanitize=all", "-fhosted", "-fomit-frame-pointer", "-UNDEBUG"),
+        # the first hides a warning on an option of zig
+        *("-Wno-error=unused-command-line-argument", "-Wno-error=implicit-function-declaration"),
+        *("-Wno-error=incompatible-pointer-types", "-Wno-error=int-conversion", "-Wno-error=return-mismatch"),
     ),
 }
 # what stops a compiler at assembly text
@@ -67,12 +55,7 @@ TO_ASSEMBLY: Mapping[str, tuple[str, ...]] = {
 }
 
 LINKING: Mapping[str, tuple[str, ...]] = {
-    "gcc": (
-        "-nostdlib",
-        "-nostartfiles",
-        "-Wl,--gc-sections",
-        "-Wl,-z,max-page-size=4096",
-    ),
+    "gcc": ("-nostdlib", "-nostartfiles", "-Wl,--gc-sections", "-Wl,-z,max-page-size=4096"),
     "zig": ("-static", "-Wl,--gc-sections"),
 }
 LIBRARIES: Mapping[str, tuple[str, ...]] = {"gcc": ("-lgcc",), "zig": ()}

@@ -89,7 +89,7 @@ def use(number: int, item: Intrinsic, values: dict[str, int]) -> str:
         call = f"{call.replace('(rd,', f'({sums},').replace(', rd)', f', {sums})')}"
         body = f"xp_sums both = {call}; result = both.first ^ both.second;"
     else:
-        body = f"result = {call};" if item.has_result else f"{call};"
+        body = f"result = {call};" if item.insn.writes_rd else f"{call};"
     after = "yes: result = 3;" if "boff13" in item.parameters else ""
     used = "place[0] = rs1; " if item.insn.writes_base else ""
     parameters = ", ".join(f"uint32_t {name}" for name in ARGUMENTS)

@@ -228,10 +228,8 @@ def _setup(mnemonic: str, end: str, **values: int) -> ListedOperation:
 
 
 def _cycles(setup: Sequence[ListedOperation]) -> int:
-    numbers, products = (
-        sum("li" in operation.values for operation in setup),
-        sum(operation.name == "mulhu" for operation in setup),
-    )
+    numbers = sum("li" in operation.values for operation in setup)
+    products = sum(operation.name == "mulhu" for operation in setup)
     return _PADDING_CYCLES + len(setup) + numbers + Cost.MULTIPLY_HIGH.cycles * products
 
 

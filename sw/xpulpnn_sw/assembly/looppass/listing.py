@@ -27,9 +27,9 @@ _PLACING = re.compile(r"\s*\.(?:p2align|align)\s+(\d+)")
 _ENCODING = re.compile(r"\s*\.(?:p2align|align|option)\b")  # directives that depend on the sizes of instructions
 _HARMLESS = re.compile(r"\s*(?:\.(?:loc|cfi_\w+|type|globl|local|weak|option|file|p2align|align)\b.*)?")
 _DEBUG_SECTIONS = (".debug", ".note", ".comment", ".eh_frame", ".riscv")
-LEAVING = frozenset(
-    {FlowKind.BRANCH, FlowKind.JUMP, FlowKind.INDIRECT, FlowKind.LEAVE}
-)  # kinds of operations that end a block
+# kinds of operations that end a block
+LEAVING = frozenset({FlowKind.BRANCH, FlowKind.JUMP, FlowKind.INDIRECT, FlowKind.LEAVE})
+_LOCAL = ".L"  # beginning of labels of the compiler, which are unknown outside of the file
 SETUP_SIZE = 32  # most bytes of the instructions that set up a hardware loop
 
 
@@ -77,11 +77,6 @@ class BasicBlock:
     def size(self) -> int:
         padding = sum(1 << int(match[1]) for _, text in self.anchors if (match := _PLACING.match(text)))
         return padding + SETUP_SIZE + sum(operation.size for operation in self.operations)
-
-    @property
-    def may_be_words(self) -> bool:
-        """True if no directive prevents that all instructions of the block are 32 bits long."""
-        return not any(_ENCODING.match(text) for _, text in self.anchors)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of the block; labels and directives keep their order."""
@@ -144,7 +139,8 @@ class ListedFunction:
                 block.is_looped = True
             opening = ["\t.balign 4"]
             inner = sorted(first for first, last in self.loops if start < first and last <= end)
-            are_words = all(block.may_be_words for block in self.blocks[start : max(inner, default=start) + 1])
+            padded = self.blocks[start : max(inner, default=start) + 1]
+            are_words = not any(_ENCODING.match(text) for block in padded for _, text in block.anchors)
             for first in inner:
                 self.blocks[first].opening = [] if are_words else [f"\t.balignw 4, {SHORT_NOP:#06x}"]
             if inner and are_words:
@@ -162,10 +158,6 @@ class _Line:
     section: int
     label: str = ""
     operation: ListedOperation | None = None
-
-
-def _is_local(label: str) -> bool:
-    return label.startswith(".L")
 
 
 def strip_comment(text: str) -> str:
@@ -274,11 +266,10 @@ class Listing:
         own_file = locations[0][1] if locations else ""
         place = ""
         for line in lines:
-            starts = bool(line.label) and (line.label in referred or not _is_local(line.label))
+            is_local = line.label.startswith(_LOCAL)
+            starts = bool(line.label) and (line.label in referred or not is_local)
             # the entry is separate from a loop that begins with the first instruction
-            is_new = (
-                blocks and starts and _is_local(line.label) and not all(_is_local(name) for name in blocks[-1].labels)
-            )
+            is_new = blocks and starts and is_local and not all(name.startswith(_LOCAL) for name in blocks[-1].labels)
             if is_closed or is_new or (starts and (blocks[-1].operations or blocks[-1].section != line.section)):
                 blocks.append(BasicBlock(line.number, line.section, ""))
                 is_closed, is_located = False, False
@@ -303,7 +294,7 @@ class Listing:
 
 def _connect(blocks: Sequence[BasicBlock], addressed: set[str]) -> None:
     places = {label: index for index, block in enumerate(blocks) for label in block.labels}
-    entered = {index for label, index in places.items() if label in addressed or not _is_local(label)}
+    entered = {index for label, index in places.items() if label in addressed or not label.startswith(_LOCAL)}
     for index in entered | {0}:
         blocks[index].is_entered = True
     for index, block in enumerate(blocks):

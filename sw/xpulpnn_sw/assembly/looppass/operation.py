@@ -5,6 +5,7 @@ table. An instruction that is not recognised is ``UNKNOWN``, and its function st
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -109,10 +110,9 @@ class ListedOperation:
 
 def _number(text: str) -> int | None:
     """Return the value of a constant expression; None if only the linker knows it."""
-    try:
-        return evaluate(text, {}, 0) if text.strip() and "pc" not in text and not text.startswith("%") else None
-    except EncodingError:
-        return None
+    is_address = not text.strip() or "pc" in text or text.startswith("%")
+    with suppress(EncodingError):
+        return None if is_address else evaluate(text, {}, 0)
 
 
 def _value(token: Token, text: str) -> int | None:
@@ -121,10 +121,8 @@ def _value(token: Token, text: str) -> int | None:
         return None
     if kind is FieldKind.IMMEDIATE or text[:1].isdigit():
         return _number(text)
-    try:
+    with suppress(EncodingError):
         return token_value(token, text, {}, 0)
-    except EncodingError:
-        return None
 
 
 def _results(insn: Insn, values: dict[str, int]) -> set[int]:
@@ -255,12 +253,10 @@ def parse_operation(text: str, origin: int = -1) -> ListedOperation:
     if f"{mnemonic}i" in _WITH_IMMEDIATE and len(operands) == 3 and not is_register(operands[2]):
         # the GNU assembler accepts an immediate in place of the last register
         mnemonic = f"{mnemonic}i"
-    try:
+    with suppress(EncodingError):
         expanded = list(expand(mnemonic, operands, {}, 0))
         if len(expanded) == 1:
             return _matched(text, *expanded[0], origin)
-    except EncodingError:
-        pass
     return unknown(text, origin)
 
 

@@ -176,15 +176,15 @@ class InputLayout:
     rows: int  # 1 for a row
     columns: int  # 1 for a row of channels
     channels: int
-    top: int  # rows of padding above the first row
-    left: int  # columns of padding before the first column
-    row_bits: int
-    pixel_bits: int
-    channel_bits: int
     bits: int
     signed: bool
-    around: int  # value of the padding
     size: int  # bytes, with those that are read ahead
+    channel_bits: int
+    pixel_bits: int = 0
+    row_bits: int = 0
+    top: int = 0  # rows of padding above the first row
+    left: int = 0  # columns of padding before the first column
+    around: int = 0  # value of the padding
 
     @classmethod
     def of(cls, stage: Stage, run: KernelRun, symbol: str, channels: int) -> Self:
@@ -195,15 +195,10 @@ class InputLayout:
             rows=shape[0] if len(shape) > 1 else 1,
             columns=prod(shape[1:-1]),
             channels=channels,
-            top=0,
-            left=0,
-            row_bits=0,
-            pixel_bits=0,
-            channel_bits=bits,
             bits=bits,
             signed=form.signed,
-            around=0,
             size=run.length(symbol),
+            channel_bits=bits,
         )
         if isinstance(layer, ImageConvLayer):
             return replace(

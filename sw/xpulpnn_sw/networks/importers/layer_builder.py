@@ -343,10 +343,8 @@ class LayerBuilder:
     def _expanded(self, value: Map, begin: int, shape: Shape, name: str, axis: int) -> Map:
         own = value.shape[axis]
         around = (begin, shape[axis] - begin - own)
-        if axis == 0:
-            return self._framed(value, (*around, 0, 0), 0, name)
-        if axis == 1:
-            return self._framed(value, (0, 0, *around), 0, name)
+        if axis < 2:
+            return self._framed(value, (0, 0, *around) if axis else (*around, 0, 0), 0, name)
         weights = np.eye(shape[2], own, -begin, dtype=np.int64)
         wide = self._pointwise(value, weights, name, standard_indices(shape))
         return replace(wide, low=min(value.low, 0), high=max(value.high, 0))

@@ -76,13 +76,8 @@ def maximum_pool_of(x: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[A
     node = OnnxNode(operator="MaxPool", name="", inputs=(), outputs=("",), attributes=attributes, proto=None)
     if x.ndim < MAP_AXES:
         node = replace(node, attributes=flat_attributes(node))
-    planes = x.reshape(*x.shape[:2], -1, x.shape[-1])
-    channels, rows, columns = planes.shape[1:]
-    window = window_of(node, (rows, columns, channels), node.numbers("kernel_shape", ()))
-    top, bottom, left, right = window.pads
+    planes = x.reshape(-1, *x.shape[2:]) if x.ndim == MAP_AXES else x.reshape(-1, 1, x.shape[-1])
+    window = window_of(node, (planes.shape[1], planes.shape[2], x.shape[1]), node.numbers("kernel_shape", ()))
     least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    around = np.pad(planes, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=least)
-    seen = np.lib.stride_tricks.sliding_window_view(around, window.reach, axis=(2, 3))
-    seen = seen[:, :, :: window.strides[0], :: window.strides[1], :: window.dilations[0], :: window.dilations[1]]
-    pooled = seen.max(axis=(4, 5))
-    return pooled if x.ndim == MAP_AXES else pooled[:, :, 0]
+    pooled = window.views(planes, least).max(axis=(3, 4))
+    return pooled.reshape(*x.shape[:2], *pooled.shape[1 if x.ndim == MAP_AXES else 2 :])

@@ -52,12 +52,7 @@ def _window_inputs(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[An
     except InputError:
         # the import reports the error
         return np.empty((0, 0))
-    top, bottom, left, right = window.pads
-    margins: Any = ((0, 0), (top, bottom), (left, right))
-    around = np.pad(values[0], margins)
-    down, across = window.strides
-    seen = np.lib.stride_tricks.sliding_window_view(around, window.reach, axis=(1, 2))[:, ::down, ::across]
-    seen = seen[..., :: window.dilations[0], :: window.dilations[1]]
+    seen = window.views(values[0])
     return seen.transpose(1, 2, 0, 3, 4).reshape(seen.shape[1] * seen.shape[2], -1)
 
 
@@ -299,12 +294,8 @@ def _compute(node: OnnxNode, values: dict[str, Value], net: LayerBuilder, model:
 
 def _annotation(graph: Any, tensor: str) -> str:
     """Return the ``finn_datatype`` annotation of a tensor, as in QONNX and FINN; empty if there is none."""
-    entries = [
-        entry
-        for annotation in graph.quantization_annotation
-        if annotation.tensor_name == tensor
-        for entry in annotation.quant_parameter_tensor_names
-    ]
+    own = (annotation for annotation in graph.quantization_annotation if annotation.tensor_name == tensor)
+    entries = (entry for annotation in own for entry in annotation.quant_parameter_tensor_names)
     return next((_printable(entry.value) for entry in entries if entry.key == "finn_datatype"), "")
 
 

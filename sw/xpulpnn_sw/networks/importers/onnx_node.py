@@ -7,6 +7,7 @@ from math import isfinite, prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.text import join
@@ -114,6 +115,14 @@ class PlacedWindow:
     strides: tuple[int, ...]
     pads: Pads
     results: tuple[int, int]  # rows and columns of results
+
+    def views(self, planes: NDArray[Any], filling: float = 0) -> NDArray[Any]:
+        """Return what the windows cover, ``[plane][row][column][window row][window column]``, of padded planes."""
+        top, bottom, left, right = self.pads
+        margins: Any = ((0, 0), (top, bottom), (left, right))
+        around = np.pad(planes, margins, constant_values=filling)
+        seen = np.lib.stride_tricks.sliding_window_view(around, self.reach, axis=(1, 2))
+        return seen[:, :: self.strides[0], :: self.strides[1], :: self.dilations[0], :: self.dilations[1]]
 
     def text(self, shape: Shape, rest: str) -> str:
         """Return the layer as on the command line: the shape of the map, ``rest``, strides and pads."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import gcd, lcm
 from typing import Any
 
@@ -263,19 +264,16 @@ def fit_average(sums: Sums, quantiser: Quantiser) -> RuleFit:
     channel, *others = (Channel.of(quantiser, affine, number) for number in range(len(sums.channels)))
     if any(other.steps != channel.steps for other in others):
         raise InputError("quantiser of an average must be the same for all channels, not different ones")
-    inexact = max_error = 0
-    rule = fitted([channel], quantiser.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area)
+    results = quantiser.results
+    fit = partial(fitted, [channel], results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area)
+    rule = fit() or fit(is_free=True)
     if rule is None:
-        rule = fitted(
-            [channel], quantiser.results, bits=ACCUMULATOR_BITS, longest=MAX_SHIFT, area=sums.area, is_free=True
-        )
-        if rule is None:
-            raise InputError("sums of an average must have 32 bits with a factor, not more")
-        inexact, max_error = rule_error(rule, [channel], quantiser.results, sums.area)
+        raise InputError("sums of an average must have 32 bits with a factor, not more")
+    inexact, max_error = rule_error(rule, [channel], results, sums.area)
     (kappa,), (lam,), shift = rule
     arrays = {"factor": np.array(kappa), "summand": np.array(lam), "shift": np.array(shift)}
     reach = (kappa * channel.most // sums.area + lam) >> shift
-    return RuleFit(arrays=arrays, inexact=inexact, total=len(quantiser.results), max_error=max_error, reach=reach)
+    return RuleFit(arrays=arrays, inexact=inexact, total=len(results), max_error=max_error, reach=reach)
 
 
 _SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor is enlarged, so that ties round away

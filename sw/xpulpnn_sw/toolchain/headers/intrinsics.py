@@ -110,7 +110,6 @@ def directive(insn: Insn, register: Callable[[str], str], number: Callable[[Insn
     return f".insn r {start}, {', '.join(slots)}"
 
 
-_PREFIXES = ("p.", "pv.")
 # suffixes of loads and stores: immediate or register increment, register offset
 _FORMS = {"(rs1!)": "_post", "rs2(rs1!)": "_postr", "rs3(rs1!)": "_postr", "rs2(rs1)": "_rr", "rs3(rs1)": "_rr"}
 
@@ -125,21 +124,13 @@ _SIGNED = frozenset(
 
 def c_name(insn: Insn) -> str:
     """Return the C name: ``xp_``, the mnemonic without its prefix, and the addressing of loads and stores."""
-    stem = insn.mnemonic
-    for prefix in _PREFIXES:
-        stem = stem.removeprefix(prefix)
-    return "xp_" + stem.replace(".", "_") + _address_form(insn)
-
-
-def _address_form(insn: Insn) -> str:
+    stem = "xp_" + insn.mnemonic.removeprefix("p.").removeprefix("pv.").replace(".", "_")
     if insn.is_pair and not insn.writes_base:
-        return "_noload"
+        return f"{stem}_noload"
     if not insn.is_load and not insn.is_store:
-        return ""
-    address = insn.operands.split(",")[1]
-    for offset in (STORE_OFFSET, LOAD_OFFSET):
-        address = address.removeprefix(offset)
-    return _FORMS.get(address, "")
+        return stem
+    address = insn.operands.split(",")[1].removeprefix(STORE_OFFSET).removeprefix(LOAD_OFFSET)
+    return stem + _FORMS.get(address, "")
 
 
 def is_signed(insn: Insn) -> bool:
@@ -163,16 +154,6 @@ class Intrinsic:
         return [field.name for field in immediate_fields(self.insn)]
 
     @property
-    def is_volatile(self) -> bool:
-        """True if the asm statement has side effects, or depends on memory, NN-RF or loop registers."""
-        insn = self.insn
-        return insn.uses_nnrf or insn.insn_class in _VOLATILE
-
-    @property
-    def has_result(self) -> bool:
-        return self.insn.writes_rd
-
-    @property
     def accumulator(self) -> bool:
         return any(token.updated and token.field.name == "rd" for token in self.insn.tokens)
 
@@ -187,10 +168,6 @@ class Intrinsic:
         if self.accumulator:
             names = ["rd", *names] if self.insn.writes_base else [*names, "rd"]
         return tuple(names)
-
-    @property
-    def _base(self) -> str:
-        return "*xp_base" if self.insn.is_pair else "*(rs1)"
 
     def assembler_macro(self) -> list[str]:
         """Return the C macro of the instruction for asm statements; operands are strings in assembler order.
@@ -229,16 +206,18 @@ class Intrinsic:
                     for result in results
                 ]
             elif name == "rs1" and insn.writes_base:
-                outputs.append(f'[xrs1] "+r"({self._base})')
+                outputs.append(f'[xrs1] "+r"({"*xp_base" if insn.is_pair else "*(rs1)"})')
             else:
                 inputs.append(f'[x{name}] "r"(xp_{name})')
         inputs += [f'[{name}] "i"({value})' for name, value in constants]
         if BRANCH_OFFSET in self._constants:
             kind, tail = " goto", [f": : {', '.join(inputs)} : : {BRANCH_OFFSET}"]
         else:
-            kind = " volatile" if self.is_volatile else ""
+            # side effects, or operands in memory, the NN-RF or loop registers
+            is_volatile = insn.uses_nnrf or insn.insn_class in _VOLATILE
+            kind = " volatile" if is_volatile else ""
             tail = [f": {', '.join(outputs)}".rstrip(), f": {', '.join(inputs)}"]
-            touches_memory = self.is_volatile and insn.insn_class is not InsnClass.LOOP and not insn.requantises
+            touches_memory = is_volatile and insn.insn_class is not InsnClass.LOOP and not insn.requantises
             tail += [': "memory"'] if touches_memory else []
         return [f'__asm__{kind}("{text}"', *(f"        {line}" for line in tail[:-1]), f"        {tail[-1]});"]
 
@@ -248,12 +227,12 @@ class Intrinsic:
 
     def function(self) -> list[str]:
         arguments = ", ".join(f"{self._type if name == 'rd' else 'uint32_t'} xp_{name}" for name in self.parameters)
-        result = self._type if self.has_result else "void"
+        result = self._type if self.insn.writes_rd else "void"
         lines = [f"XP_INLINE {result} {self.name}({arguments}) {{"]
-        if self.has_result and not self.accumulator:
+        if self.insn.writes_rd and not self.accumulator:
             lines.append(f"    {self._type} xp_rd;")
         lines += [f"    {line}" for line in self._asm()]
-        if self.has_result:
+        if self.insn.writes_rd:
             lines.append("    return xp_rd;")
         lines.append("}")
         words = ", ".join(f"XP_WORD({name})" for name in self.parameters)
@@ -284,7 +263,7 @@ class Intrinsic:
             else:
                 body.append(f"uint32_t xp_{name} = XP_WORD({name});")
         body += self._asm()
-        if self.has_result:
+        if self.insn.writes_rd:
             body.append("(xp_sums){xp_rd, xp_rd1};" if self.insn.is_pair else "xp_rd;")
         opening, closing = ("do {", "} while (0)") if BRANCH_OFFSET in self._constants else ("({", "})")
         return [f"{head} \\", f"    {opening} \\", *(f"        {line} \\" for line in body), f"    {closing}"]
