@@ -70,6 +70,13 @@ PSEUDO: dict[tuple[str, int], tuple[str, ...]] = {
 
 _FORMAT_FIRST = re.compile(r"^(pv\.\w+)\.([hbnc])\.(sci?)$")
 _ROUND_FIRST = re.compile(r"^(p\.(?:mul|mac)\w*)rn$")
+_COMMENT = re.compile(r"(#|//).*")
+_LABEL = re.compile(r"\s*([\w.$]+)\s*:")
+_SPLIT = re.compile(r",(?![^()]*\))")
+MEMORY = re.compile(r"(?P<offset>.*?)\(\s*(?P<base>[\w\\@]+)\s*(?P<increment>!?)\s*\)")
+_LOCAL = re.compile(r"(?<![\w.$])(\d+)([bf])(?![\w.$])")
+_LOOP_NAMES = {name: number for number in (0, 1) for name in (f"x{number}", f"l{number}", str(number))}
+_DATA_SIZES = {".word": 4, ".half": 2}
 
 
 def candidates(mnemonic: str) -> tuple[Insn, ...]:
@@ -87,15 +94,6 @@ def candidates(mnemonic: str) -> tuple[Insn, ...]:
         candidates = by_mnemonic(stem)
         rows = tuple(row for row in candidates if all(token.field.kind is FieldKind.REGISTER for token in row.tokens))
     return rows
-
-
-_COMMENT = re.compile(r"(#|//).*")
-_LABEL = re.compile(r"\s*([\w.$]+)\s*:")
-_SPLIT = re.compile(r",(?![^()]*\))")
-MEMORY = re.compile(r"(?P<offset>.*?)\(\s*(?P<base>[\w\\@]+)\s*(?P<increment>!?)\s*\)")
-_LOCAL = re.compile(r"(?<![\w.$])(\d+)([bf])(?![\w.$])")
-_LOOP_NAMES = {name: number for number in (0, 1) for name in (f"x{number}", f"l{number}", str(number))}
-_DATA_SIZES = {".word": 4, ".half": 2}
 
 
 @dataclass(frozen=True, slots=True)

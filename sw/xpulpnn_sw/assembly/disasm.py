@@ -17,6 +17,8 @@ ABI_NAMES = (
 )
 _NUMBERS = {text: number for number, name in enumerate(ABI_NAMES) for text in (name, f"x{number}")}
 _NUMBERS["fp"] = _NUMBERS["s0"]
+FENCE_LETTERS = "iorw"  # letters of a fence set from bit 3 down to bit 0
+_ALL = Decoder(INSNS)
 
 
 def is_register(text: str) -> bool:
@@ -28,9 +30,6 @@ def register_number(text: str) -> int:
         return _NUMBERS[text.lower()]
     except KeyError:
         raise EncodingError(f"register must be x0..x31 or an ABI name, not {text}") from None
-
-
-FENCE_LETTERS = "iorw"  # letters of a fence set from bit 3 down to bit 0
 
 
 def _value(token: Token, values: dict[str, int]) -> str:
@@ -72,9 +71,6 @@ def insn_directive(word: int) -> str:
     rd, rs1, rs2 = (f"x{WORD_FIELDS[name].extract(word)}" for name in ("rd", "rs1", "rs2"))
     opcode, funct3, funct7 = (field.extract(word) for field in (OPCODE, FUNCT3, FUNCT7))
     return f".insn r {opcode:#x}, {funct3}, {funct7:#x}, {rd}, {rs1}, {rs2}"
-
-
-_ALL = Decoder(INSNS)
 
 
 def disassemble(word: int, pc: int | None = None, insns: Iterable[Insn] | Decoder = INSNS) -> str:

@@ -18,6 +18,8 @@ _LOW_BITS = 12
 _ROUNDING = 1 << (_LOW_BITS - 1)
 _UPPER_MASK = (1 << 20) - 1
 _FIRST_OF_PAIR = 4  # distance from the second instruction of an address pair back to its auipc
+_SIGNS: Mapping[str, Callable[[int], int]] = {"-": int.__neg__, "+": int.__pos__, "~": int.__invert__}
+_LARGEST_SHIFT = 63
 
 
 def upper(value: int) -> int:
@@ -82,8 +84,6 @@ _OPERATORS: Mapping[str, tuple[int, Callable[[int, int], int]]] = {
     "<<": (2, int.__lshift__),
     ">>": (2, int.__rshift__),
 }
-_SIGNS: Mapping[str, Callable[[int], int]] = {"-": int.__neg__, "+": int.__pos__, "~": int.__invert__}
-_LARGEST_SHIFT = 63
 
 
 class _Expression:

@@ -18,6 +18,12 @@ from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.networks.kernels import edges, input_pieces
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
+# maps that are spilled, and numbers of the layers for which they are fetched again
+Spills = Collection[tuple[str, int]]
+# argument structures of the tiles of a layer, double-buffered
+CALLS = "calls"
+CALL_SLOTS = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
@@ -89,10 +95,6 @@ def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
     return places
 
 
-# maps that are spilled, and numbers of the layers for which they are fetched again
-Spills = Collection[tuple[str, int]]
-
-
 @dataclass(slots=True, kw_only=True)
 class Residence:
     """A period in which a map is in TCDM."""
@@ -146,11 +148,6 @@ def place_maps(network: Network, runs: Sequence[KernelRun], tiled: Collection[in
             stored.add(content)
         residences += own
     return MapPlacement(residences=tuple(residences), stored=frozenset(stored), inputs=inputs)
-
-
-# argument structures of the tiles of a layer, double-buffered
-CALLS = "calls"
-CALL_SLOTS = 2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -20,6 +20,11 @@ from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, MapType, Network, Stage, check_network
 
 Runs = Sequence[KernelRun] | Mapping[int, KernelRun]  # kernels of all layers, or of some by their numbers
+# callee-saved registers that hold the arguments while kernels are called
+_SAVED = dict(zip((ARGUMENTS_POINTER, CORE, CORES), map(register_number, ("s0", "s1", "s2")), strict=True))
+_MOST_CODE = (1 << 20) - (1 << 16)  # bytes of kernels within the reach of a jump
+# bytes of input, weights and maps, without argument structures, a buffer and a stack
+_MOST_DATA = MAX_DATA - (1 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,14 +160,6 @@ def pixel_distance(stage: Stage, run: KernelRun, symbol: str) -> int:
         if name in run.arguments:
             return run.arguments[name]
     return run.length(symbol) // prod(input_type(stage, run, symbol).shape[:-1])
-
-
-# callee-saved registers that hold the arguments while kernels are called
-_SAVED = dict(zip((ARGUMENTS_POINTER, CORE, CORES), map(register_number, ("s0", "s1", "s2")), strict=True))
-
-_MOST_CODE = (1 << 20) - (1 << 16)  # bytes of kernels within the reach of a jump
-# bytes of input, weights and maps, without argument structures, a buffer and a stack
-_MOST_DATA = MAX_DATA - (1 << 20)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -43,6 +43,10 @@ _IMAGE = ":image"
 
 
 _MOST_ELEMENTS = 1 << 26  # of a map
+VERSION = 2  # of the files that are written
+# what the value of an entry must be, in words, and a check of it
+_Rule = tuple[str, Callable[[Any], bool]]
+_NEWER = ("version", "classes", "inputs", "pad")  # entries that version 1 lacks
 
 
 def _check_size(layer: Layer) -> None:
@@ -130,9 +134,6 @@ class NetworkBuilder:
         return described
 
 
-VERSION = 2  # of the files that are written
-
-
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
@@ -145,8 +146,6 @@ def _are(fits: Callable[[Any], bool], values: Any) -> bool:
     return isinstance(values, list) and all(map(fits, cast("list[Any]", values)))
 
 
-# what the value of an entry must be, in words, and a check of it
-_Rule = tuple[str, Callable[[Any], bool]]
 _TEXT: _Rule = ("a text", _is_text)
 _TEXTS: _Rule = ("a list of texts", lambda value: bool(value) and _are(_is_text, value))
 _COLOURS: _Rule = ("a list of whole numbers by colour", partial(_are, _is_whole))
@@ -171,7 +170,6 @@ _INPUT: Mapping[str, _Rule] = {
     "add": _FACTORS,
     "shift": (f"0..{MAX_SHIFT}", lambda value: _is_whole(value) and 0 <= value <= MAX_SHIFT),
 }
-_NEWER = ("version", "classes", "inputs", "pad")  # entries that version 1 lacks
 _OPTIONAL = ("requantise", "input", *_NEWER, *_INPUT)
 
 

@@ -14,6 +14,7 @@ from xpulpnn_sw.kernels.requantisation import MAX_EXACT_SHIFT, MAX_SHIFT
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 
 _MAX_MAP_SHIFT = 24  # of additions and averages
+_LARGEST = (1 << (ACCUMULATOR_BITS - 1)) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,6 @@ def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: i
         if parts.fits(32) and all(product.fits(32) for product in products):
             return {"factors": kappas, "summand": summand, "shift": shift}
     raise LayerError(f"scales of the maps must be near that of the result, not {max(factors):g} times as large")
-
-
-_LARGEST = (1 << (ACCUMULATOR_BITS - 1)) - 1
 
 
 def largest_sums(weights: Ints, least: int, most: int) -> Ints:

@@ -29,6 +29,15 @@ _KEYS = ("core", "extensions", "widths", "groups")
 
 _NOT_NEEDED = {CsrGroup.BASE, CsrGroup.HWLOOP, CsrGroup.DEBUG, CsrGroup.TRIGGER}
 """Groups of CSRs that every core with the same instructions has, or that programs do not need."""
+_CLUSTER = re.compile(rb"^cluster; cores (\d+); tcdm (\d+)$", re.MULTILINE)
+DEFAULT_CORES, DEFAULT_TCDM = 8, 128 << 10
+DEFAULT_MASTER_STACK, DEFAULT_CORE_STACK = 0x800, 0x400
+STACK_ALIGNMENT = 16
+MAX_TCDM = 1 << 20  # bytes between the TCDM and its test&set view
+KIB, MIB = 1 << 10, 1 << 20
+DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
+HEAP_SHARE = 4  # the default heap is this fraction of the ram
+MAX_RAM = 0x0C00_0000  # bytes between data and code in the memory map
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +100,6 @@ def read_notes(section: bytes) -> tuple[CoreNote, ...]:
     return tuple(notes)
 
 
-_CLUSTER = re.compile(rb"^cluster; cores (\d+); tcdm (\d+)$", re.MULTILINE)
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterNote:
     """The cluster that a program was compiled for, as a note in the ELF file states it."""
@@ -136,12 +142,6 @@ def presets_with(extension: str, width: int | None = None) -> list[str]:
     return [note.name for note in notes if extension in note.extensions and (width is None or width in note.widths)]
 
 
-DEFAULT_CORES, DEFAULT_TCDM = 8, 128 << 10
-DEFAULT_MASTER_STACK, DEFAULT_CORE_STACK = 0x800, 0x400
-STACK_ALIGNMENT = 16
-MAX_TCDM = 1 << 20  # bytes between the TCDM and its test&set view
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLayout:
     """Cores of a cluster and its TCDM, which begins with their stacks."""
@@ -162,12 +162,6 @@ class ClusterLayout:
         stacks = self.stack + (self.cores - 1) * self.core_stack
         if stacks > self.tcdm:
             raise InputError(f"stacks must be at most {self.tcdm} bytes together, the size of the TCDM, not {stacks}")
-
-
-KIB, MIB = 1 << 10, 1 << 20
-DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
-HEAP_SHARE = 4  # the default heap is this fraction of the ram
-MAX_RAM = 0x0C00_0000  # bytes between data and code in the memory map
 
 
 class BuildStage(StrEnum):

@@ -62,6 +62,43 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {"gcc": ("-lgcc",), "zig": ()}
 
 # what zig says of its own options
 _NOISE = tuple(f"zig: warning: argument unused during compilation: '{option}" for option in ("-c'", "-Xclangas "))
+_WHEEL = "pythondata-software-picolibc"
+_HEADERS = ("libc/tinystdio", "libc/include", "libc/machine/riscv")
+_PRIVATE_HEADERS = "libm/common"
+_INCLUDED = ("libc/locale/*.h", "libc/tinystdio/ultoa_invert.c")  # other files that sources include
+# functions of C99 without fma, tgamma and lgamma, which are inexact in picolibc; trunc, and floor and ceil of double
+# precision, are in the runtime
+_REAL_FUNCTIONS = (
+    *("fabs", "copysign", "fmin", "fmax", "fdim", "fmod", "remainder", "remquo", "modf", "sqrt", "cbrt", "hypot"),
+    *("round", "lround", "llround", "rint", "lrint", "llrint", "nearbyint", "nextafter", "nan"),
+    *("frexp", "ldexp", "scalbn", "scalbln", "logb", "ilogb", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10"),
+    *("pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    # internal functions of these
+    *("erf", "rem_pio2", "finite", "fpclassify", "issignaling"),
+)
+_SOURCES = {
+    "libc/tinystdio": (
+        *("printf", "fprintf", "sprintf", "snprintf", "vprintf", "vfprintf", "vsnprintf", "dtoa_engine", "dtoa_data"),
+        *("putchar", "puts", "fputc", "fputs", "fwrite", "filestrput", "strtol", "strtoul", "strtoll", "strtoull"),
+    ),
+    "libc/string": (
+        *("memcpy", "memmove", "memset", "memcmp", "memchr", "strlen", "strnlen", "strcmp", "strncmp", "strcpy"),
+        *("strncpy", "strcat", "strncat", "strchr", "strrchr", "strstr"),
+    ),
+    "libc/stdlib": ("atoi", "atol", "rand", "srand", "random", "srandom", "abs", "labs", "llabs", "div"),
+    "libc/search": ("qsort", "bsearch"),
+    "libc/ctype": ("is[!w]*[!l]", "iscntrl", "tolower", "toupper", "ctype_"),
+    "libc/errno": ("errno",),
+    "libc/machine/riscv": ("setjmp",),
+    "libm/math": (
+        *(f"s{kind}_{name}" for name in _REAL_FUNCTIONS for kind in ("", "f")),
+        *("sf_floor", "sf_ceil", "k_*", "kf_*"),
+    ),
+    "libm/common": (
+        *(form.format(name) for name in _REAL_FUNCTIONS for form in ("s_{}", "sf_{}", "{}", "{}f")),
+        *("math_err*", "*_data"),
+    ),
+}
 
 
 class CompileError(ToolError):
@@ -116,45 +153,6 @@ def run(command: Sequence[str]) -> str:
     if done.returncode:
         raise CompileError(printed)
     return printed
-
-
-_WHEEL = "pythondata-software-picolibc"
-_HEADERS = ("libc/tinystdio", "libc/include", "libc/machine/riscv")
-_PRIVATE_HEADERS = "libm/common"
-_INCLUDED = ("libc/locale/*.h", "libc/tinystdio/ultoa_invert.c")  # other files that sources include
-# functions of C99 without fma, tgamma and lgamma, which are inexact in picolibc; trunc, and floor and ceil of double
-# precision, are in the runtime
-_REAL_FUNCTIONS = (
-    *("fabs", "copysign", "fmin", "fmax", "fdim", "fmod", "remainder", "remquo", "modf", "sqrt", "cbrt", "hypot"),
-    *("round", "lround", "llround", "rint", "lrint", "llrint", "nearbyint", "nextafter", "nan"),
-    *("frexp", "ldexp", "scalbn", "scalbln", "logb", "ilogb", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10"),
-    *("pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    # internal functions of these
-    *("erf", "rem_pio2", "finite", "fpclassify", "issignaling"),
-)
-_SOURCES = {
-    "libc/tinystdio": (
-        *("printf", "fprintf", "sprintf", "snprintf", "vprintf", "vfprintf", "vsnprintf", "dtoa_engine", "dtoa_data"),
-        *("putchar", "puts", "fputc", "fputs", "fwrite", "filestrput", "strtol", "strtoul", "strtoll", "strtoull"),
-    ),
-    "libc/string": (
-        *("memcpy", "memmove", "memset", "memcmp", "memchr", "strlen", "strnlen", "strcmp", "strncmp", "strcpy"),
-        *("strncpy", "strcat", "strncat", "strchr", "strrchr", "strstr"),
-    ),
-    "libc/stdlib": ("atoi", "atol", "rand", "srand", "random", "srandom", "abs", "labs", "llabs", "div"),
-    "libc/search": ("qsort", "bsearch"),
-    "libc/ctype": ("is[!w]*[!l]", "iscntrl", "tolower", "toupper", "ctype_"),
-    "libc/errno": ("errno",),
-    "libc/machine/riscv": ("setjmp",),
-    "libm/math": (
-        *(f"s{kind}_{name}" for name in _REAL_FUNCTIONS for kind in ("", "f")),
-        *("sf_floor", "sf_ceil", "k_*", "kf_*"),
-    ),
-    "libm/common": (
-        *(form.format(name) for name in _REAL_FUNCTIONS for form in ("s_{}", "sf_{}", "{}", "{}f")),
-        *("math_err*", "*_data"),
-    ),
-}
 
 
 def library_root() -> Path:

@@ -28,6 +28,21 @@ from xpulpnn_sw.toolchain.headers import intrinsics
 _MARKER = re.compile(r'\s*#\s*(?:line\s+)?(\d+)\s+"((?:\\.|[^"])*)"')
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_LOOPS = re.compile(r"(?:^|[;:])\s*lp\.(?:setup|start|end)", re.IGNORECASE | re.MULTILINE)
+_MACRO = re.compile(r"\.(?:macro|endm)\b")
+_OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines that may need translation
+_LINE_MARKER = re.compile(r"\s*#")
+_PIECES = re.compile(r'"(?:\\.|[^"\\])*"?|/\*.*?(?:\*/|$)|(?:#|//).*|;|[^"/#;]+|/')
+_LABEL = re.compile(r"\s*([\w.$]+):(?!:)")
+_ASSIGNMENT = re.compile(r"\s*(?:\.(?:equ|set|equiv)\s+([\w.$]+)\s*,|([\w.$]+)\s*=(?!=))\s*(.+)")
+_LOCAL_TARGET = re.compile(r"(\d+)f")
+_MACRO_ARGUMENT = re.compile(r"\\[\w@]+(?:\(\))?")
+_OUR_CSRS = "|".join(csr.name for csr in CSR_BY_NAME.values() if csr.group is not CsrGroup.BASE)
+_CSR_NAME = re.compile(rf"\b({_OUR_CSRS})\b")
+_LOOP_TARGETS = frozenset({"lpoff12", "lpoff5"})  # distances to the end of a loop
+_PAIRS = frozenset({"call", "tail", "la", "lla", "li"})  # may expand to two instructions
+_NO_CODE = (".loc", ".cfi_", ".file", ".size", ".type", ".globl", ".local", ".option", ".set", ".equ", ".weak")
+_POWER_ALIGNMENTS = (".p2align", ".align")
 
 
 class SourcePlaces:
@@ -61,24 +76,6 @@ class SourcePlaces:
         """Replace lines of the file ``assembly`` in messages by lines of the sources."""
         start = re.compile(rf"^{re.escape(str(assembly))}(?::(\d+)(?::\d+)?)?:", re.MULTILINE)
         return start.sub(lambda match: f"{self.of(int(match[1])) if match[1] else self._source}:", messages)
-
-
-_LOOPS = re.compile(r"(?:^|[;:])\s*lp\.(?:setup|start|end)", re.IGNORECASE | re.MULTILINE)
-_MACRO = re.compile(r"\.(?:macro|endm)\b")
-_OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines that may need translation
-_LINE_MARKER = re.compile(r"\s*#")
-_PIECES = re.compile(r'"(?:\\.|[^"\\])*"?|/\*.*?(?:\*/|$)|(?:#|//).*|;|[^"/#;]+|/')
-_LABEL = re.compile(r"\s*([\w.$]+):(?!:)")
-_ASSIGNMENT = re.compile(r"\s*(?:\.(?:equ|set|equiv)\s+([\w.$]+)\s*,|([\w.$]+)\s*=(?!=))\s*(.+)")
-_LOCAL_TARGET = re.compile(r"(\d+)f")
-_MACRO_ARGUMENT = re.compile(r"\\[\w@]+(?:\(\))?")
-_OUR_CSRS = "|".join(csr.name for csr in CSR_BY_NAME.values() if csr.group is not CsrGroup.BASE)
-_CSR_NAME = re.compile(rf"\b({_OUR_CSRS})\b")
-
-_LOOP_TARGETS = frozenset({"lpoff12", "lpoff5"})  # distances to the end of a loop
-_PAIRS = frozenset({"call", "tail", "la", "lla", "li"})  # may expand to two instructions
-_NO_CODE = (".loc", ".cfi_", ".file", ".size", ".type", ".globl", ".local", ".option", ".set", ".equ", ".weak")
-_POWER_ALIGNMENTS = (".p2align", ".align")
 
 
 @dataclass(frozen=True, slots=True)

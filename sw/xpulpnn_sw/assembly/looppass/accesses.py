@@ -25,6 +25,8 @@ _OFFSET = WORD_FIELDS["imm12"]
 Tally = Counter[str]
 Changed = list[ListedOperation] | None
 Merge = Callable[[list[ListedOperation], int], Changed]
+# longest block that is reordered, as the search takes cubic time
+_LONGEST_BLOCK = 120
 
 
 def _offset(operation: ListedOperation) -> int | None:
@@ -233,10 +235,6 @@ def _stalls(operations: Sequence[ListedOperation]) -> int:
 def _loaded(operation: ListedOperation) -> int:
     insn = operation.insn
     return operation.values["rd"] if insn is not None and insn.is_load else 0
-
-
-# longest block that is reordered, as the search takes cubic time
-_LONGEST_BLOCK = 120
 
 
 def spread_loads(operations: Sequence[ListedOperation], *, swap_loads: bool) -> list[ListedOperation]:

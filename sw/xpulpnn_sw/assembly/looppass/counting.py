@@ -11,6 +11,16 @@ from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sw.assembly.looppass.listing import ListedFunction
 from xpulpnn_sw.assembly.looppass.operation import ALL, FlowKind, ListedOperation
 
+_SWAPPED = {
+    "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "ge": "le", "le": "ge",
+    "ltu": "gtu", "gtu": "ltu", "geu": "leu", "leu": "geu",
+}  # fmt: skip
+_INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "ltu": "geu", "geu": "ltu"}  # inverse relations of branches
+_UPWARD = frozenset({"ne", "lt", "ltu", "le", "leu"})
+_DOWNWARD = frozenset({"ne", "gt", "gtu", "ge", "geu"})
+_UNEQUAL = frozenset({"ne", "lt", "gt", "ltu", "gtu"})
+_SIGN = 1 << 31
+
 
 def live_before(operations: Sequence[ListedOperation], live: frozenset[int]) -> frozenset[int]:
     for operation in reversed(operations):
@@ -104,17 +114,6 @@ class NaturalLoop:
     header: int  # block through which every path into the loop leads
     latches: tuple[int, ...]  # blocks that jump back to the header
     blocks: frozenset[int]
-
-
-_SWAPPED = {
-    "eq": "eq", "ne": "ne", "lt": "gt", "gt": "lt", "ge": "le", "le": "ge",
-    "ltu": "gtu", "gtu": "ltu", "geu": "leu", "leu": "geu",
-}  # fmt: skip
-_INVERSE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "ltu": "geu", "geu": "ltu"}  # inverse relations of branches
-_UPWARD = frozenset({"ne", "lt", "ltu", "le", "leu"})
-_DOWNWARD = frozenset({"ne", "gt", "gtu", "ge", "geu"})
-_UNEQUAL = frozenset({"ne", "lt", "gt", "ltu", "gtu"})
-_SIGN = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)

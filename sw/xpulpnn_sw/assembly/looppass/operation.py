@@ -32,6 +32,16 @@ _LABEL = re.compile(r"[A-Za-z_.$][\w.$]+|[A-Za-z_]")
 _LOOP_CSRS = frozenset(range(0x7C0, 0x7C7))
 _RELOADS = RELOADS_ACTIVATION | RELOADS_WEIGHT
 _LOADING = frozenset({InsnClass.LOAD, InsnClass.MAC_LOAD, InsnClass.PARAMETER, InsnClass.QUANTISE})
+_ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == WORD_BYTES)
+_RD, _RS1, _RS2 = (WORD_FIELDS[name] for name in ("rd", "rs1", "rs2"))
+# operands of `.insn` by format and count, a base before its offset; one operand more is the target
+_DIRECTIVES = {
+    ("r", 6): (OPCODE, FUNCT3, FUNCT7, _RD, _RS1, _RS2),
+    ("i", 5): (OPCODE, FUNCT3, _RD, _RS1, WORD_FIELDS["imm12"]),
+    ("s", 5): (OPCODE, FUNCT3, _RS2, _RS1, WORD_FIELDS["stimm12"]),
+    ("sb", 5): (OPCODE, FUNCT3, _RS1, _RS2),
+}
+_WITH_IMMEDIATE = frozenset({"addi", "andi", "ori", "xori", "slli", "srli", "srai", "slti", "sltiu"})
 
 
 class FlowKind(Enum):
@@ -191,17 +201,6 @@ def unknown(text: str, origin: int) -> ListedOperation:
     return ListedOperation(text=text, kind=FlowKind.UNKNOWN, values={}, reads=ALL, size=LONGEST, origin=origin)
 
 
-_ALL_ROWS = Decoder(insn for insn in INSNS if insn.size == WORD_BYTES)
-_RD, _RS1, _RS2 = (WORD_FIELDS[name] for name in ("rd", "rs1", "rs2"))
-# operands of `.insn` by format and count, a base before its offset; one operand more is the target
-_DIRECTIVES = {
-    ("r", 6): (OPCODE, FUNCT3, FUNCT7, _RD, _RS1, _RS2),
-    ("i", 5): (OPCODE, FUNCT3, _RD, _RS1, WORD_FIELDS["imm12"]),
-    ("s", 5): (OPCODE, FUNCT3, _RS2, _RS1, WORD_FIELDS["stimm12"]),
-    ("sb", 5): (OPCODE, FUNCT3, _RS1, _RS2),
-}
-
-
 def _directive(text: str, origin: int) -> ListedOperation:
     head, operands = statement_parts(text.removeprefix(".insn"))
     plain: list[str] = []
@@ -258,9 +257,6 @@ def parse_operation(text: str, origin: int = -1) -> ListedOperation:
         if len(expanded) == 1:
             return _matched(text, *expanded[0], origin)
     return unknown(text, origin)
-
-
-_WITH_IMMEDIATE = frozenset({"addi", "andi", "ori", "xori", "slli", "srli", "srai", "slti", "sltiu"})
 
 
 def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -> ListedOperation:

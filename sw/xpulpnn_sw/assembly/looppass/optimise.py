@@ -17,6 +17,8 @@ from xpulpnn_sw.assembly.looppass.operation import SP, FlowKind, ListedOperation
 _SAVED = tuple(CSR_BY_NAME[f"lp{part}{loop}"].address for loop in (0, 1) for part in ("start", "end", "count"))
 _FRAME = 32  # bytes of the six registers and one more, on a stack that stays aligned to 16
 _SPARE_AT = WORD_BYTES * len(_SAVED)
+_ASM = re.compile(r"\b(?:__asm__|__asm|asm)\s+(?:__)?volatile(?:__)?\b")
+_VOLATILE = re.compile(r"\b(?:__)?volatile(?:__)?\b|\b_Atomic\b|\b__(?:atomic|sync|c11)_")
 
 
 def _is_compiled(function: ListedFunction) -> bool:
@@ -70,10 +72,6 @@ class PassReport:
 
     def refusals(self) -> dict[str, int]:
         return dict(Counter(outcome.reason for outcome in self.loops if outcome.level is None).most_common())
-
-
-_ASM = re.compile(r"\b(?:__asm__|__asm|asm)\s+(?:__)?volatile(?:__)?\b")
-_VOLATILE = re.compile(r"\b(?:__)?volatile(?:__)?\b|\b_Atomic\b|\b__(?:atomic|sync|c11)_")
 
 
 def has_volatile(source: str) -> bool:

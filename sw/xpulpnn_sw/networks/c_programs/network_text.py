@@ -25,6 +25,7 @@ for (uint32_t row = 0; row < {rows}; ++row)
             const uint32_t bit = {base}row * {row_bits} + column * {pixel_bits} + channel * {channel_bits};
             bytes[{byte}] {put};
         }}"""
+_SMALL = 1 << 31  # arguments from here on are negative
 
 
 def input_declaration(name: str, layout: InputLayout) -> str:
@@ -110,7 +111,6 @@ def _element(layout: InputLayout, scaling: Scaling) -> list[str]:
 
 
 _TEMPLATES = Path(__file__).parent / "c"
-_SMALL = 1 << 31  # arguments from here on are negative
 
 
 def c_template(name: str) -> Template:

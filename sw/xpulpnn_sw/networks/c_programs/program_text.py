@@ -42,6 +42,13 @@ font-family="sans-serif" font-size="{text}">
 <rect width="100%" height="100%" fill="#fff"/>
 <text x="{left}" y="18" font-size="14">{title}</text>
 """
+_OFFSET, _PRIME = 0x811C9DC5, 0x01000193  # of FNV-1a
+_BYTES_PER_LINE = 20
+_FOR_ANY_SIZE = """\
+Its functions take layers of any size. `xpulpnn net generate --specialise` writes one for each layer instead, faster for
+more code: MLPerf Tiny's keyword network takes 690,055 instead of 1,176,000 cycles on one `xpulpnn3`, CIFAR-10's ResNet8
+3,833,294 instead of 3,856,842 on one `xpulpnn2`."""
+_SPECIALISED = "Each layer has a function of its own, for its sizes alone (`--specialise`)."
 
 
 def plan_picture(network: CNetwork) -> str:
@@ -110,10 +117,6 @@ def _short(text: str, width: float) -> str:
     return text if len(text) <= most else f"{text[: max(most - 1, 1)]}\N{HORIZONTAL ELLIPSIS}"
 
 
-_OFFSET, _PRIME = 0x811C9DC5, 0x01000193  # of FNV-1a
-_BYTES_PER_LINE = 20
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Example:
     # words by piece, or samples of an image, which the program converts
@@ -121,13 +124,6 @@ class Example:
     scores: NDArray[Any]
     results: Sequence[NDArray[Any]]  # of each layer
     label: int | None = None  # its class, if known
-
-
-_FOR_ANY_SIZE = """\
-Its functions take layers of any size. `xpulpnn net generate --specialise` writes one for each layer instead, faster for
-more code: MLPerf Tiny's keyword network takes 690,055 instead of 1,176,000 cycles on one `xpulpnn3`, CIFAR-10's ResNet8
-3,833,294 instead of 3,856,842 on one `xpulpnn2`."""
-_SPECIALISED = "Each layer has a function of its own, for its sizes alone (`--specialise`)."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

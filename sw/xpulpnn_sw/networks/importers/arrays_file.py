@@ -32,6 +32,9 @@ CMSIS_SHAPES: Mapping[str, tuple[int, ...]] = {
     "bi": (10,),
 }
 _SHIFTS = ((6, 9), (4, 9), (1, 7), (1, 8))  # left shifts of biases and right shifts of sums, convolutions first
+_CONVOLUTIONS, _LAYERS, _KERNEL, _CLASSES = 6, 9, 3, 10  # of CNV
+_POOLED = (1, 3)  # convolutions of CNV before a pooling
+_CNV_ARRAYS = (*(f"w{number}" for number in range(_LAYERS)), *(f"t{number}" for number in range(_LAYERS - 1)))
 
 
 def _cmsis(arrays: Arrays, name: str) -> NetworkModel:
@@ -60,10 +63,6 @@ def _cmsis(arrays: Arrays, name: str) -> NetworkModel:
         pool = f"{side}x{side}x{filters}:3x3:s=2,p=0x1x0x1:relu"
         builder.add(f"pool{number + 1}", "maxpool", pool, "i8xi8xi8")
     return builder.finish(SCALING, LABELS)
-
-
-_CONVOLUTIONS, _LAYERS, _KERNEL, _CLASSES = 6, 9, 3, 10
-_POOLED = (1, 3)  # convolutions before a pooling
 
 
 def _cnv(arrays: Arrays, name: str) -> NetworkModel:
@@ -140,7 +139,6 @@ class ArrayFormat:
 
 
 CMSIS = ArrayFormat(name="CMSIS-NN's CIFAR-10", arrays=tuple(CMSIS_SHAPES), network=_cmsis)
-_CNV_ARRAYS = (*(f"w{number}" for number in range(_LAYERS)), *(f"t{number}" for number in range(_LAYERS - 1)))
 ARRAY_FORMATS = (CMSIS, ArrayFormat(name="BNN-PYNQ's CNV", arrays=_CNV_ARRAYS, optional=("classes",), network=_cnv))
 
 

@@ -20,6 +20,13 @@ _STEPS = 60  # scales that are tried
 _LEAST = 0.3  # the smallest of them, relative to the one that clips nothing
 _DAMPING = 0.01  # regularisation of the Hessian, relative to its mean diagonal element
 _PASSES = 3  # passes of rounding; each but the first starts from refitted scales
+_KEPT = 1 << 14  # samples that are kept of a tensor
+_WINDOWS = 256  # samples of windows of a layer in an image
+_MOST_WEIGHTS = 2048  # of filters whose rounding errors are compensated, which takes cubic time
+Tensors = Mapping[str, NDArray[Any]]  # by name, for an image
+Compute = Callable[[Tensors], Tensors]  # the tensors of all nodes from the inputs
+# the inputs of a layer's filters, `[window][weight]`, from all tensors; empty if unsupported
+Probe = Callable[[Tensors], NDArray[Any]]
 
 
 def best_scale(values: Reals, low: int, high: int) -> float:
@@ -77,15 +84,6 @@ def _fitted(rows: Reals, whole: Reals, products: Reals, scales: Reals, *, one_sc
         to_rows, to_itself = (np.full(len(rows), total.sum()) for total in (to_rows, to_itself))
     fits = (to_rows > 0) & (to_itself > 0)
     return np.where(fits, to_rows / np.where(fits, to_itself, 1), scales)
-
-
-_KEPT = 1 << 14  # samples of a tensor
-_WINDOWS = 256  # samples of windows of a layer in an image
-_MOST_WEIGHTS = 2048  # of filters whose rounding errors are compensated, which takes cubic time
-Tensors = Mapping[str, NDArray[Any]]  # by name, for an image
-Compute = Callable[[Tensors], Tensors]  # the tensors of all nodes from the inputs
-# the inputs of a layer's filters, `[window][weight]`, from all tensors; empty if unsupported
-Probe = Callable[[Tensors], NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

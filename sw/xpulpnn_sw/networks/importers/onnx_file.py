@@ -23,6 +23,18 @@ from xpulpnn_sw.networks.importers.rule_fit import obstacle_to_raw
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, scaled, sums_of
 from xpulpnn_sw.networks.network import NetworkModel
 
+# operators at the end that do not change which result is the greatest
+_LEFT_OUT = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "ArgMin", "TopK", "QLinearSoftmax", "QLinearSigmoid")
+# operators that may follow them
+_UNCHANGED = (
+    *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
+    *("Quant",),
+)
+# default axes of operators at the end
+_AXES = {"ArgMax": 0, "TopK": -1}
+# types of onnx: FLOAT, FLOAT16, DOUBLE, BFLOAT16
+_FLOATING = (1, 10, 11, 16)
+
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probe]:
     """Return, by tensor of weights, functions that collect the inputs of filters; layers with groups have none."""
@@ -54,15 +66,6 @@ def _window_inputs(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[An
         return np.empty((0, 0))
     seen = window.views(values[0])
     return seen.transpose(1, 2, 0, 3, 4).reshape(seen.shape[1] * seen.shape[2], -1)
-
-
-# operators at the end that do not change which result is the greatest
-_LEFT_OUT = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "ArgMin", "TopK", "QLinearSoftmax", "QLinearSigmoid")
-# operators that may follow them
-_UNCHANGED = (
-    *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
-    *("Quant",),
-)
 
 
 def import_onnx(path: Path, options: ImportOptions) -> NetworkModel:
@@ -212,10 +215,6 @@ class _ShortenedModel:
             note(f"{node} is left out: it does not change which result is the greatest{along}")
 
 
-# default axes
-_AXES = {"ArgMax": 0, "TopK": -1}
-
-
 def _takes_least(node: OnnxNode) -> bool:
     return node.operator == "ArgMin" or (node.operator == "TopK" and not node.number("largest", 1))
 
@@ -246,10 +245,6 @@ def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: 
         is_number = before is not None and before.operator in ("ArgMax", "ArgMin", "TopK")
         if not is_number and node.number("to", 1) not in _FLOATING:
             raise InputError(f"{node}: scores at the end of the model must stay in floating point, not become integers")
-
-
-# types of onnx: FLOAT, FLOAT16, DOUBLE, BFLOAT16
-_FLOATING = (1, 10, 11, 16)
 
 
 def _finished(result: Map | Sums, net: LayerBuilder, output: str, sign: int) -> NetworkModel:

@@ -43,6 +43,8 @@ from xpulpnn_sw.networks.importers.values import (
 
 # axes of a mean by rank of its input: positions of a sequence, rows and columns
 _PLACES = {SEQUENCE_AXES: ([2], [-1]), MAP_AXES: ([2, 3], [-2, -1])}
+IMAGE_CHANNELS = 3  # most channels of layers of an image
+_WEIGHTS = range(-128, 128)
 
 
 def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO_PADS) -> tuple[PlacedWindow, str]:
@@ -123,9 +125,6 @@ def mean(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     if node.number("keepdims", 1):
         return average
     return replace(average, indices=average.indices.reshape(average.indices.shape[:2]))
-
-
-IMAGE_CHANNELS = 3  # most channels of layers of an image
 
 
 def _weight_bits(values: Any, source: Map) -> int:
@@ -243,9 +242,6 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         # kernels for images have 8-bit weights, and still take half the cycles of others
         sums = replace(sums, layer=f"{layer}:image", weight_bits=SAMPLE_BITS)
     return _biased(sums, given[2] if len(given) > 2 else None)
-
-
-_WEIGHTS = range(-128, 128)
 
 
 def _weight_parts(weights: Quantised) -> int:

@@ -26,6 +26,19 @@ from xpulpnn_sw.networks.importers.values import (
 )
 from xpulpnn_sw.networks.network import Scaling
 
+INPUT_CODES = (Fraction(1), Fraction(0))  # of an integer input before its DequantizeLinear
+_STANDARD = ("", "ai.onnx")
+# domain of ONNX Runtime, which has some operators of ONNX for more types; operators of QONNX's channels-last domain are
+# not accepted
+_RUNTIME = "com.microsoft"
+_MOST = 1 << 31  # bound of integer attributes
+Inputs = Sequence[Value | None]  # the inputs of a node; None: left out
+MAP_AXES, SEQUENCE_AXES = 4, 3
+_SAMPLES = (1 << SAMPLE_BITS) - 1
+_COLOURS = 4  # most channels of an input whose last axis is taken for channels
+_REAL = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16", "UNDEFINED")
+_SIGNED = {"UINT8": False, "INT8": True}
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxNode:
@@ -94,18 +107,7 @@ class OnnxNode:
         return value
 
 
-INPUT_CODES = (Fraction(1), Fraction(0))  # of an integer input before its DequantizeLinear
-_STANDARD = ("", "ai.onnx")
-# domain of ONNX Runtime, which has some operators of ONNX for more types; operators of QONNX's channels-last domain are
-# not accepted
-_RUNTIME = "com.microsoft"
-_MOST = 1 << 31  # bound of integer attributes
-
-
-Inputs = Sequence[Value | None]  # the inputs of a node; None: left out
 OnnxOperator = Callable[[LayerBuilder, OnnxNode, Inputs], Value]
-
-MAP_AXES, SEQUENCE_AXES = 4, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,12 +204,6 @@ def flat_attributes(node: OnnxNode) -> Mapping[str, Any]:
         before, behind = node.numbers_like("pads", (0, 0), least=-_MOST)
         attributes["pads"] = [0, before, 0, behind]
     return attributes
-
-
-_SAMPLES = (1 << SAMPLE_BITS) - 1
-_COLOURS = 4  # most channels of an input whose last axis is taken for channels
-_REAL = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16", "UNDEFINED")
-_SIGNED = {"UINT8": False, "INT8": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,10 @@ from xpulpnn_sw.networks.importers.values import (
 )
 
 _FAR = Fraction(1 << 64)  # beyond all sums
+_ROOT_BITS = 400  # of square roots, far more than numbers that are compared with them
+_GLOBAL_AVERAGE = partial(average_pool, is_global=True)
+# operators that only quantised models have
+QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")
 
 
 def _inverse(least: float, function: Callable[[float], float]) -> Curve:
@@ -86,9 +90,6 @@ CURVES: Mapping[str, OnnxOperator] = {
     "Sigmoid": _curved(lambda _: _inverse(0, lambda result: log(result / (1 - result)))),
     "Tanh": _curved(lambda _: _inverse(-1, atanh)),
 }
-
-
-_ROOT_BITS = 400  # of square roots, far more than numbers that are compared with them
 
 
 def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
@@ -297,7 +298,6 @@ def _outputs(node: OnnxNode) -> int:
     return 0 if node.number("transB", 0) else 1
 
 
-_GLOBAL_AVERAGE = partial(average_pool, is_global=True)
 OPERATORS: Mapping[str, KnownOperator] = {
     "Quant": KnownOperator(quant, on_constants=True),
     "BipolarQuant": KnownOperator(bipolar, on_constants=True),
@@ -343,5 +343,3 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Cast": KnownOperator(_cast, on_codes=True),
     "Pad": KnownOperator(_pad, on_codes=True),
 }
-# operators that only quantised models have
-QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinear", "DequantizeLinear")

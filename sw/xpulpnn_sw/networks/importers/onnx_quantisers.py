@@ -16,6 +16,10 @@ from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNod
 from xpulpnn_sw.networks.importers.quantiser import Bound, Quantiser, narrowest, sign_quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Value, constant_value, exact_number, live, sums_of
 
+_TRUNC_INPUTS = (5, 6)  # value, scale, zero point, input width, in the second version output scale, output width
+_LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint4": (0, 15), "int4": (-8, 7), "uint2": (0, 3), "int2": (-2, 1)}
+Axis = int | Callable[[OnnxNode], int]  # the axis of an operand's scales
+
 
 def _number(value: Value | None, what: str) -> Fraction:
     real = constant_value(value.real if isinstance(value, Quantised) else value, what)
@@ -125,10 +129,6 @@ def multi_threshold(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
             bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins, by_channel=True
         )
     return net.quantised(sums_of(value), quantiser)
-
-
-# of both versions: value, scale, zero point, input width, (output scale,) output width
-_TRUNC_INPUTS = (5, 6)
 
 
 def truncation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
@@ -246,9 +246,6 @@ def _along(value: Value | None, axes: int, axis: int) -> Any:
     return numbers.reshape(() if numbers.size == 1 else shape)
 
 
-_LIMITS = {"uint8": (0, 255), "int8": (-128, 127), "uint4": (0, 15), "int4": (-8, 7), "uint2": (0, 3), "int2": (-2, 1)}
-
-
 def _limits(node: OnnxNode, zero: Value | None) -> tuple[int, int]:
     if isinstance(zero, np.ndarray):
         name = zero.dtype.name
@@ -260,9 +257,6 @@ def _limits(node: OnnxNode, zero: Value | None) -> tuple[int, int]:
     if name not in _LIMITS:
         raise InputError(f"quantised numbers must be one of {', '.join(_LIMITS)}, not {name}")
     return _LIMITS[name]
-
-
-Axis = int | Callable[[OnnxNode], int]  # the axis of an operand's scales
 
 
 def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:

@@ -16,6 +16,9 @@ from xpulpnn.errors import InputError, unreadable
 from xpulpnn_sw.networks.importers.quantiser import ELEMENT_WIDTHS
 from xpulpnn_sw.networks.network import NetworkModel
 
+_MAGIC_BYTES = 8
+TFLITE_MAGIC = b"TFL3"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class LayerWidths:
@@ -141,8 +144,6 @@ class ImportOptions:
 
 
 Importer = Callable[[Path, ImportOptions], NetworkModel]
-_MAGIC_BYTES = 8
-TFLITE_MAGIC = b"TFL3"
 
 
 @dataclass(frozen=True, slots=True)

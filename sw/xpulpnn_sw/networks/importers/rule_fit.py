@@ -32,6 +32,13 @@ _NEAR_BITS = 40  # precision of factors that may be rounded
 _EXACT_BITS = 62  # of integers in numpy
 _LARGEST_SLOPE = 1 << (ACCUMULATOR_BITS - 2)  # of the exact rule
 _TRIES = 6  # shifts that are tried, the largest first
+_THRESHOLD_BITS = 16
+# rules with a factor and a summand, their width and largest shift; the cheapest first
+_NORMALISING = (
+    (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
+    (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
+)
+_SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor is enlarged, so that ties round away
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,16 +116,6 @@ def _expected(
     scaled = replace(common, a=unit, least=int(sums.min()), most=int(sums.max()))
     steps = step_sums(quantiser, scaled, 0)
     return np.searchsorted(np.array(steps, np.int64), sums, side="right") + quantiser.results.start - 1
-
-
-_THRESHOLD_BITS = 16
-
-
-# rules with a factor and a summand, their width and largest shift; the cheapest first
-_NORMALISING = (
-    (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
-    (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
-)
 
 
 def rule_of(quantiser: Quantiser, channels: Sequence[Channel]) -> RuleFit:
@@ -274,9 +271,6 @@ def fit_average(sums: Sums, quantiser: Quantiser) -> RuleFit:
     arrays = {"factor": np.array(kappa), "summand": np.array(lam), "shift": np.array(shift)}
     reach = (kappa * channel.most // sums.area + lam) >> shift
     return RuleFit(arrays=arrays, inexact=inexact, total=len(results), max_error=max_error, reach=reach)
-
-
-_SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor is enlarged, so that ties round away
 
 
 def away_average(sums: Sums, quantiser: Quantiser) -> dict[str, int] | None:

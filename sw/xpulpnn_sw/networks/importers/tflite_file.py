@@ -31,6 +31,14 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
     "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
 }
+# operators at the end that do not change which result is the greatest
+END_KINDS = ("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "DEQUANTIZE")
+# operators on shapes, for flattening with an unknown batch
+_SHAPES = ("SHAPE", "STRIDED_SLICE", "PACK", "CONCATENATION")
+_INTEGERS = ("INT32", "INT64")
+_RESHAPES = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
+_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
+_VALID = 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -143,16 +151,6 @@ def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) ->
         options = {field: value if isinstance(value, float) else int(value) for field, value in numbers.items()}
     inputs, outputs = _integers(operator.InputsAsNumpy()), _integers(operator.OutputsAsNumpy())
     return TfliteOperator(index=number, kind=kind, inputs=inputs, outputs=outputs, options=options)
-
-
-# operators at the end that do not change which result is the greatest
-END_KINDS = ("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "DEQUANTIZE")
-# operators on shapes, for flattening with an unknown batch
-_SHAPES = ("SHAPE", "STRIDED_SLICE", "PACK", "CONCATENATION")
-_INTEGERS = ("INT32", "INT64")
-_RESHAPES = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
-_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-_VALID = 1
 
 
 def layer_operators(model: TfliteModel, note: Callable[[str], object]) -> tuple[list[TfliteOperator], int, int]:

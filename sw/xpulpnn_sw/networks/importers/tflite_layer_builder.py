@@ -21,6 +21,12 @@ from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_po
 
 LEAST, GREATEST = -128, 127  # codes of INT8
 _BITS = 31  # of TFLite's multipliers
+_SHORT, _LARGEST_SHORT, _HALF = 1 << 8, 1 << 7, Fraction(1, 2)
+_FUNCTIONS: Mapping[str, Callable[[float], float]] = {
+    "LOGISTIC": lambda real: 1 / (1 + exp(-real)) if real >= 0 else exp(real) / (1 + exp(real)),
+    "TANH": tanh,
+}
+TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
 
 
 def require(condition: bool, what: str) -> None:
@@ -39,14 +45,6 @@ def tensor_codes(tensor: TfliteTensor) -> Quantiser:
     less = 0 if zero != LEAST else LEAST
     scale = Fraction(float(tensor.scales[0]))
     return uniform_quantiser(scale, Fraction(zero - less), LEAST - less, GREATEST - less, "ROUND")
-
-
-_SHORT, _LARGEST_SHORT, _HALF = 1 << 8, 1 << 7, Fraction(1, 2)
-_FUNCTIONS: Mapping[str, Callable[[float], float]] = {
-    "LOGISTIC": lambda real: 1 / (1 + exp(-real)) if real >= 0 else exp(real) / (1 + exp(real)),
-    "TANH": tanh,
-}
-TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
 
 
 def short_factor(ratio: float) -> Fraction | None:

@@ -16,6 +16,9 @@ from xpulpnn_sw.networks.importers.quantiser import Affine, Quantiser
 Shape = tuple[int, int, int]
 Pads = tuple[int, int, int, int]  # at top, bottom, left and right
 NO_PADS: Pads = (0, 0, 0, 0)
+Curve = Callable[[Fraction], Fraction]  # the inverse of a rising function
+_MOST_ELEMENTS = 1 << 26
+_MAP_AXES = 3  # rows, columns and channels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,9 +68,6 @@ class Map:
             raise InputError("padding must be right before a convolution or a maximum pooling, not here")
 
 
-Curve = Callable[[Fraction], Fraction]  # the inverse of a rising function
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sums:
     """Sums of a layer that are not quantised yet."""
@@ -91,7 +91,6 @@ class Sums:
     factors: tuple[Fraction, Fraction] | None = None
 
 
-_MOST_ELEMENTS = 1 << 26
 Constant = NDArray[Any] | Quantised
 Value = Constant | Map | Sums
 
@@ -200,9 +199,6 @@ def identity(value: Map) -> Sums:
         shape=value.shape,
         indices=value.indices,
     )
-
-
-_MAP_AXES = 3  # rows, columns and channels
 
 
 def reshaped(value: Map, shape: tuple[int, ...]) -> Map:

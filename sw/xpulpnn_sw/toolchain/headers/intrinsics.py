@@ -17,6 +17,17 @@ BRANCH_OFFSET, LOAD_OFFSET, STORE_OFFSET = "boff13", "imm12", "stimm12"
 
 RD, RS1, RS2 = (WORD_FIELDS[name] for name in ("rd", "rs1", "rs2"))
 _REGISTER_SLOTS = {"rd": RD, "rs1": RS1, "rs2": RS2, "rs3": RD}
+# suffixes of loads and stores: immediate or register increment, register offset
+_FORMS = {"(rs1!)": "_post", "rs2(rs1!)": "_postr", "rs3(rs1!)": "_postr", "rs2(rs1)": "_rr", "rs3(rs1)": "_rr"}
+_VOLATILE = frozenset({InsnClass.LOAD, InsnClass.STORE, InsnClass.QUANTISE, InsnClass.LOOP})
+# operations with a signed result, other than dot products with a signed factor
+_SIGNED = frozenset(
+    ["abs", "min", "max", "clip", "exths", "extbs", "extract", "mac", "msu", "lb", "lh", "lw", "elw", "pv.extract"]
+    + [f"{op}{suffix}" for op in ("add", "sub") for suffix in ("N", "RN")]
+    + [f"{op}{half}{suffix}" for op in ("mul", "mac") for half in ("s", "hhs") for suffix in ("N", "NR")]
+)
+_SUMS = {"xp_rd": "a0", "xp_rd1": "a1"}
+"""C variables of the two sums of a Mac&Load of two products, and their registers: an even one and the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +121,6 @@ def directive(insn: Insn, register: Callable[[str], str], number: Callable[[Insn
     return f".insn r {start}, {', '.join(slots)}"
 
 
-# suffixes of loads and stores: immediate or register increment, register offset
-_FORMS = {"(rs1!)": "_post", "rs2(rs1!)": "_postr", "rs3(rs1!)": "_postr", "rs2(rs1)": "_rr", "rs3(rs1)": "_rr"}
-
-# operations with a signed result, other than dot products with a signed factor
-_VOLATILE = frozenset({InsnClass.LOAD, InsnClass.STORE, InsnClass.QUANTISE, InsnClass.LOOP})
-_SIGNED = frozenset(
-    ["abs", "min", "max", "clip", "exths", "extbs", "extract", "mac", "msu", "lb", "lh", "lw", "elw", "pv.extract"]
-    + [f"{op}{suffix}" for op in ("add", "sub") for suffix in ("N", "RN")]
-    + [f"{op}{half}{suffix}" for op in ("mul", "mac") for half in ("s", "hhs") for suffix in ("N", "NR")]
-)
-
-
 def c_name(insn: Insn) -> str:
     """Return the C name: ``xp_``, the mnemonic without its prefix, and the addressing of loads and stores."""
     stem = "xp_" + insn.mnemonic.removeprefix("p.").removeprefix("pv.").replace(".", "_")
@@ -135,10 +134,6 @@ def c_name(insn: Insn) -> str:
 
 def is_signed(insn: Insn) -> bool:
     return insn.op in _SIGNED or insn.a_signed or insn.b_signed
-
-
-_SUMS = {"xp_rd": "a0", "xp_rd1": "a1"}
-"""C variables of the two sums of a Mac&Load of two products, and their registers: an even one and the next one."""
 
 
 @dataclass(frozen=True, slots=True)
