@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.designs import FULL as DESIGN
 from tests.designs import kernel_case
-from tests.programs import encode_line, read_results
+from tests.programs import read_results
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli.main import execute_command
@@ -17,9 +17,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Output, Reason
-from xpulpnn_sw.assembly.disasm import insn_directive
 from xpulpnn_sw.assembly.looppass import optimise as loop_pass
-from xpulpnn_sw.assembly.looppass.operation import FlowKind, parse_operation
 from xpulpnn_sw.assembly.looppass.optimise import PassReport, has_volatile, optimise
 from xpulpnn_sw.toolchain.build import Options, build
 
@@ -118,22 +116,24 @@ def test_calls_outside_of_loops_are_left_to_the_linker():
     assert directives(outer.format(inner.format(".p2align 3\n"))) == padded
 
 
-def test_a_known_number_of_turns_needs_no_counter():
-    lines, _ = turned("li a5,100\n.L2:\nmul a0,a0,a1\naddi a5,a5,-1\nbne a5,zero,.L2\nret")
-    assert "lp.setupi 0,100,.Lxp_end_0_0" in lines
-    assert not [line for line in lines if line.startswith(("addi", "bne"))]
+COUNTED = "li a5,{}\n.L2:\nmul a0,a0,a0\naddi a5,a5,{}\nbne a5,{},.L2\n"
 
 
-def test_a_guarded_count_needs_no_test():
-    lines, _ = turned("ble a1,zero,.L1\nli a5,0\n.L2:\nmul a0,a0,a0\naddi a5,a5,1\nbne a5,a1,.L2\n.L1:\nret")
-    assert not [line for line in lines if line.startswith(("bne", "addi"))]
-    lines, _ = turned("li a5,0\n.L2:\nmul a0,a0,a0\naddi a5,a5,1\nbne a5,a1,.L2\n.L1:\nret")
-    assert len([line for line in lines if line.startswith(("bne", "addi"))]) == 2, "nothing says that a1 is not 0"
-
-
-def test_a_counter_that_is_read_later_stays():
-    lines, _ = turned("li a5,9\n.L2:\nmul a1,a1,a1\naddi a5,a5,-1\nbne a5,zero,.L2\nmv a0,a5\nret")
-    assert "addi a5,a5,-1" in lines
+@pytest.mark.parametrize(
+    ("body", "setup", "is_removed"),
+    [
+        (COUNTED.format(100, -1, "zero"), "lp.setupi 0,100,.Lxp_end_0_0", True),
+        (f"ble a1,zero,.L1\n{COUNTED.format(0, 1, 'a1')}.L1:\n", "lp.setup 0,a5,.Lxp_end_0_0", True),
+        # nothing says that a1 is not 0
+        (COUNTED.format(0, 1, "a1"), "lp.setup 0,a5,.Lxp_end_0_0", False),
+        # the counter is read later
+        (COUNTED.format(9, -1, "zero") + "mv a1,a5\n", "lp.setupi 0,9,.Lxp_end_0_0", False),
+    ],
+)
+def test_counters_that_only_count_are_removed(body: str, setup: str, is_removed: bool):
+    lines, _ = turned(f"{body}ret")
+    assert setup in lines
+    assert [line[:4] for line in lines if line.startswith(("addi a5,a5", "bne"))] == ["addi", "bne "] * (not is_removed)
 
 
 def test_two_levels_and_no_third():
@@ -225,50 +225,12 @@ def test_what_is_not_understood_stays(line):
 
 
 def test_a_core_without_the_instructions_gets_no_loops():
-    without = replace(PRESETS["ri5cy"], xpulpv2=False)
-    assert optimise(of_function(SUM), without) == of_function(SUM)
+    assert optimise(of_function(SUM), replace(PRESETS["ri5cy"], xpulpv2=False)) == of_function(SUM)
 
 
 def test_volatile():
-    assert has_volatile("static volatile int x;")
-    assert has_volatile("_Atomic int x;")
+    assert all(map(has_volatile, ("static volatile int x;", "_Atomic int x;")))
     assert not has_volatile('__asm__ volatile("nop"); asm __volatile__ ("nop"); int x;')
-
-
-A0, A1, A2, A3 = 10, 11, 12, 13
-
-
-def operation(text: str):
-    """The operation as the headers write it: a directive of numbers."""
-    return parse_operation(insn_directive(encode_line(text)))
-
-
-@pytest.mark.parametrize(
-    ("text", "reads", "writes", "step", "loads"),
-    [
-        ("pv.mlsdotup.b a0, (a1!), 8", {A0, A1}, {A0, A1}, 4, True),
-        ("pv.mlsdotup.b a0, (a1!), 24", {A0, A1}, {A0, A1}, 4, True),
-        ("pv.mlsdotup.b a0, (a1!), 0", {A0, A1}, {A0}, None, True),
-        ("pv.mldotsp.c a0, (a1!), 25", {A1}, {A0, A1}, 4, True),
-        ("pv.mldotsp.c a0, (a1!), 1", {A1}, {A0}, None, True),
-        ("pv.mldotsp.c a1, (a1!), 25", {A1}, {A1}, None, True),
-        ("pv.mlsduoup.b a2, (a1!), 0, 1, 8", {A1, A2, A3}, {A1, A2, A3}, 4, True),
-        ("pv.mlduoup.b a2, (a1!), 0, 1, 8", {A1}, {A1, A2, A3}, 4, True),
-        ("pv.mlsduoup.b a2, 0, 1", {A2, A3}, {A2, A3}, None, False),
-        ("pv.mlsduoup.b zero, (a1!), 0, 1, 8", {A1}, {A1}, 4, True),
-        ("pv.mlduoup.b a0, (a1!), 0, 1, 8", {A1}, {A0, A1}, None, True),
-        ("pv.rqld 1, (a1!)", {A1}, {A1}, 4, True),
-        ("pv.rqu.b a0, a1, a2, 3", {A0, A1, A2}, {A0}, None, False),
-        ("pv.rqs.c a0, a1, a2, 15", {A0, A1, A2}, {A0}, None, False),
-    ],
-)
-def test_mac_load_and_requantisation(text, reads, writes, step, loads):
-    flow = operation(text)
-    assert (flow.kind, flow.reads, flow.writes) == (FlowKind.PLAIN, reads, writes)
-    assert (flow.step(A1), flow.is_load, flow.is_store) == (step, loads, False)
-    # entries of the NN-RF are no registers that the pass follows; other instructions may move
-    assert flow.is_fixed
-    assert not operation("pv.sdotup.b a0, a1, a2").is_fixed
 
 
 def change(body: str, **options) -> list[str]:
@@ -333,8 +295,6 @@ def test_in_a_loop_the_reader_waits_no_longer():
 
 
 FULL = PRESETS["xpulpnn-full"]
-MOST = 1.15
-"""Cycles of compiled kernels over those of generated ones."""
 LIMIT = 1_000_000
 
 
@@ -343,12 +303,14 @@ def compiled(path: Path, kind: str, source: str, *define: str, **options) -> Pat
     return path
 
 
+def shown(printed: list[Output]) -> str:
+    return b"".join(output.data for output in printed).decode()
+
+
 def cycles_of(path: Path) -> int:
     printed: list[Output] = []
-    result = run_program(load(path), DESIGN, output=printed.append)
-    text = b"".join(output.data for output in printed).decode()
-    assert result.exit.ok, text
-    return int(text.split()[0])
+    assert run_program(load(path), DESIGN, output=printed.append).exit.ok, shown(printed)
+    return int(shown(printed).split()[0])
 
 
 @pytest.mark.cosim
@@ -356,20 +318,17 @@ def cycles_of(path: Path) -> int:
     ("kind", "bits", "variant", "define"), [("gcc", 4, "nn_4x2", ("MAC_LOAD",)), ("zig", 8, "xpulpv2_4x2", ())]
 )
 def test_public_matmul_takes_the_cycles_of_the_generated_one(kind, bits, variant, define, tmp_path: Path):
-    path = compiled(tmp_path / "p.elf", kind, "matmul_public.c", f"BITS={bits}", *define)
-    taken = cycles_of(path)
+    taken = cycles_of(compiled(tmp_path / "p.elf", kind, "matmul_public.c", f"BITS={bits}", *define))
     generated = run_case(kernel_case("matmul", "64x288x2", bits, variant, machine=Machine())).record["cycles"]
-    assert 0.95 * generated < taken <= MOST * generated
+    assert 0.95 * generated < taken <= 1.15 * generated
 
 
 @pytest.mark.cosim
 @pytest.mark.parametrize("level", ["-O1", "-O2"])
 def test_loops_of_few_turns_take_no_longer(level, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    cycles: list[int] = []
-    places: list[list[int]] = []
+    cycles, places = list[int](), list[list[int]]()
     for is_improved in (True, False):
-        options = {"loop_pass": is_improved, "opt": level}
-        path = compiled(tmp_path / "p.elf", "gcc", "triangular.c", **options)
+        path = compiled(tmp_path / "p.elf", "gcc", "triangular.c", loop_pass=is_improved, opt=level)
         cycles.append(cycles_of(path))
         places.append(setups(path, capsys))
     assert cycles[0] < 0.95 * cycles[1]
@@ -387,7 +346,7 @@ def interrupted(path: Path) -> str:
         session.iss.csrs.irq = 0 if session.iss.csrs.irq else 1 << 7
         count += 6 if session.iss.csrs.irq else 97
         end = session.run(count)
-    return b"".join(output.data for output in printed).decode()
+    return shown(printed)
 
 
 @pytest.mark.flow
@@ -409,8 +368,7 @@ def test_report_of_the_command(compiler: str, tmp_path: Path, capsys: pytest.Cap
     common = [str(word) for word in words]
     assert execute_command([*common, "--loop-report"]) == 0
     record = read_results(tmp_path / "cc.json")[0]["loop_pass"]
-    counts = [record[name] for name in ("hardware_loops", "refusals", "skipped_functions")]
-    assert counts == [1, {"calls a function": 1}, {}]
+    assert record.items() >= {"hardware_loops": 1, "refusals": {"calls a function": 1}, "skipped_functions": {}}.items()
     first, second = sorted(record["loops"], key=lambda loop: loop["source"])
     assert re.search(r"main\.c:[45]$", first["source"])
     assert re.search(r"main\.c:[67]$", second["source"])

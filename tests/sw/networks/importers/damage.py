@@ -1,15 +1,9 @@
-"""Damaged model files: bytes, numbers and pieces that are others, and what the import of such a file must come to.
-
-``python -m tests.sw.networks.importers.damage FOLDER COUNT [SEED]`` damages the models in a folder so many times.
-"""
+"""Damaged model files: bytes, numbers and pieces that are others, and what the import of such a file must come to."""
 
 import contextlib
 import io
 import signal
 import struct
-import sys
-import tempfile
-from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -77,27 +71,3 @@ def fault(content: bytes, path: Path) -> str:
 
 def _late(*_: object) -> None:
     raise TimeoutError(f"no end in {SECONDS} s")
-
-
-def main() -> int:
-    """Damage files of a folder; those at fault stay beside them."""
-    folder, count, seed = Path(sys.argv[1]), int(sys.argv[2]), int((sys.argv[3:] or ["0"])[0])
-    models = sorted(path for path in folder.iterdir() if path.suffix in (".tflite", ".onnx"))
-    faults: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as work:
-        for number in range(seed, seed + count):
-            random = Random(number)
-            model = models[number % len(models)]
-            content = damaged(model.read_bytes(), random)
-            what = fault(content, Path(work) / f"model{model.suffix}")
-            if what:
-                faults[what[:200]] += 1
-                sys.stdout.write(f"{number} {model.name}: {what}\n")
-                sys.stdout.flush()
-                (folder / f"fault{number}{model.suffix}.bad").write_bytes(content)
-    sys.stdout.write(f"{count} files, {faults.total()} at fault\n")
-    return bool(faults)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
