@@ -119,9 +119,7 @@ def place_maps(network: Network, runs: Sequence[KernelRun], tiled: Collection[in
     """Decide where maps are if the layers ``tiled`` use main memory and the maps ``spilled`` are fetched again."""
     writers = {results_name(stage.name): number for number, stage in enumerate(network.stages)}
     # edges to the readers of each map, the network's inputs first
-    maps = {name: readers for name, (_, readers) in input_pieces(network, runs).items()} | {
-        name: [] for name in writers
-    }
+    maps = {name: readers for name, (_, readers) in input_pieces(network, runs).items()} | {key: [] for key in writers}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
             maps[results_name(edge.source)].append(edge)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -47,9 +48,8 @@ def kernels(
     """
     check_network(network)
     assert len(variants) == len(network.stages)
-    runs = tuple(
-        _built(network, number, image, name, cores, specialise=specialise) for number, name in enumerate(variants)
-    )
+    building = {"cores": cores, "specialise": specialise}
+    runs = tuple(_built(network, number, name, image, **building) for number, name in enumerate(variants))
     written = {stage.name: (stage, run) for stage, run in zip(network.stages, runs, strict=True)}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
@@ -57,14 +57,12 @@ def kernels(
     return runs
 
 
-def _built(
-    network: Network, number: int, image: Ints, variant: str, cores: int, *, specialise: bool = True
-) -> KernelRun:
+def _built(network: Network, number: int, variant: str, image: Ints, **building: Any) -> KernelRun:
     """Build the kernel of layer ``number``; ``image`` is the input of the network."""
     stage = network.stages[number]
     operands = stage.with_inputs(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
     try:
-        return stage.kind.build(stage.layer, stage.precision, variant, operands, cores=cores, specialise=specialise)
+        return stage.kind.build(stage.layer, stage.precision, variant, operands, **building)
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
 
@@ -92,7 +90,7 @@ def map_bytes(network: Network, runs: Sequence[KernelRun]) -> dict[str, int]:
 def packed_input(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> dict[str, Words]:
     """Pack another input as :func:`input_pieces` does; only kernels that read it are built."""
     readers = {
-        number: _built(network, number, image, variants[number], cores)
+        number: _built(network, number, variants[number], image, cores=cores)
         for number in range(len(network.stages))
         if NETWORK_INPUT in network.sources(number)
     }

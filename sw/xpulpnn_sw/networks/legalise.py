@@ -275,9 +275,7 @@ class _Maps:
                         self._note(NETWORK_INPUT, form.shape, set())
                 if not _splits(stage, self.shapes[source]):
                     self._read(stage, source, form.bits)
-        self._unit = {
-            name: max({1}.union(*(self._units[other] for other in same))) for name, same in self._same.items()
-        }
+        self._unit = {name: max({1}.union(*(self._units[own] for own in same))) for name, same in self._same.items()}
         self._wider = {name for name, same in self._same.items() if any(map(self._has_gaps, same))}
 
     def _note(self, name: str, shape: Shape, units: set[int]) -> None:

@@ -175,9 +175,8 @@ class Planner:
     def _kernel(self, layer: int, cores: int) -> KernelRun:
         if (layer, cores) not in self._general:
             stage = self._network.stages[layer]
-            self._general[layer, cores] = stage.kind.build(
-                stage.layer, stage.precision, self._variants[layer], stage.tensors, cores=cores
-            )
+            own = (stage.layer, stage.precision, self._variants[layer], stage.tensors)
+            self._general[layer, cores] = stage.kind.build(*own, cores=cores)
         return self._general[layer, cores]
 
     def steps(self, maps: MapPlacement) -> tuple[DeployedStep, ...]:
@@ -225,9 +224,8 @@ class Planner:
             is_late = (residence.content, reader) in self._late_maps
             writer = writers.get(residence.content, -2)
             # results are stored during the next layer, or with the last tile
-            if reader and (
-                is_late or reader - 1 < (writer + 1 if writer in tiled else writer + 2 if writer >= 0 else -1)
-            ):
+            ready = writer + 1 if writer in tiled else writer + 2 if writer >= 0 else -1
+            if reader and (is_late or reader - 1 < ready):
                 between[reader].append(residence.name)
             else:
                 during[reader - 1].append(residence.name)
@@ -267,9 +265,7 @@ class Planner:
         for number, (run, stage) in enumerate(zip(runs, network.stages, strict=True)):
             first, after = first_step(steps, number), last_step(steps, number)
             if number in tiled:
-                pieces += [
-                    Piece(name=name, size=size, first=first, last=after) for name, size in tiled[number].pieces()
-                ]
+                pieces += [Piece(name=name, size=own, first=first, last=after) for name, own in tiled[number].pieces()]
                 continue
             if (name := weights_name(stage.name)) in loaded:
                 pieces.append(Piece(name=name, size=run.weight_bytes, first=loaded[name], last=after))

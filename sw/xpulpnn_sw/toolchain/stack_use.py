@@ -60,9 +60,8 @@ def stack_paths(content: bytes) -> tuple[StackPath, StackPath]:
         functions[fork].calls |= work
     nothing = StackPath(0, ())
     main = _deepest(functions, names[_MAIN], known, set()) if _MAIN in names else nothing
-    forked = max(
-        (_deepest(functions, address, known, set()) for address in work), key=lambda path: path.size, default=nothing
-    )
+    paths = (_deepest(functions, address, known, set()) for address in work)
+    forked = max(paths, key=lambda path: path.size, default=nothing)
     if _WORKER in names and forked.names:
         own = functions[names[_WORKER]]
         forked = StackPath(own.frame + forked.size, (_shown(own), *forked.names))
@@ -72,10 +71,8 @@ def stack_paths(content: bytes) -> tuple[StackPath, StackPath]:
 def check_stacks(content: bytes, options: Options) -> None:
     """Raise :class:`InputError` if the deepest paths of calls need larger stacks than the program has."""
     layout = options.cluster
-    sizes = (
-        [("stack", options.stack)] if layout is None else [("stack", layout.stack), ("core stack", layout.core_stack)]
-    )
-    for (name, size), path in zip(sizes, stack_paths(content), strict=False):
+    sizes = {"stack": options.stack} if layout is None else {"stack": layout.stack, "core stack": layout.core_stack}
+    for (name, size), path in zip(sizes.items(), stack_paths(content), strict=False):
         if path.size > size:
             raise InputError(f"{name} must be at least {path.size} bytes, not {size}, for {path}")
 

@@ -88,9 +88,7 @@ class BasicBlock:
                 padded = filled_alignment(text, WORD_BYTES) if self.is_looped else None
                 yield text if padded is None else padded
 
-        yield from anchored(
-            min((operation.origin for operation in self.operations if operation.origin >= 0), default=inf)
-        )
+        yield from anchored(min((line.origin for line in self.operations if line.origin >= 0), default=inf))
         for operation in self.setup:
             if operation.kind is FlowKind.LOOP and operation.insn is None:
                 yield from self.opening

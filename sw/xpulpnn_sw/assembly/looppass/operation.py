@@ -144,9 +144,7 @@ def _results(insn: Insn, values: dict[str, int]) -> set[int]:
 def _registers(insn: Insn, values: dict[str, int]) -> tuple[frozenset[int], frozenset[int]]:
     fields = {"rd": "rd" if "rd" in values else "rs3", "rs1": "rs1", "rs2": "rs2"}
     writes = _results(insn, values)
-    reads = {values[fields[name]] for name in insn.reads} | (
-        writes if insn.is_pair and insn.accumulates else set[int]()
-    )
+    reads = {values[fields[key]] for key in insn.reads} | (writes if insn.is_pair and insn.accumulates else set[int]())
     keeps_base = insn.is_nn_form and not values.get("nnimm5", _RELOADS) & _RELOADS
     if insn.writes_base and not keeps_base:
         writes.add(values["rs1"])
@@ -261,9 +259,7 @@ def parse_operation(text: str, origin: int = -1) -> ListedOperation:
 
 def _matched(text: str, mnemonic: str, operands: tuple[str, ...], origin: int) -> ListedOperation:
     insn = select(mnemonic, operands)
-    is_bare = any(
-        form.is_memory and not MEMORY.fullmatch(part) for form, part in zip(insn.forms, operands, strict=True)
-    )
+    is_bare = any(form.is_memory and not MEMORY.fullmatch(own) for form, own in zip(insn.forms, operands, strict=True))
     if insn.size != WORD_BYTES or is_bare or (insn.insn_class is InsnClass.LOOP and is_register(operands[0])):
         # other spellings are the programmer's, whose functions stay unchanged
         return unknown(text, origin)

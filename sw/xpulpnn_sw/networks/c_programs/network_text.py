@@ -76,9 +76,8 @@ def _element(layout: InputLayout, scaling: Scaling) -> list[str]:
     place = "channel" if colours == layout.channels else f"channel % {colours}"
     lines: list[str] = []
     value = "sample"
-    for name, numbers, sign, neutral in zip(
-        ("subtract", "multiply", "add"), zip(*rows, strict=True), "-*+", (0, 1, 0), strict=True
-    ):
+    steps = (("subtract", "-", 0), ("multiply", "*", 1), ("add", "+", 0))
+    for (name, sign, neutral), numbers in zip(steps, zip(*rows, strict=True), strict=True):
         if set(numbers) == {neutral}:
             continue
         number = f"{name}[{place}]"
@@ -141,6 +140,7 @@ def network_header(network: CNetwork) -> str:
 def network_source(network: CNetwork) -> str:
     is_cluster = network.cores is not None
     texts = ", ".join(map(c_string, network.classes))
+    results = [results_name(layer.stage.name) for layer in network.layers]
     return c_template("network_cluster.c" if is_cluster else "network_core.c").substitute(
         title=title(network),
         id=network.name,
@@ -151,9 +151,7 @@ def network_source(network: CNetwork) -> str:
         descriptions="\n".join(map(_description, network.layers)),
         calls="\n".join(f"    layer_{layer.name}," for layer in network.layers),
         classes=f"const char *const {_class_names(network)} = {{{texts}}};\n\n" if texts else "",
-        results="\n".join(
-            f"    (const uint32_t *){network.place(results_name(layer.stage.name))}," for layer in network.layers
-        ),
+        results="\n".join(f"    (const uint32_t *){network.place(name)}," for name in results),
         score=_score(network),
         steps="\n".join(f"    {{{text}}}," for text in _steps(network)),
         brought="\n".join(_input_copies(network)),

@@ -130,11 +130,9 @@ class OnnxModel:
     def calibration(self, options: ImportOptions) -> Calibration:
         """Calibrate the model on ``options.images``; raises :class:`InputError` for images of another size."""
         options = self.input.sampled(options)
-        weight_probes = probes(self.nodes, self.constants)
         end = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants).output
-        return Calibration.computed(
-            every_tensor(self.proto), self.input.name, self.input.shape, options, self.readers, weight_probes, end
-        )
+        compute, probed = every_tensor(self.proto), probes(self.nodes, self.constants)
+        return Calibration.computed(compute, self.input.name, self.input.shape, options, self.readers, probed, end)
 
     def network(self, options: ImportOptions, policy: Policy | None) -> NetworkModel:
         options = self.input.sampled(options)

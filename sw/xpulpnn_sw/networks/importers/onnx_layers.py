@@ -148,7 +148,7 @@ def _products(
     stored: Any,
     shape: Shape,
     indices: Any,
-    pads: bool,
+    pads: bool = False,
 ) -> Sums:
     """Return the sums of a layer with ``weights``, ``[out][...]``; ``stored`` holds them in the kernel's order."""
     rows = weights.values.reshape(len(weights.values), -1)
@@ -306,9 +306,7 @@ def _linear(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) 
     stored[:, order] = weights.values
     before: tuple[int, ...] = source.indices.shape[:-1]
     indices = np.reshape(np.arange(int(outputs)), (*before, int(outputs)))
-    return _products(
-        node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), indices, pads=False
-    )
+    return _products(node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), indices)
 
 
 def matrix_product(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:

@@ -58,15 +58,14 @@ class OnnxNode:
 
         if not self.outputs:
             raise InputError(f"{self}: outputs must be one at least, not none")
-        versions = [opset.version for opset in model.opset_import if opset.domain in _STANDARD] or [
-            defs.onnx_opset_version()
-        ]
+        versions = [opset.version for opset in model.opset_import if opset.domain in _STANDARD]
+        version = versions[0] if versions else defs.onnx_opset_version()
         if not defs.has(self.operator):
             return
         if (domain := self.proto.domain) not in (*_STANDARD, _RUNTIME):
             raise InputError(f"{self}: domain of the operator must be that of ONNX, not {domain}")
-        if defs.has(self.operator, max_inclusive_version=versions[0], domain=""):
-            least = defs.get_schema(self.operator, versions[0]).min_input
+        if defs.has(self.operator, max_inclusive_version=version, domain=""):
+            least = defs.get_schema(self.operator, version).min_input
             if len(self.inputs) < least:
                 raise InputError(f"{self}: inputs must be {least} at least, not {len(self.inputs)}")
 
@@ -259,9 +258,8 @@ class ModelInput:
         if isinstance(normalised, Map) or builder.policy is None:
             return normalised
         most = (1 << (SAMPLE_BITS - 1)) - 1
-        scale = (
-            max(abs(channel.at(end)) for channel in normalised.channels for end in (channel.least, channel.most)) / most
-        )
+        ends = (channel.at(end) for channel in normalised.channels for end in (channel.least, channel.most))
+        scale = max(map(abs, ends)) / most
         quantiser = uniform_quantiser(scale, Fraction(0), -most - 1, most, "ROUND")
         return builder.quantised(normalised, replace(quantiser, is_free=True))
 

@@ -13,7 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode, OnnxOperator
-from xpulpnn_sw.networks.importers.quantiser import Bound, Quantiser, narrowest, sign_quantiser, uniform_quantiser
+from xpulpnn_sw.networks.importers.quantiser import Bound, Bounds, Quantiser, sign_quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Value, constant_value, exact_number, live, sums_of
 
 _TRUNC_INPUTS = (5, 6)  # value, scale, zero point, input width, in the second version output scale, output width
@@ -124,10 +124,7 @@ def multi_threshold(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     if count == 1 and scale == -2 * bias:
         quantiser = replace(sign_quantiser(scale / 2), bound=begins, by_channel=True)
     else:
-        bits, signed = narrowest(0, count)
-        quantiser = Quantiser(
-            bits=bits, signed=signed, low=0, high=count, scale=scale, offset=bias, bound=begins, by_channel=True
-        )
+        quantiser = Quantiser.narrowest(0, count, scale, bias, begins, by_channel=True)
     return net.quantised(sums_of(value), quantiser)
 
 
@@ -150,28 +147,18 @@ def truncation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         reals = [channel.at(end) for channel in sums.channels for end in (channel.least, channel.most)]
         low, high = (floor((end / scale + zero) / (1 << lower)) for end in (min(reals), max(reals)))
         high += int(mode != "FLOOR")
-    bits, signed = narrowest(low, high)
     unit = 1 << lower
-    quantiser = Quantiser(
-        bits=bits,
-        signed=signed,
-        low=low,
-        high=high,
-        scale=scale * unit,
-        offset=-zero * scale,
-        bound=_truncated(scale, zero, unit, mode),
-    )
+    quantiser = Quantiser.narrowest(low, high, scale * unit, -zero * scale, _truncated(scale, zero, unit, mode))
     output = net.quantised(sums, quantiser)
     behind = more[0] if is_second else scale
     ratio = behind / quantiser.scale
     # the second version truncates the zero point too
     zero_behind = zero / unit if is_second else zero
-    return replace(
-        output, scale=output.scale * ratio, offset=(output.offset - quantiser.offset) * ratio - zero_behind * behind
-    )
+    offset = (output.offset - quantiser.offset) * ratio - zero_behind * behind
+    return replace(output, scale=output.scale * ratio, offset=offset)
 
 
-def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Callable[[int, int], Bound]:
+def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Bounds:
     """Return a function of the lower bounds of results of ``rounded(round(x / scale + zero) / unit)``."""
 
     def bound(result: int, _: int) -> Bound:

@@ -9,6 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
+from itertools import product
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
@@ -17,6 +19,7 @@ ELEMENT_WIDTHS = (2, 4, 8)  # of maps and weights, other than single bits
 _TRIES = 4  # shifts that are tried, the largest first
 Fit = tuple[list[int], list[int], int]  # factors and summands by channel, and a shift
 Bound = tuple[Fraction, bool]  # a bound, and whether it is exclusive
+Bounds = Callable[[int, int], Bound]  # of a result and a channel
 # a result, its lower bound as a fraction and as numerator and denominator, and whether it is exclusive
 ResultBound = tuple[int, Fraction | None, tuple[int, int], bool]
 
@@ -31,12 +34,24 @@ class Quantiser:
     high: int  # of one bit 1
     scale: Fraction
     offset: Fraction
-    bound: Callable[[int, int], Bound]  # lower bound of a result above `low` in a channel
+    bound: Bounds  # lower bound of a result above `low` in a channel
     is_free: bool = False  # whether the importer chose it, so that steps may be inexact
     by_channel: bool = False  # whether bounds depend on the channel
     # results above it need not be exact, since a later layer clips there; None: the element range clips
     top: int | None = None
     _bounds: dict[int, list[ResultBound]] = field(default_factory=dict[int, list[ResultBound]], init=False, repr=False)
+
+    @classmethod
+    def narrowest(
+        cls, low: int, high: int, scale: Fraction, offset: Fraction, bound: Bounds, *, by_channel: bool = False
+    ) -> "Quantiser":
+        """Return a quantiser with the narrowest elements for ``low..high``; raises :class:`InputError` if none fit."""
+        for bits, signed in product(ELEMENT_WIDTHS, (False, True)):
+            least = -(1 << (bits - 1)) if signed else 0
+            if least <= low and high < least + (1 << bits):
+                own = partial(cls, bits=bits, signed=signed, low=low, high=high, scale=scale, offset=offset)
+                return own(bound=bound, by_channel=by_channel)
+        raise InputError(f"quantised numbers must have 8 bits at most, not {low}..{high}")
 
     def bounds(self, channel: int) -> list[ResultBound]:
         """Return the lower bound of each result in ``results``; None for results that do not occur."""
@@ -84,16 +99,6 @@ class Quantiser:
         return replace(self, bound=bound, is_free=False)
 
 
-def narrowest(low: int, high: int) -> tuple[int, bool]:
-    """Return width and sign of the narrowest elements for ``low..high``; raises :class:`InputError` if none fit."""
-    for bits in ELEMENT_WIDTHS:
-        if low >= 0 and high < 1 << bits:
-            return bits, False
-        if low >= -(1 << (bits - 1)) and high < 1 << (bits - 1):
-            return bits, True
-    raise InputError(f"quantised numbers must have 8 bits at most, not {low}..{high}")
-
-
 def uniform_quantiser(
     scale: Fraction, zero: Fraction, low: int, high: int, mode: str, *, rounds_first: bool = False
 ) -> Quantiser:
@@ -112,8 +117,7 @@ def uniform_quantiser(
             return (result - 1 - zero) * scale, True
         return (result - Fraction(1, 2) - zero) * scale, (result - zero if rounds_first else result) % 2 != 0
 
-    bits, signed = narrowest(low, high)
-    return Quantiser(bits=bits, signed=signed, low=low, high=high, scale=scale, offset=-zero * scale, bound=bound)
+    return Quantiser.narrowest(low, high, scale, -zero * scale, bound)
 
 
 def sign_quantiser(scale: Fraction) -> Quantiser:
@@ -180,9 +184,8 @@ def unclipped(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[Quantis
     low, high = ends
     free = tuple(replace(channel, low=None, high=None) for channel in channels)
     if low == high:
-        return quantiser, tuple(
-            replace(channel, a=Fraction(0), b=quantiser.scale * low + quantiser.offset) for channel in free
-        )
+        constant = quantiser.scale * low + quantiser.offset
+        return quantiser, tuple(replace(channel, a=Fraction(0), b=constant) for channel in free)
     # the element range clips anyway
     is_whole = ends == (quantiser.results.start - 1, quantiser.results.stop - 1)
     return quantiser if is_whole else quantiser.within(low, high), free

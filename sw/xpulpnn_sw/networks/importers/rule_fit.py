@@ -102,15 +102,13 @@ def _expected(
     over = lcm(factors[0].denominator, factors[1].denominator)
     unit = Fraction(gcd(*(int(factor * over) for factor in factors)), over)
     whole = [int(factor / unit) for factor in factors]
-    ends = [
-        abs(number) * max(abs(int(values[0])), abs(int(values[-1])))
-        for number, values in zip(whole, (first, second), strict=True)
-    ]
-    if sum(ends).bit_length() > _EXACT_BITS and quantiser.is_free:
+    pairs = zip(whole, (first, second), strict=True)
+    bits = sum(abs(number) * int(max(abs(own[0]), abs(own[-1]))) for number, own in pairs).bit_length()
+    if bits > _EXACT_BITS and quantiser.is_free:
         unit = max(map(abs, factors)) / (1 << _NEAR_BITS)
         near = (round(factors[0] / unit) * unit, round(factors[1] / unit) * unit)
         return _expected(first, second, near, common, quantiser)
-    if sum(ends).bit_length() > _EXACT_BITS:
+    if bits > _EXACT_BITS:
         raise InputError("scales of both maps must be in proportion of numbers with 50 bits, not of longer ones")
     sums = whole[0] * first[:, np.newaxis].astype(np.int64) + whole[1] * second.astype(np.int64)
     scaled = replace(common, a=unit, least=int(sums.min()), most=int(sums.max()))
@@ -183,9 +181,8 @@ def _thresholds(channels: Sequence[Channel]) -> Any:
 def _normalising(rule: Rule, fit: Fit, channels: Sequence[Channel]) -> RuleFit:
     kappa, lam, shift = fit
     arrays = {"kappa": np.array(kappa, np.int64), "lambda": np.array(lam, np.int64), "shift": np.array(shift)}
-    reach = max(
-        channel.most * factor + rest >> shift for channel, factor, rest in zip(channels, kappa, lam, strict=True)
-    )
+    rows = zip(channels, kappa, lam, strict=True)
+    reach = max(channel.most * factor + rest >> shift for channel, factor, rest in rows)
     return RuleFit(rule=rule, arrays=arrays, reach=reach)
 
 
@@ -328,9 +325,7 @@ def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, 
     divisor = lcm(*(number.denominator for number in real))
     unit = Fraction(gcd(*(int(number * divisor) for number in real)), divisor)
     whole = [int(number / unit) for number in real]
-    ends = [
-        sorted((number * source.low, number * source.high)) for number, source in zip(whole, sums.sources, strict=True)
-    ]
+    ends = [sorted((factor * own.low, factor * own.high)) for factor, own in zip(whole, sums.sources, strict=True)]
     least, most = (sum(end[place] for end in ends) for place in (0, 1))
     if most - least >= 1 << BYTE_BITS or max(map(abs, whole)) >= 1 << BYTE_BITS:
         return None

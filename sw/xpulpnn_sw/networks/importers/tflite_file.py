@@ -96,9 +96,8 @@ def _model(library: Any, content: bytes) -> TfliteModel:
     tensors = tuple(_tensor(graph.Tensors(number), types, buffers) for number in range(graph.TensorsLength()))
     codes = [model.OperatorCodes(number) for number in range(model.OperatorCodesLength())]
     known: list[str] = [kinds[code.BuiltinCode()] for code in codes]
-    operators = tuple(
-        _operator(library, graph.Operators(number), number, known) for number in range(graph.OperatorsLength())
-    )
+    count = graph.OperatorsLength()
+    operators = tuple(_operator(library, graph.Operators(number), number, known) for number in range(count))
     inputs, outputs = _integers(graph.InputsAsNumpy()), _integers(graph.OutputsAsNumpy())
     used = [*inputs, *outputs, *(tensor for operator in operators for tensor in (*operator.inputs, *operator.outputs))]
     if any(not -1 <= tensor < len(tensors) for tensor in used):

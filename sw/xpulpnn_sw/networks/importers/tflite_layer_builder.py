@@ -62,9 +62,7 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
     else:
         # single precision; infinite in damaged files
         with np.errstate(all="ignore"):
-            slopes = [
-                float(np.float32(scale) * np.float32(factor) / np.float32(unit)) for factor in (1, options["Alpha"])
-            ]
+            slopes = [float(np.float32(scale) * np.float32(by) / np.float32(unit)) for by in (1, options["Alpha"])]
         first, second = (short_factor(slope) for slope in slopes)
         if first and second:
             codes = np.array([floor(step * (second if step < 0 else first) + _HALF) for step in steps])
@@ -124,9 +122,8 @@ class TfliteLayerBuilder(LayerBuilder):
                 arrays = away or arrays
         else:
             # the bias includes the zero point of the inputs, which is also the padding
-            least, most, bias = zip(
-                *((channel.least, channel.most, int(channel.b / channel.a)) for channel in sums.channels), strict=True
-            )
+            parts = ((channel.least, channel.most, int(channel.b / channel.a)) for channel in sums.channels)
+            least, most, bias = zip(*parts, strict=True)
             check_sums(least, most, bias)
             factors = [float(channel.a / quantiser.scale) for channel in sums.channels]
             arrays = {"weights": sums.weights}

@@ -135,13 +135,10 @@ class _Import:
         spread = self._options.by_colour(colours)
         if self._options.samples is None and not spread:
             return Scaling(add=LEAST) if start.signed else Scaling()
-        (low, high), half = self._options.ends, Fraction(1, 2)
+        (low, high), zero, fixed_one = self._options.ends, zero_point_of(start) + Fraction(1, 2), 1 << _SAMPLE_SHIFT
         units = [(mean, start.scale * deviation) for mean, deviation in spread or [(Fraction(0), Fraction(1))]]
-        fixed_one = 1 << _SAMPLE_SHIFT
         multiply = by_colour([round((high - low) / 255 / unit * fixed_one) for _, unit in units])
-        add = by_colour(
-            [round(((low - mean) / unit + zero_point_of(start) + half) * fixed_one) for mean, unit in units]
-        )
+        add = by_colour([round(((low - mean) / unit + zero) * fixed_one) for mean, unit in units])
         return Scaling(multiply=multiply, add=add, shift=_SAMPLE_SHIFT)
 
     def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:
@@ -192,10 +189,8 @@ class _Import:
         return self._output_of(operator, replace(output, low=0) if not output.signed else output)
 
     def _output_of(self, operator: TfliteOperator, value: Map) -> Map:
-        shape = self._model.tensors[operator.outputs[0]].shape[1:]
-        require(
-            plain_shape(shape) == plain_shape(value.shape), f"output must be {dims(value.shape)}, not {dims(shape)}"
-        )
+        shape, own = self._model.tensors[operator.outputs[0]].shape[1:], value.shape
+        require(plain_shape(shape) == plain_shape(own), f"output must be {dims(own)}, not {dims(shape)}")
         return reshaped(value, shape)
 
     def _first_code(self, operator: TfliteOperator, value: Map) -> int:
@@ -256,10 +251,8 @@ class _Import:
             weights = self._weights(operator, 0, (0, 3, 1, 2))
         else:
             weights, group = self._weights(operator, 3, (3, 0, 1, 2)), value.shape[2]
-        bias = self._bias(operator, value, weights)
-        return self._quantised(
-            operator, self._computed(operator, onnx_convolution, (value, weights, bias), group=group)
-        )
+        given = (value, weights, self._bias(operator, value, weights))
+        return self._quantised(operator, self._computed(operator, onnx_convolution, given, group=group))
 
     def _fully_connected(self, operator: TfliteOperator) -> Map:
         require(operator.options["WeightsFormat"] == 0, "weights must be in their plain order")
@@ -289,9 +282,8 @@ class _Import:
     def _mean(self, operator: TfliteOperator) -> Map:
         shape = self._tensor(operator, 0).shape
         axes = {int(axis) % len(shape) for axis in self._constant(operator, 1, "INT32").reshape(-1)}
-        is_whole = not axes & {0, len(shape) - 1} and all(
-            shape[axis] == 1 for axis in {*range(1, len(shape) - 1)} - axes
-        )
+        others = {*range(1, len(shape) - 1)} - axes
+        is_whole = not axes & {0, len(shape) - 1} and all(shape[axis] == 1 for axis in others)
         require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
         value = self._value(operator, 0)
         sums = self._computed(operator, partial(average_pool, is_global=True), [reshaped(value, value.shape)])

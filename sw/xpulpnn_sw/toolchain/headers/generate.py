@@ -165,12 +165,10 @@ def _entry_loads(items: list[Intrinsic]) -> str:
         return ""
     if first.is_pair:
         return _PAIR_LOAD.format(product=next(item.name for item in items if not item.insn.accumulates))
-    opcode, funct3 = insn_part(first, OPCODE).constant, insn_part(first, FUNCT3).constant
-    funct7 = insn_part(first, FUNCT7).constant
+    opcode, funct3, funct7 = (insn_part(first, slot).constant for slot in (OPCODE, FUNCT3, FUNCT7))
+    words = {"opcode": f"{opcode:#04x}", "funct3": funct3, "funct7": f"{funct7:#04x}"}
     template = _NN_LOAD if first.entry is None else _CU_LOAD
-    return template.format(
-        opcode=f"{opcode:#04x}", funct3=funct3, funct7=f"{funct7:#04x}", selector=insn_part(first, RS2).expression
-    )
+    return template.format(**words, selector=insn_part(first, RS2).expression)
 
 
 def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> str:
