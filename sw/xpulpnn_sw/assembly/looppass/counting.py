@@ -123,11 +123,15 @@ class Condition:
     second: int
 
 
-def held_condition(branch: ListedOperation, *, taken: bool) -> Condition | None:
-    """Return the condition that is true after the branch; None for a comparison with an immediate."""
+class LoopError(Exception):
+    """The reason why a loop cannot become a hardware loop."""
+
+
+def held_condition(branch: ListedOperation, *, taken: bool) -> Condition:
+    """Return the condition that is true after the branch."""
     relation = branch.name.removeprefix("b")
     if relation not in _INVERSE:
-        return None
+        raise LoopError("tested against an immediate")
     held = relation if taken else _INVERSE[relation]
     return Condition(held, branch.values["rs1"], branch.values["rs2"])
 
@@ -166,31 +170,28 @@ class Counter:
         return turns if low <= end <= high and turns <= WORD_MASK else None
 
 
-def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) -> Counter | str:
-    """Return the counter of a loop that continues under ``test``, or the reason why it has none.
-
-    ``end`` is the last block of an iteration.
-    """
+def find_counter(flow: FlowGraph, loop: NaturalLoop, test: Condition, end: int) -> Counter:
+    """Return the counter of a loop that continues under ``test``; ``end`` is the last block of an iteration."""
     written = {
         register: [(index, op) for index in loop.blocks for op in flow.blocks[index].all if register in op.writes]
         for register in {test.first, test.second}
     }
     changing = [register for register, writers in written.items() if writers]
     if len(changing) != 1 or test.first == test.second:
-        return "both sides of the test change" if changing else "nothing in the test changes"
+        raise LoopError("both sides of the test change" if changing else "nothing in the test changes")
     if changing[0] == test.second:
         test = Condition(_SWAPPED[test.relation], test.second, test.first)
     register, writers = test.first, written[test.first]
     if len(writers) != 1:
-        return "the counter changes at several places"
+        raise LoopError("the counter changes at several places")
     place, writer = writers[0]
     step = writer.step(register)
     if not step:
-        return "the counter does not change by a constant"
+        raise LoopError("the counter does not change by a constant")
     if not flow.dominates(place, end) or not flow.once_per_iteration(loop, place):
-        return "the counter does not change once in every turn"
+        raise LoopError("the counter does not change once in every turn")
     if test.relation not in (_UPWARD if step > 0 else _DOWNWARD):
-        return "the counter runs away from its bound"
+        raise LoopError("the counter runs away from its bound")
     return Counter(register, test.second, test.relation, step, place)
 
 
@@ -254,8 +255,9 @@ def _edge_facts(flow: FlowGraph, index: int, target: int, tracked: Sequence[_Tra
     branch = block.terminator
     if branch is None or branch.kind is not FlowKind.BRANCH or block.successors[0] == block.successors[1]:
         return set()
-    held = held_condition(branch, taken=block.successors[1] == target)
-    if held is None:
+    try:
+        held = held_condition(branch, taken=block.successors[1] == target)
+    except LoopError:
         return set()
     counter, bound = tracked
     if counter.matches(held.first) and bound.matches(held.second):

@@ -24,6 +24,7 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN, Cost
 from xpulpnn.isa.table import find
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 from xpulpnn_sw.assembly.looppass import counting
+from xpulpnn_sw.assembly.looppass.counting import LoopError
 from xpulpnn_sw.assembly.looppass.listing import SETUP_SIZE, BasicBlock, ListedFunction
 from xpulpnn_sw.assembly.looppass.operation import GP, RA, SP, TP, FlowKind, ListedOperation, make
 
@@ -56,53 +57,55 @@ class _Shape:
     is_tested_at_end: bool
 
 
-def _shape(flow: counting.FlowGraph, loop: counting.NaturalLoop) -> _Shape | str:
+def _shape(flow: counting.FlowGraph, loop: counting.NaturalLoop) -> _Shape:
     if len(loop.latches) != 1:
-        return "jumps back from several places"
+        raise LoopError("jumps back from several places")
     header, end = loop.header, loop.latches[0]
     last = flow.blocks[end].terminator
     if last is not None and last.kind is FlowKind.BRANCH:
         following, target = flow.blocks[end].successors
         leaving = following if target == header else target
         if leaving == header or leaving in loop.blocks:
-            return "its last test does not end it"
-        test = counting.held_condition(last, taken=target == header)
-        return _Shape(loop, header, end, test, True) if test else "tested against an immediate"
+            raise LoopError("its last test does not end it")
+        return _Shape(loop, header, end, counting.held_condition(last, taken=target == header), True)
     if flow.blocks[end].successors != [header]:
-        return "its last block has several ends"
+        raise LoopError("its last block has several ends")
     # tested before each iteration, by a block that does nothing else
     first = flow.blocks[header]
     branch = first.terminator
     if branch is None or branch.kind is not FlowKind.BRANCH or len(first.operations) != 1:
-        return "tested in the middle"
+        raise LoopError("tested in the middle")
     inside = [index for index in first.successors if index in loop.blocks]
     if len(inside) != 1 or flow.blocks[inside[0]].predecessors != [header] or flow.blocks[inside[0]].is_entered:
-        return "tested in the middle"
+        raise LoopError("tested in the middle")
     test = counting.held_condition(branch, taken=first.successors[1] == inside[0])
-    return _Shape(loop, inside[0], end, test, False) if test else "tested against an immediate"
+    return _Shape(loop, inside[0], end, test, False)
 
 
-def _obstacle(flow: counting.FlowGraph, loop: counting.NaturalLoop) -> str:
+def _check_contents(flow: counting.FlowGraph, loop: counting.NaturalLoop) -> None:
     for index in sorted(loop.blocks):
         if flow.blocks[index].is_entered:
-            return "entered in ways that are not seen"
+            raise LoopError("entered in ways that are not seen")
         for operation in flow.blocks[index].operations:
             if operation.kind is FlowKind.CALL:
-                return "calls a function"
+                raise LoopError("calls a function")
             if operation.kind is FlowKind.INDIRECT:
-                return "jumps to a computed address"
+                raise LoopError("jumps to a computed address")
             if operation.kind is FlowKind.SYSTEM and "csr" not in operation.values:
-                return f"contains {operation.name}"
-    return ""
+                raise LoopError(f"contains {operation.name}")
 
 
-def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int | None:
+def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int:
+    """Return the largest possible distance in bytes from set-up to end."""
     between = blocks[shape.start : shape.end + 1]
     if not between or any(block.section != between[0].section for block in between):
-        return None
+        raise LoopError("its blocks are not in order")
     last = between[-1].terminator
     outside = SETUP_SIZE + (0 if last is None else last.size)
-    return WORD_BYTES + sum(block.size for block in between) - outside
+    distance = WORD_BYTES + sum(block.size for block in between) - outside
+    if distance > _FARTHEST:
+        raise LoopError(f"longer than {_FARTHEST} bytes")
+    return distance
 
 
 class HardwareLoops:
@@ -122,42 +125,32 @@ class HardwareLoops:
         flow = counting.FlowGraph(self.function)
         loops = flow.natural_loops()
         for loop in loops:
-            if self.has_own:
-                made: int | str = "the function uses hardware loops itself"
-            elif "mret" in names:
-                made = "the function is an interrupt handler"
-            else:
+            level, reason = None, ""
+            try:
+                if self.has_own:
+                    raise LoopError("the function uses hardware loops itself")
+                if "mret" in names:
+                    raise LoopError("the function is an interrupt handler")
                 is_inner = any(loop.blocks < other.blocks for other in loops)
-                made = self._turn(counting.FlowGraph(self.function), loop, _FEW_INNER_TURNS if is_inner else _FEW_TURNS)
-            source = flow.blocks[loop.header].source
-            level, reason = (made, "") if isinstance(made, int) else (None, made)
-            outcomes.append(LoopOutcome(self.function.name, source, level, reason))
+                few_turns = _FEW_INNER_TURNS if is_inner else _FEW_TURNS
+                level = self._turn(counting.FlowGraph(self.function), loop, few_turns)
+            except LoopError as error:
+                reason = str(error)
+            outcomes.append(LoopOutcome(self.function.name, flow.blocks[loop.header].source, level, reason))
         return outcomes
 
-    def _turn(self, flow: counting.FlowGraph, loop: counting.NaturalLoop, few_turns: int) -> int | str:
+    def _turn(self, flow: counting.FlowGraph, loop: counting.NaturalLoop, few_turns: int) -> int:
         level = max((level + 1 for blocks, level in self._made if blocks & loop.blocks), default=0)
         if level >= _LEVELS:
-            return "more than two levels deep"
-        reason = _obstacle(flow, loop)
-        if reason:
-            return reason
+            raise LoopError("more than two levels deep")
+        _check_contents(flow, loop)
         shape = _shape(flow, loop)
-        if isinstance(shape, str):
-            return shape
         distance = _distance(flow.blocks, shape)
-        if distance is None:
-            return "its blocks are not in order"
-        if distance > _FARTHEST:
-            return f"longer than {_FARTHEST} bytes"
         counter = counting.find_counter(flow, loop, shape.test, shape.end)
-        if isinstance(counter, str):
-            return counter
         end = f"{self._prefix}{len(self._made)}"
         setup, is_exact = self._setup(flow, shape, counter, end, level, distance)
-        if not setup:
-            return "no free register"
         if _cycles(setup) > (few_turns - 1) * _SAVED_CYCLES:
-            return "its set-up takes longer than a few turns save"
+            raise LoopError("its set-up takes longer than a few turns save")
         blocks = self.function.blocks
         if is_exact:
             place, last = blocks[counter.place], blocks[shape.end]
@@ -172,7 +165,7 @@ class HardwareLoops:
     def _setup(
         self, flow: counting.FlowGraph, shape: _Shape, counter: counting.Counter, end: str, level: int, distance: int
     ) -> tuple[list[ListedOperation], bool]:
-        """Return the set-up (empty if it lacks a free register) and whether the compiler's test may be removed."""
+        """Return the set-up and whether the compiler's test may be removed."""
         entry = counting.at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else counting.Entry()
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))
@@ -184,15 +177,11 @@ class HardwareLoops:
         free = [counter.register] if is_exact else self._free(flow, shape.start)
         if counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
             setup, count = [], counter.register
-        elif turns is not None:
-            if not free:
-                return [], is_exact
-            setup, count = [_number(free[0], turns)], free[0]
+        elif not free:
+            raise LoopError("no free register")
         else:
-            made = _count(counter, free, is_exact=is_exact)
-            if made is None:
-                return [], is_exact
-            setup, count = made, free[0]
+            count = free[0]
+            setup = _count(counter, free, is_exact=is_exact) if turns is None else [_number(count, turns)]
         return [*setup, _setup("lp.setup", end, L=level, rs1=count)], is_exact
 
     def _free(self, flow: counting.FlowGraph, start: int) -> list[int]:
@@ -238,9 +227,7 @@ def _number(register: int, value: int) -> ListedOperation:
     return ListedOperation(text=text, values={"li": value}, writes=frozenset({register}), size=8)
 
 
-def _count(counter: counting.Counter, free: Sequence[int], *, is_exact: bool) -> list[ListedOperation] | None:
-    if not free:
-        return None
+def _count(counter: counting.Counter, free: Sequence[int], *, is_exact: bool) -> list[ListedOperation]:
     count, register, bound = free[0], counter.register, counter.bound
     size, upward = abs(counter.step), counter.step > 0
     high, low = (bound, register) if upward else (register, bound)
@@ -260,7 +247,7 @@ def _count(counter: counting.Counter, free: Sequence[int], *, is_exact: bool) ->
     places = (size & -size).bit_length() - 1
     odd = size >> places
     if odd > 1 and len(free) == 1:
-        return None
+        raise LoopError("no free register")
     if odd == 1 or not counter.is_ordered:
         # a loop whose step does not divide the distance never ends; others are divided modulo a power of 2
         if odd > 1:
