@@ -80,11 +80,7 @@ _DATA_SIZES = {".word": 4, ".half": 2}
 
 
 def candidates(mnemonic: str) -> tuple[Insn, ...]:
-    """Return the instructions that a written mnemonic may stand for; the operands determine which one.
-
-    The final ``i`` of an instruction with an immediate may be omitted (``p.clip rd, rs1, 5``); its counterpart with a
-    register may have a final ``r`` (``p.clipr``).
-    """
+    """Return the instructions that a mnemonic may stand for; a final ``i`` may be omitted, and ``r`` added instead."""
     # normalised: the format letter last, and rounding as `nr`
     name = _ROUND_FIRST.sub(r"\1nr", _FORMAT_FIRST.sub(r"\1.\3.\2", mnemonic.lower()))
     name = "pv.pack.h" if name == "pv.pack" else name

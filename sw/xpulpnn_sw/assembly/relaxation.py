@@ -15,10 +15,7 @@ _ALIGNMENT = re.compile(r"\s*\.(align|p2align|balign)\s+(\w+)\s*(?:,\s*(?:,\s*(\
 
 
 def at_full_length(statement: str) -> str:
-    """Return statements that give the instruction its longest encoding, which no linker changes.
-
-    An instruction with the lower part of an address needs no change, as it has only one encoding.
-    """
+    """Return the longest encoding of an instruction, for no linker to change; lower parts have only one."""
     if _LOWER_PART.search(statement):
         return statement
     return f".option push; .option norelax; {statement.strip()}; .option pop"

@@ -162,10 +162,7 @@ def _decoded(output: OutputLayout, content: bytes) -> NDArray[np.int64]:
 def deployed_program(
     network: Network, image: Ints, variants: Sequence[str], *, cores: int, memory: int
 ) -> DeployedProgram:
-    """Build the program with which ``cores`` cores compute a network in ``memory`` bytes of TCDM.
-
-    Raises :class:`~xpulpnn.errors.LayerError` for a network that does not fit, or whose layers do not match.
-    """
+    """Build the program of a network for a cluster; raises :class:`LayerError` for a network that does not fit."""
     plan = Planner(network, variants, kernels(network, image, variants, cores=cores), cores, memory).deploy()
     places = _Memory(plan, cores * REPORT_BYTES)
     transfers = tuple(tuple(places.transfers(step)) for step in plan.steps)

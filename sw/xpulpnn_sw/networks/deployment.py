@@ -180,10 +180,7 @@ class TiledLayer:
 
 
 def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: int) -> TiledLayer:
-    """Tile a layer for ``cores`` cores within ``memory`` bytes, of which ``always`` bytes are already taken.
-
-    Raises :class:`LayerError`, which names the layer, if it cannot be tiled, or no tile is small enough.
-    """
+    """Tile a layer within ``memory`` bytes, of which ``always`` are taken; raises :class:`LayerError` if that fails."""
     try:
         is_product = isinstance(run.variant, Variant)
         division = ProductDivision(run, folded=stage.tensors.folded) if is_product else MapDivision(run, cores)

@@ -98,10 +98,7 @@ def packed_input(network: Network, image: Ints, variants: Sequence[str], *, core
 
 
 def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Edge]]]:
-    """Return the words of the network's input, and the edges to the layers that read them, by name.
-
-    There is a copy for each layout in which layers read the input; the first copy is called :data:`INPUT`.
-    """
+    """Return the words of the input and its readers, by name; there is a copy for each layout, the first INPUT."""
     pieces: dict[tuple[object, ...], tuple[str, Words, list[Edge]]] = {}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
@@ -174,10 +171,7 @@ class Chain:
 
 
 def chain(network: Network, image: Ints, variants: Sequence[str]) -> Chain:
-    """Build the function that computes a network on one core; the results of all layers stay in memory.
-
-    Raises :class:`LayerError` for layers that do not match, or do not fit into memory.
-    """
+    """Build the function of a network for one core; raises :class:`LayerError` for layers that do not match."""
     runs = kernels(network, image, variants, cores=1)
     _check_size(network, runs)
     memory, sizes = ImageBuilder(), map_bytes(network, runs)

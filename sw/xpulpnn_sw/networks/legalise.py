@@ -322,10 +322,7 @@ class _Maps:
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
-    """Let convolutions fold columns of their results where only a pooling reads these and accepts folded columns.
-
-    ``variants`` names the variant of each layer.
-    """
+    """Let convolutions fold columns of their results, in ``variants`` that can, where only a pooling reads these."""
     stages = list(network.stages)
     for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
         readers = [after for after in range(len(stages)) if before.name in network.sources(after)]
@@ -347,10 +344,7 @@ def _fold(stage: Stage, variant: str) -> bool:
 
 
 def _in_planes(network: Network) -> Network:
-    """Insert transpositions to planes, ``NAME.planes``, after maps that depthwise convolutions read.
-
-    The network's input and the results of other transpositions need none.
-    """
+    """Insert transpositions, ``NAME.planes``, after maps that depthwise convolutions read, except the input."""
     stages: list[Stage] = []
     planes: dict[str, str] = {}
     names = {stage.name for stage in network.stages}

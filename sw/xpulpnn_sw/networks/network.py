@@ -87,10 +87,7 @@ class Stage:
         return replace(self.tensors, **given)
 
     def fastest_variant(self, extensions: Collection[Extension], widths: Collection[int]) -> str:
-        """Return the fastest variant of the kernel for a core with these extensions and widths of products.
-
-        Raises :class:`LayerError` if there is none.
-        """
+        """Return the fastest variant for a core with these features; raises :class:`LayerError` if there is none."""
         able = [
             name
             for name, level in self.kind.variants.items()
@@ -140,10 +137,7 @@ class Scaling:
     shift: int = 0
 
     def by_colour(self, colours: int) -> list[tuple[int, int, int]]:
-        """Return ``subtract``, ``multiply`` and ``add`` of each colour.
-
-        Raises :class:`LayerError` unless there is one number for all colours, or one for each.
-        """
+        """Return subtract, multiply and add by colour; raises :class:`LayerError` for another count of numbers."""
         given = {"subtract": self.subtract or 0, "multiply": self.multiply, "add": self.add}
         columns = {name: (own,) * colours if isinstance(own, int) else own for name, own in given.items()}
         for name, column in columns.items():

@@ -191,10 +191,7 @@ def _object(content: Any, what: str, rules: Mapping[str, _Rule], *, is_first: bo
 
 
 def read_network(path: Path) -> NetworkModel:
-    """Read a network from its JSON file and the npz file named there.
-
-    Raises :class:`InputError` or :class:`LayerError` for invalid files.
-    """
+    """Read a network from its JSON file and the npz file named there; raises InputError or LayerError for others."""
     try:
         content = json.loads(path.read_text())
     except OSError as error:

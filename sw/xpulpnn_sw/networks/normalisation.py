@@ -113,10 +113,7 @@ def largest_sums(weights: Ints, least: int, most: int) -> Ints:
 
 
 def normalised(factor: NDArray[np.float64], offset: NDArray[np.float64], sums: Ints) -> dict[str, Ints]:
-    """Return the arrays with which ``(kappa*sum + lambda) >> shift`` rounds ``factor*sum + offset``.
-
-    The shift is the largest that does not overflow 32 bits for any input.
-    """
+    """Return the largest shift, and factors, with which ``(kappa*sum + lambda) >> shift`` stays within 32 bits."""
     for shift in range(MAX_SHIFT, -1, -1):
         unit = float(1 << shift)
         # 0.5 makes the shift round to the nearest

@@ -96,11 +96,7 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
 
 
 def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:
-    """Return the steps of a plan: one for each layer, and one before a layer whose weights are not loaded earlier.
-
-    ``loads[n]`` is the layer during which the weights of layer ``n`` are loaded, or ``n`` itself if a step before it
-    loads them. If the input ``is_brought``, it is loaded in a step before all layers.
-    """
+    """Return the steps; ``loads[n]`` is the layer during which weights ``n`` are loaded, or ``n``: before it."""
     during = {when: number for number, when in enumerate(loads) if when not in (_ANYTIME, number)}
     steps: list[PlanStep] = []
     for number, when in enumerate(loads):

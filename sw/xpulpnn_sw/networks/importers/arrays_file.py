@@ -151,10 +151,7 @@ def import_arrays(path: Path, options: ImportOptions) -> NetworkModel:
 
 
 def network_in(path: Path, name: str, forms: Sequence[ArrayFormat] = ARRAY_FORMATS) -> NetworkModel:
-    """Build a network, called ``name``, from a file in one of the formats ``forms``.
-
-    Raises :class:`InputError` or :class:`LayerError` for other arrays.
-    """
+    """Build a network from a file; raises :class:`InputError` for other arrays than those of ``forms``."""
     arrays = npz_arrays(path, "weights")
     for key, values in arrays.items():
         if values.dtype.kind not in "iu" or not values.size:

@@ -97,11 +97,7 @@ class LayerBuilder:
         return name
 
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
-        """Return the map of a value; with a policy, sums are quantised first.
-
-        Unless ``padded`` maps are accepted, a layer adds the padding in memory. Raises :class:`InputError` for sums
-        without a quantiser.
-        """
+        """Return the map of a value; a policy quantises sums, and a layer adds padding unless ``padded``."""
         value = live(value)
         if isinstance(value, Map):
             return value if padded else self.with_padding(value)
@@ -157,10 +153,7 @@ class LayerBuilder:
     def weights_of(
         self, value: Value | None, tensor: str, *, one_scale: bool = False, is_transposed: bool = False
     ) -> Quantised:
-        """Return the integer weights, ``[out][...]``, in a tensor, which is ``[in][out]`` if it ``is_transposed``.
-
-        Each output has its own scale unless all share ``one_scale``.
-        """
+        """Return the weights, ``[out][...]``; each output has its own scale unless all share ``one_scale``."""
         if isinstance(value, Quantised):
             return value.transposed((1, 0)) if is_transposed else value
         values = constant_value(value, tensor)

@@ -237,10 +237,7 @@ class ModelInput:
         return replace(options, samples=(Fraction(low), Fraction(low + _SAMPLES)))
 
     def value(self, options: ImportOptions, builder: LayerBuilder) -> Value:
-        """Return the input as a value for the operators; raises :class:`InputError` for unsuitable options.
-
-        With a policy, an input with a scale for each colour is quantised here.
-        """
+        """Return the input, quantised if colours have scales; raises :class:`InputError` for bad options."""
         stored, is_last = _stored_shape(self.shape)
         ordered = standard_indices(stored)
         indices = np.arange(prod(stored)).reshape(self.shape) if is_last else ordered

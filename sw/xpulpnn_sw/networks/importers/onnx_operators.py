@@ -93,10 +93,7 @@ CURVES: Mapping[str, OnnxOperator] = {
 
 
 def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
-    """Split the operands of a node into a value and a constant, whose name in error messages is ``what``.
-
-    Return the value, the constant for each channel, the name of the value's tensor, and whether the constant is second.
-    """
+    """Return value, constant by channel, the name of the value's tensor, and whether the constant is second."""
     first, second = given[:2]
     is_second = isinstance(first, Map | Sums)
     value, own = (first, second) if is_second else (second, first)

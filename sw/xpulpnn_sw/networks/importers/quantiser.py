@@ -174,10 +174,7 @@ def inner_results(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[int
 
 
 def unclipped(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[Quantiser, tuple[Affine, ...]]:
-    """Move the clipping of channels into their quantiser, which the importer chose.
-
-    Raises :class:`InputError` if channels are clipped differently.
-    """
+    """Move the clipping of channels, which must be equal, into their quantiser, which the importer chose."""
     ends = inner_results(quantiser, channels)
     if ends is None:
         raise InputError("clips must be the same for all channels without a quantiser of the model's, not different")

@@ -131,10 +131,7 @@ class ImportOptions:
         return self.samples or (Fraction(0), Fraction(1))
 
     def by_colour(self, colours: int) -> list[tuple[Fraction, Fraction]]:
-        """Return mean and standard deviation of each colour; empty without normalisation.
-
-        Raises :class:`InputError` unless there is one pair for all colours or one for each, with positive deviations.
-        """
+        """Return mean and deviation by colour; raises :class:`InputError` unless there is one pair, or one for each."""
         pairs = list(self.normalisation) * (colours if len(self.normalisation) == 1 else 1)
         if pairs and len(pairs) != colours:
             raise InputError(f"mean and deviation must have 1 or {colours} numbers, not {len(pairs)}")
@@ -172,10 +169,7 @@ def import_model(path: Path, options: ImportOptions) -> NetworkModel:
 
 @contextmanager
 def packages_for(path: Path) -> Generator[ModelReader]:
-    """Find the importer for a file; inside the context, a missing package raises :class:`InputError`.
-
-    Raises :class:`InputError` for a file that cannot be read or has an unknown format.
-    """
+    """Find the importer for a file; raises :class:`InputError` for other files, and in it for a missing package."""
     try:
         with path.open("rb") as file:
             beginning = file.read(_MAGIC_BYTES)

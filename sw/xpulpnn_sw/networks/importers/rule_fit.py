@@ -271,10 +271,7 @@ def fit_average(sums: Sums, quantiser: Quantiser) -> RuleFit:
 
 
 def away_average(sums: Sums, quantiser: Quantiser) -> dict[str, int] | None:
-    """Return factor, summand and shift of an average that rounds ties away from ``sums.centre``; None if impossible.
-
-    Results must have the scale of the map. A slightly larger factor makes ties round away.
-    """
+    """Return factor, summand and shift of an average that rounds ties away from the centre; None if impossible."""
     assert sums.centre is not None
     source, affine, area = sums.sources[0], sums.channels[0], sums.area
     difference = (source.offset - quantiser.offset) / quantiser.scale

@@ -96,10 +96,7 @@ Value = Constant | Map | Sums
 
 
 def standard_indices(shape: Shape, axes: int = 4) -> Ints:
-    """Return indices in memory of ``[1][channel][row][column]``, or with three axes of ``[1][channel][column]``.
-
-    Raises :class:`InputError` for maps that are empty, or too large for any memory.
-    """
+    """Return indices in memory of ``[1][channel][row][column]``, or of ``[1][channel][column]`` with three axes."""
     _check_size(prod(shape))
     indices = np.arange(prod(shape)).reshape(shape).transpose(2, 0, 1)[np.newaxis]
     return indices if axes == indices.ndim else indices[:, :, 0]

@@ -165,10 +165,7 @@ class Intrinsic:
         return tuple(names)
 
     def assembler_macro(self) -> list[str]:
-        """Return the C macro of the instruction for asm statements; operands are strings in assembler order.
-
-        Branches, loops, and instructions with operands that are split over the word have none.
-        """
+        """Return the macro for asm statements; branches, loops and instructions with split operands have none."""
         insn = self.insn
         if insn.insn_class is InsnClass.LOOP or not all(is_whole(field) for field in immediate_fields(insn)):
             return []
