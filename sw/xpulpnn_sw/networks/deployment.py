@@ -161,7 +161,6 @@ class TiledLayer:
 
     @property
     def shared(self) -> str | None:
-        """Name in the memory plan of the kernel's buffer; None if the kernel needs none."""
         symbol = self.plan.division.run.buffer
         return None if symbol is None else f"{self.name}.{symbol}"
 
@@ -214,7 +213,6 @@ class Deployment(PlannedMemory):
     steps: tuple[DeployedStep, ...]
 
     def tile_step(self, step: DeployedStep) -> TileStep | None:
-        """Return the entry of a tiled layer's schedule for a step; None if the step belongs to no tiled layer."""
         return None if step.layer is None or step.tile is None else self.tiled[step.layer].steps[step.tile]
 
     def computes(self, step: DeployedStep) -> bool:

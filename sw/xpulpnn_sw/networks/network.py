@@ -157,8 +157,6 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkModel:
-    """A network with the scaling of its input and the labels of its classes."""
-
     network: Network
     scaling: Scaling
     labels: tuple[str, ...] = ()  # names of the classes, by result; empty: none
@@ -169,7 +167,6 @@ class NetworkModel:
 
     @property
     def _input_type(self) -> MapType:
-        """Shape and elements of the input as the first layer that reads it expects them."""
         read = (edge for number in range(len(self.network.stages)) for edge in self.network.reads(number))
         return next(form for source, form in read if source == NETWORK_INPUT)
 

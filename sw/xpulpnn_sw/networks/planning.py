@@ -97,7 +97,6 @@ class Planner:
         return next((later.layer for later in plan.steps[step:] if later.layer is not None), None)
 
     def _own_bytes(self, plan: Deployment, step: int) -> int:
-        """Return the bytes that a step's layer needs in TCDM, without data of other layers."""
         layer = plan.steps[step].layer
         if layer is None or layer in plan.tiled:
             return 0

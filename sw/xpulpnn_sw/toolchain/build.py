@@ -138,7 +138,6 @@ class _Build:
         return self.folder / f"runtime.{name}.o"
 
     def start(self) -> str:
-        """Compile the start-up code."""
         source, output = RUNTIME / START_FILE, self.runtime_object(START_FILE)
         return self._assemble(self._assembly(source, output, ())[0], source, output)
 
@@ -298,7 +297,6 @@ def compile_sources(
 
 
 def write_headers(folder: Path, config: CoreConfig, cluster: ClusterLayout | None = None) -> list[Path]:
-    """Write the headers for ``config`` into ``folder``, creating it if necessary; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     for name, text in headers(config, cluster).items():

@@ -102,8 +102,6 @@ def read_notes(section: bytes) -> tuple[CoreNote, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNote:
-    """The cluster that a program was compiled for, as a note in the ELF file states it."""
-
     cores: int
     tcdm_bytes: int
 
@@ -172,8 +170,6 @@ class BuildStage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Build options and sizes of the memory map."""
-
     # the header declares only instructions of this core
     config: CoreConfig = field(default_factory=lambda: PRESETS[DEFAULT_PRESET])
     core: str = ""  # name of the core in messages; empty: its preset

@@ -289,7 +289,6 @@ class CNetwork:
         return identifiers
 
     def place(self, piece: str) -> str:
-        """Return the C expression for the address of the data called ``piece`` in the plan."""
         name = self.piece_names[piece]
         return f"L2({name})" if piece in self.plan.outside.offsets else f"AT({name})"
 

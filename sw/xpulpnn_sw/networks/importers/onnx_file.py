@@ -128,7 +128,6 @@ class OnnxModel:
         return tuple(layers)
 
     def calibration(self, options: ImportOptions) -> Calibration:
-        """Calibrate the model on ``options.images``; raises :class:`InputError` for images of another size."""
         options = self.input.sampled(options)
         end = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants).output
         compute, probed = every_tensor(self.proto), probes(self.nodes, self.constants)
@@ -199,7 +198,6 @@ class _ShortenedModel:
         return -1 if any(_takes_least(node) for node in self.removed) else 1
 
     def report(self, shape: Sequence[int], note: Callable[[str], object]) -> None:
-        """Report the nodes that were left out; ``shape`` is the shape of the results without these nodes."""
         for node in self.removed:
             if node.operator not in _LEFT_OUT:
                 continue

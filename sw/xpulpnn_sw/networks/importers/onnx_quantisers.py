@@ -129,7 +129,6 @@ def multi_threshold(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def truncation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``Trunc`` of QONNX, which drops the lower bits of integers with a given scale."""
     if len(given) not in _TRUNC_INPUTS:
         raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
     value, (scale, zero, before, *more) = given[0], [_number(parameter, "parameter") for parameter in given[1:]]

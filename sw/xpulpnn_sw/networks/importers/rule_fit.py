@@ -242,7 +242,6 @@ def averaged(sums: Sums) -> Sums:
 
 
 def summed(sums: Sums) -> Sums:
-    """Turn an average into a depthwise layer with weights of 1, which can have a factor for each channel."""
     channels, window = sums.shape[2], sums.layer.split(":")[1]
     weights = np.ones((channels, *map(int, window.split("x"))), np.int64)
     layer = sums.layer.removesuffix(":scaled")

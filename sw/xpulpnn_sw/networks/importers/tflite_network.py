@@ -203,7 +203,6 @@ class _Import:
         require(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
     def _computed(self, operator: TfliteOperator, compute: OnnxOperator, given: Inputs, **attributes: Any) -> Any:
-        """Call the converter of the corresponding ONNX operator."""
         options = operator.options
         if "Padding" in options:
             require(options["Padding"] in _PADDINGS, f"padding must be SAME or VALID, not {options['Padding']}")

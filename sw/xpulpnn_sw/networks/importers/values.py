@@ -70,8 +70,6 @@ class Map:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sums:
-    """Sums of a layer that are not quantised yet."""
-
     name: str
     kernel: str  # name of the kernel, as on the command line
     layer: str  # text of the layer, as on the command line
@@ -213,6 +211,5 @@ def reshaped(value: Map, shape: tuple[int, ...]) -> Map:
 
 
 def plain_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape without leading dimensions of 1."""
     first = next((place for place, size in enumerate(shape[:-1]) if size > 1), len(shape) - 1)
     return shape[first:]

@@ -261,7 +261,6 @@ class Intrinsic:
         return [f"{head} \\", f"    {opening} \\", *(f"        {line} \\" for line in body), f"    {closing}"]
 
     def lines(self) -> list[str]:
-        """Return the lines of the intrinsic's C definition, and of its macro for asm statements."""
         is_macro = self._constants or self.insn.writes_base
         return [*(self.macro() if is_macro else self.function()), *self.assembler_macro()]
 
