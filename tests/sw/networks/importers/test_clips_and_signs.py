@@ -43,66 +43,42 @@ def normalised(model: Model, rng: np.random.Generator, channels: int = 8) -> Non
     model.node("BatchNormalization", *map(model.constant, parameters))
 
 
+def node(operator: str, **attributes: Any) -> Any:
+    return lambda model, _: model.node(operator, **attributes)
+
+
 def clipped(low: float | None, high: float | None) -> Any:
-    def put(model: Model, _: np.random.Generator) -> None:
-        ends = ["" if end is None else model.constant(end) for end in (low, high)]
-        model.node("Clip", *ends)
-
-    return put
+    return lambda model, _: model.node("Clip", *("" if end is None else model.constant(end) for end in (low, high)))
 
 
-def relu_normalised(model: Model, rng: np.random.Generator) -> None:
-    model.node("Relu")
-    normalised(model, rng)
+def residual(model: Model, rng: np.random.Generator) -> None:
+    before = model.last
+    convolved(model, rng)
+    model.node("Add", before)
 
 
-def pooled_turned(model: Model, rng: np.random.Generator) -> None:
-    model.node("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+def convolved(model: Model, rng: np.random.Generator) -> None:
+    model.node("Conv", weights(model, rng, 8, 8, 3, 3), pads=[1] * 4)
+
+
+def turned(model: Model, rng: np.random.Generator) -> None:
     model.node("Mul", model.constant(rng.choice([-1.5, 2], (8, 1, 1))))
 
 
-def residual_normalised(model: Model, rng: np.random.Generator) -> None:
-    before = model.last
-    model.node("Conv", weights(model, rng, 8, 8, 3, 3), pads=[1] * 4)
-    model.node("Add", before)
-    model.node("Relu")
-    normalised(model, rng)
-
-
-def average_normalised(model: Model, rng: np.random.Generator) -> None:
-    model.node("AveragePool", kernel_shape=[2, 2], strides=[2, 2])
-    normalised(model, rng)
-
-
-def leaky_normalised(model: Model, rng: np.random.Generator) -> None:
-    model.node("LeakyRelu", alpha=0.1)
-    normalised(model, rng)
-
-
-def above_padded(model: Model, rng: np.random.Generator) -> None:
-    model.node("Clip", model.constant(0.1), model.constant(0.8))
-    model.node("Conv", weights(model, rng, 8, 8, 3, 3), pads=[1] * 4)
-
-
-def turned_clip(model: Model, _: np.random.Generator) -> None:
-    model.node("Relu")
-    model.node("Neg")
-    model.node("Clip", model.constant(-0.6), model.constant(-0.1))
-
-
-CHANGES = {
-    "Relu, normalised": relu_normalised,
-    "clip inside below": clipped(-0.2, 2.0),
-    "clip inside on both sides": clipped(-0.3, 0.3),
-    "clip above 0": clipped(0.1, 0.8),
-    "clip above 0, padded": above_padded,
-    "clip below 0": clipped(-0.8, -0.1),
-    "one end": clipped(None, 0.1),
-    "turned and clipped": turned_clip,
-    "pool, factors of both signs": pooled_turned,
-    "residual, normalised": residual_normalised,
-    "average, normalised": average_normalised,
-    "LeakyRelu, normalised": leaky_normalised,
+HALVED = {"kernel_shape": [2, 2], "strides": [2, 2]}
+CHANGES: dict[str, tuple[Any, ...]] = {
+    "Relu, normalised": (node("Relu"), normalised),
+    "clip inside below": (clipped(-0.2, 2.0),),
+    "clip inside on both sides": (clipped(-0.3, 0.3),),
+    "clip above 0": (clipped(0.1, 0.8),),
+    "clip above 0, padded": (clipped(0.1, 0.8), convolved),
+    "clip below 0": (clipped(-0.8, -0.1),),
+    "one end": (clipped(None, 0.1),),
+    "turned and clipped": (node("Relu"), node("Neg"), clipped(-0.6, -0.1)),
+    "pool, factors of both signs": (node("MaxPool", **HALVED), turned),
+    "residual, normalised": (residual, node("Relu"), normalised),
+    "average, normalised": (node("AveragePool", **HALVED), normalised),
+    "LeakyRelu, normalised": (node("LeakyRelu", alpha=0.1), normalised),
 }
 
 
@@ -111,7 +87,8 @@ def test_changes_behind_layers_in_floating_point(tmp_path: Path, name: str) -> N
     rng = np.random.default_rng(3)
     model = Model((1, 3, 8, 8))
     model.node("Conv", weights(model, rng, 8, 3, 3, 3), model.constant(rng.normal(0, 0.3, 8)), pads=[1] * 4)
-    CHANGES[name](model, rng)
+    for change in CHANGES[name]:
+        change(model, rng)
     model.node("Conv", weights(model, rng, 8, 8, 3, 3))
     model.node("Relu")
     classes(model, rng, 8)
