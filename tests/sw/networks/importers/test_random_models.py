@@ -18,8 +18,7 @@ from .random_tflite import RandomGraph
 from .tflite_models import imported
 
 NEAR = 0.99
-FEW, MANY = 8, 75
-"""Models of each kind, quickly and at length."""
+FEW = 8
 
 
 def judged(path: Path, form: str, seeds: range) -> Iterator[str]:
@@ -41,22 +40,13 @@ def judged(path: Path, form: str, seeds: range) -> Iterator[str]:
         yield "told"
 
 
-def check_models(path: Path, form: str, count: int) -> None:
-    verdicts = [*judged(path, form, range(count))]
+@pytest.mark.parametrize("count", [FEW, pytest.param(75, marks=pytest.mark.flow)])
+@pytest.mark.parametrize("form", FORMS)
+def test_models(tmp_path: Path, form: str, count: int) -> None:
+    verdicts = [*judged(tmp_path, form, range(count))]
     assert "refused at length" not in verdicts
     # what quantises itself is refused more often: its quantisers are where they are
     assert verdicts.count("near") > len(verdicts) * (0.8 if form == "float" else 0.3)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_some_models(tmp_path: Path, form: str) -> None:
-    check_models(tmp_path, form, FEW)
-
-
-@pytest.mark.flow
-@pytest.mark.parametrize("form", FORMS)
-def test_many_models(tmp_path: Path, form: str) -> None:
-    check_models(tmp_path, form, MANY)
 
 
 @pytest.mark.flow
@@ -78,14 +68,15 @@ def test_results_are_those_of_onnx_runtime(form: str) -> None:
         assert np.corrcoef(results.ravel(), model.expected.ravel())[0, 1] > 0.999
 
 
-def check_graphs(path: Path, seeds: range) -> None:
+@pytest.mark.parametrize("seeds", [range(10, 20), pytest.param(range(75), marks=pytest.mark.flow)])
+def test_graphs_of_tflite(tmp_path: Path, seeds: range) -> None:
     near, refused = 0, list[str]()
     for seed in seeds:
         graph = RandomGraph(seed)
         if not graph.is_telling:
             continue
         try:
-            described = imported(graph.written(path / "model.tflite"))
+            described = imported(graph.written(tmp_path / "model.tflite"))
         except InputError as error:
             refused.append(str(error))
             continue
@@ -95,12 +86,3 @@ def check_graphs(path: Path, seeds: range) -> None:
         near += 1
     assert near > len(seeds) // 2
     assert all("activation must leave some of the results' codes" in message for message in refused)
-
-
-def test_some_graphs_of_tflite(tmp_path: Path) -> None:
-    check_graphs(tmp_path, range(10, 20))
-
-
-@pytest.mark.flow
-def test_many_graphs_of_tflite(tmp_path: Path) -> None:
-    check_graphs(tmp_path, range(MANY))

@@ -1,7 +1,6 @@
 """TFLite models: what the network computes is what TFLite does with real numbers, rounded once per operator."""
 
 import re
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from random import Random
@@ -11,7 +10,6 @@ import pytest
 import tflite
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli import networks
 from xpulpnn_sim.cosimulation.networks.images import read_png
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.tflite_file import read_graph
@@ -230,24 +228,6 @@ def test_damaged_files(tmp_path):
             imported(path)
     for number in range(40):
         assert not fault(damaged(whole, Random(number)), path), number
-
-
-def test_a_damage_that_is_found(tmp_path, monkeypatch):
-    """Faults that the campaign looks for: a traceback, two lines, files behind a refusal."""
-    path = tmp_path / "model.tflite"
-    whole = pooled().written(path).read_bytes()
-    assert not fault(whole, path)
-    monkeypatch.setattr(networks, "write_text", lambda *_: 1 / 0)
-    assert fault(whole, path).startswith("ZeroDivisionError")
-
-    def refused(first):
-        sys.stderr.write(first)
-        raise InputError("one line")
-
-    monkeypatch.setattr(networks, "write_text", lambda *_: refused("and another\n"))
-    assert fault(whole, path).startswith("code 2, and another\nerror: one line")
-    monkeypatch.setattr(networks, "write_text", lambda *_: refused(""))
-    assert fault(whole, path) == "files although it failed"
 
 
 def test_samples(tmp_path):
