@@ -301,15 +301,12 @@ class _Memory:
         layer = None if step.layer is None else self._plan.tiled.get(step.layer)
         if layer is None or step.tile is None:
             return
+        calls, size = self.outside.symbols[f"{layer.name}.{CALLS}"].address, layer.call_bytes
         for following in layer.steps[step.tile + 1 : step.tile + 2]:
             if following.work:
-                yield DmaTransfer(
-                    inside=self.inside[layer.call(following.work.number % CALL_SLOTS)],
-                    outside=self.outside.symbols[f"{layer.name}.{CALLS}"].address
-                    + following.work.number * layer.call_bytes,
-                    line=layer.call_bytes,
-                    inwards=True,
-                )
+                number = following.work.number
+                inside = self.inside[layer.call(number % CALL_SLOTS)]
+                yield DmaTransfer(inside=inside, outside=calls + number * size, line=size, inwards=True)
 
     def report(self, step: int) -> int:
         return self.inside[REPORTS] + step % self._plan.report_slots * self._report_bytes

@@ -255,11 +255,7 @@ class Planner:
         sizes |= {results_name(stage.name): written[stage.name] for stage in network.stages}
         for residence in maps.residences:
             first = loaded[residence.name] if residence.writer is None else first_step(steps, residence.writer)
-            ends = [
-                first,
-                stored.get(residence.name, first),
-                *(last_step(steps, reader) for reader in residence.readers),
-            ]
+            ends = [first, stored.get(residence.name, first), *(last_step(steps, at) for at in residence.readers)]
             pieces.append(Piece(name=residence.name, size=sizes[residence.content], first=first, last=max(ends)))
         for number, (run, stage) in enumerate(zip(runs, network.stages, strict=True)):
             first, after = first_step(steps, number), last_step(steps, number)

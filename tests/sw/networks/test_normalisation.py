@@ -64,9 +64,8 @@ def test_words_are_filled_and_not_left(offset):
                 lam = summand(shift, factor, own)
                 products = [round(factor * 2**shift) * end for end in (bounds.low, bounds.high)]
                 sums = [product + lam for product in products]
-                if round(factor * 2**shift) >= 2**31 or not all(
-                    fits(*ends, 32) for ends in (products, sums, (lam, lam))
-                ):
+                are_in = all(fits(*ends, 32) for ends in (products, sums, (lam, lam)))
+                if round(factor * 2**shift) >= 2**31 or not are_in:
                     return False
             return True
 

@@ -46,9 +46,8 @@ def test_stacks_are_checked_when_linking(tmp_path: Path, kind: str):
     def built(depth: int, main: int, work: int) -> Path:
         source, define = tmp_path / "main.c", (f"DEPTH={depth}", f"MAIN={main}", f"WORK={work}")
         source.write_text(FRAMES)
-        build(
-            [source], tmp_path / "x.elf", compiler=kind, options=Options(cluster=ClusterLayout(cores=2), define=define)
-        )
+        options = Options(cluster=ClusterLayout(cores=2), define=define)
+        build([source], tmp_path / "x.elf", compiler=kind, options=options)
         return tmp_path / "x.elf"
 
     cases = [

@@ -174,7 +174,8 @@ class HardwareLoops:
         if turns is not None and turns <= _LARGEST_COUNT and distance <= _NEAREST_FARTHEST:
             return [_setup("lp.setupi", end, L=level, lpcnt12=turns)], is_exact
         # a counter that nothing else reads may hold the count
-        free = [counter.register] if is_exact else self._free(flow, shape.start)
+        live = flow.live_in[shape.start] | _RESERVED
+        free = [counter.register] if is_exact else sorted(self._written - live)
         if counter.bound == 0 and counter.relation == "ne" and counter.step == -1:
             setup, count = [], counter.register
         elif not free:
@@ -183,9 +184,6 @@ class HardwareLoops:
             count = free[0]
             setup = _count(counter, free, is_exact=is_exact) if turns is None else [_number(count, turns)]
         return [*setup, _setup("lp.setup", end, L=level, rs1=count)], is_exact
-
-    def _free(self, flow: counting.FlowGraph, start: int) -> list[int]:
-        return sorted(self._written - flow.live_in[start] - _RESERVED)
 
     def _is_private(self, flow: counting.FlowGraph, shape: _Shape, counter: counting.Counter) -> bool:
         """Return whether nothing but the test and the increment reads the counter, so that both may be removed."""

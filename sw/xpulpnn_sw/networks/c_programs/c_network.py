@@ -61,14 +61,8 @@ class MemoryPlan(PlannedMemory):
 
 def _records(memory: PlannedMemory) -> list[dict[str, Any]]:
     return [
-        {
-            "name": piece.name,
-            "offset": memory.offsets[piece.name],
-            "bytes": piece.size,
-            "first": piece.first,
-            "last": piece.last,
-        }
-        for piece in memory.pieces
+        {"name": own.name, "offset": memory.offsets[own.name], "bytes": own.size, "first": own.first, "last": own.last}
+        for own in memory.pieces
     ]
 
 

@@ -85,9 +85,8 @@ def test_additions_are_right_for_every_pair(factors: tuple[Fraction, Fraction], 
     """Results clipped where they do not end cannot be right, and are counted."""
     first, second = source(0, 15, 4, signed=False), source(-8, 7, 4, signed=True)
     quantiser = uniform_quantiser(Fraction(4, 5), Fraction(3), -8, 7, "ROUND")
-    rule = addition(
-        (first, second), factors, Affine(a=Fraction(1), b=Fraction(1, 7), low=low, least=0, most=0), quantiser
-    )
+    common = Affine(a=Fraction(1), b=Fraction(1, 7), low=low, least=0, most=0)
+    rule = addition((first, second), factors, common, quantiser)
     first_factor, second_factor = rule.arrays["factors"]
     wrong = 0
     for x0 in range(16):

@@ -45,9 +45,8 @@ def residual():
     b = g.weighted("CONV_2D", padded, (6, 2, 4, 6), (1, 5, 4, 6), 0.11, 7, **convolving((1, 1), VALID))
     c = g.weighted("CONV_2D", a, (6, 1, 1, 6), (1, 5, 4, 6), 0.07, -20, **convolving())
     d = g.operator("ADD", (b, c), (1, 5, 4, 6), 0.13, -3, FusedActivationFunction=NONE)
-    e = g.weighted(
-        "DEPTHWISE_CONV_2D", d, (1, 3, 3, 6), (1, 5, 4, 6), 0.09, -60, axis=3, **convolving(), DepthMultiplier=1
-    )
+    single = convolving() | {"DepthMultiplier": 1}
+    e = g.weighted("DEPTHWISE_CONV_2D", d, (1, 3, 3, 6), (1, 5, 4, 6), 0.09, -60, axis=3, **single)
     m = g.operator("MEAN", (e, g.numbers([1, 2])), (1, 6), 0.07, -100)
     f = g.weighted("FULLY_CONNECTED", m, (5, 6), (1, 5), 0.1, 3, **FULLY)
     g.operator("SOFTMAX", (f,), (1, 5), 1 / 256, -128)
@@ -58,12 +57,10 @@ def pooled():
     g = Graph((1, 10, 6, 1), 1 / 255, -128, seed=2)
     depthwise = convolving((2, 1), SAME, RELU6) | {"DepthMultiplier": 8}
     a = g.weighted("DEPTHWISE_CONV_2D", g.input, (1, 5, 3, 8), (1, 5, 6, 8), 6 / 255, -128, axis=3, **depthwise)
-    b = g.operator(
-        "MAX_POOL_2D", (a,), (1, 3, 3, 8), 6 / 255, -128, **window((2, 2), SAME, FilterHeight=3, FilterWidth=2)
-    )
-    c = g.operator(
-        "AVERAGE_POOL_2D", (b,), (1, 2, 1, 8), 6 / 255, -128, **window((1, 1), VALID, FilterHeight=2, FilterWidth=3)
-    )
+    codes = (6 / 255, -128)
+    b = g.operator("MAX_POOL_2D", (a,), (1, 3, 3, 8), *codes, **window((2, 2), SAME, FilterHeight=3, FilterWidth=2))
+    pooling = window((1, 1), VALID, FilterHeight=2, FilterWidth=3)
+    c = g.operator("AVERAGE_POOL_2D", (b,), (1, 2, 1, 8), *codes, **pooling)
     d = g.operator("RESHAPE", (c, g.numbers([1, 16])), (1, 16), 6 / 255, -128)
     g.weighted("FULLY_CONNECTED", d, (7, 16), (1, 7), 0.05, 0, **FULLY)
     return g

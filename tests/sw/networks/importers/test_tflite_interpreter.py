@@ -126,9 +126,8 @@ def beside(axis):
     a = g.weighted("CONV_2D", g.input, (4, 3, 3, 4), (1, 5, 6, 4), 0.02, 11, **convolving())
     shape = [1, 5, 6, 4]
     shape[axis] *= 3
-    c = g.operator(
-        "CONCATENATION", (g.input, a, g.input), tuple(shape), 0.02, 11, Axis=axis, FusedActivationFunction=NONE
-    )
+    sides = {"Axis": axis, "FusedActivationFunction": NONE}
+    c = g.operator("CONCATENATION", (g.input, a, g.input), tuple(shape), 0.02, 11, **sides)
     results = (1, shape[1] - 1, shape[2] - 1, 4)
     g.weighted("CONV_2D", c, (4, 2, 2, shape[3]), results, 0.1, 5, **convolving((1, 1), VALID))
     return g

@@ -139,16 +139,16 @@ def test_sequences(tmp_path):
     assert kinds(described) == ["conv", "conv", "avgpool", "linear"]
 
 
+def square(side):
+    return window((1, 1), VALID, FilterHeight=side, FilterWidth=side)
+
+
 PADDED = {
     "depthwise": lambda g, x: g.weighted(
         "DEPTHWISE_CONV_2D", x, (1, 2, 2, 4), (1, 8, 10, 4), 0.05, 3, axis=3, **convolving((1, 1), VALID)
     ),
-    "avgpool": lambda g, x: g.operator(
-        "AVERAGE_POOL_2D", (x,), (1, 7, 9, 4), 0.02, 11, **window((1, 1), VALID, FilterHeight=3, FilterWidth=3)
-    ),
-    "maxpool": lambda g, x: g.operator(
-        "MAX_POOL_2D", (x,), (1, 8, 10, 4), 0.02, 11, **window((1, 1), VALID, FilterHeight=2, FilterWidth=2)
-    ),
+    "avgpool": lambda g, x: g.operator("AVERAGE_POOL_2D", (x,), (1, 7, 9, 4), 0.02, 11, **square(3)),
+    "maxpool": lambda g, x: g.operator("MAX_POOL_2D", (x,), (1, 8, 10, 4), 0.02, 11, **square(2)),
     "add": lambda g, x: g.operator("ADD", (x, x), (1, 9, 11, 4), 0.03, 2, FusedActivationFunction=NONE),
 }
 
@@ -175,8 +175,7 @@ def test_halves_of_averages_go_away_from_the_code_0(tmp_path, size, zero, activa
 
 def test_averages_that_no_factor_rounds_so(tmp_path):
     g = Graph((1, 24, 24, 2), 0.02, -20)
-    pooling = window((1, 1), VALID, FilterHeight=20, FilterWidth=20)
-    g.operator("AVERAGE_POOL_2D", (g.input,), (1, 5, 5, 2), 0.02, -20, **pooling)
+    g.operator("AVERAGE_POOL_2D", (g.input,), (1, 5, 5, 2), 0.02, -20, **square(20))
     notes = []
     imported(g.written(tmp_path / "model.tflite"), note=notes.append)
     assert notes == ["avgpool0: halves of averages go up, not away from the code 0 as TFLite's"]
@@ -193,8 +192,7 @@ def test_codes_behind_an_activation_that_clips_inside_their_range(tmp_path, kind
         case "LEAKY_RELU":
             g.operator(kind, (a,), (1, 6, 5, 6), 0.05, -50, Alpha=0.1)
         case "AVERAGE_POOL_2D":
-            pooling = window((1, 1), VALID, FilterHeight=2, FilterWidth=2)
-            g.operator(kind, (a,), (1, 5, 4, 6), 0.05, -10, **pooling)
+            g.operator(kind, (a,), (1, 5, 4, 6), 0.05, -10, **square(2))
         case _:
             b = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (1, 6, 5, 6), 0.05, -10, **convolving((1, 1), SAME, NONE))
             g.operator(kind, (a, b), (1, 6, 5, 12), 0.05, -10, Axis=3, FusedActivationFunction=NONE)

@@ -11,9 +11,8 @@ from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
 from xpulpnn_sw.networks.importers.tflite_file import TfliteOperator, TfliteTensor
 
 SAME, VALID = tflite.Padding.SAME, tflite.Padding.VALID
-NONE, RELU, RELU6, RELU_1 = (
-    getattr(tflite.ActivationFunctionType, name) for name in ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
-)
+KIND = tflite.ActivationFunctionType
+NONE, RELU, RELU6, RELU_1 = KIND.NONE, KIND.RELU, KIND.RELU6, KIND.RELU_N1_TO_1
 FULLY = {"FusedActivationFunction": NONE, "WeightsFormat": 0}
 KINDS = {"QUANTIZE": NONE, "RELU": RELU, "RELU6": RELU6, "RELU_N1_TO_1": RELU_1}
 """Operators that do nothing else."""
@@ -43,17 +42,15 @@ class Graph:
     def tensor(self, name, shape, scale=1.0, zero=0, kind="INT8", data=None, axis=0):
         scales = np.atleast_1d(np.float32(scale)).astype(np.float64)
         zeros = np.full(len(scales), zero)
-        self.tensors.append(
-            TfliteTensor(name=name, shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data)
-        )
+        own = TfliteTensor(name=name, shape=shape, type=kind, scales=scales, zeros=zeros, axis=axis, data=data)
+        self.tensors.append(own)
         return len(self.tensors) - 1
 
     def operator(self, operator, inputs, shape, scale, zero, kind="INT8", **options):
-        output = self.tensor(f"{operator}{len(self.operators)}", shape, scale, zero, kind)
         number = len(self.operators)
-        self.operators.append(
-            TfliteOperator(index=number, kind=operator, inputs=tuple(inputs), outputs=(output,), options=options)
-        )
+        output = self.tensor(f"{operator}{number}", shape, scale, zero, kind)
+        ends = {"inputs": tuple(inputs), "outputs": (output,)}
+        self.operators.append(TfliteOperator(index=number, kind=operator, **ends, options=options))
         return output
 
     def weighted(self, kind, x, filters, shape, scale, zero, *, axis=0, biased=True, one_scale=False, **options):
