@@ -73,7 +73,7 @@ def _operators() -> list[Any]:
 
 
 def maximum_pool_of(x: NDArray[Any], attributes: Mapping[str, Any]) -> NDArray[Any]:
-    node = OnnxNode(operator="MaxPool", name="", inputs=(), outputs=("",), attributes=attributes, proto=None)
+    node = OnnxNode(operator="MaxPool", name="", inputs=(), outputs=("",), attributes=attributes)
     if x.ndim < MAP_AXES:
         node = replace(node, attributes=flat_attributes(node))
     planes = x.reshape(-1, *x.shape[2:]) if x.ndim == MAP_AXES else x.reshape(-1, 1, x.shape[-1])

@@ -47,7 +47,7 @@ class OnnxNode:
     inputs: tuple[str, ...]  # names of tensors; empty: left out
     outputs: tuple[str, ...]  # names of tensors
     attributes: Mapping[str, Any]
-    proto: Any  # onnx.NodeProto
+    proto: Any = None  # onnx.NodeProto
 
     def __str__(self) -> str:
         return f"{self.operator} {self.name}"

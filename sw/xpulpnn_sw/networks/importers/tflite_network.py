@@ -170,14 +170,12 @@ class _Import:
         elif "FusedActivationFunction" in operator.options:
             name = dict(enumerate(_ENDS)).get(operator.options["FusedActivationFunction"], "another")
         require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
-        least, most = (
-            None if end is None else zero_point_of(quantiser) + round(end / float(quantiser.scale))
-            for end in _ENDS[name]
-        )
-        low = quantiser.low if least is None else max(quantiser.low, least)
-        high = quantiser.high if most is None else min(quantiser.high, most)
+        zero, scale, limits = zero_point_of(quantiser), float(quantiser.scale), (quantiser.low, quantiser.high)
+        pairs = zip(limits, _ENDS[name], strict=True)
+        least, most = (limit if end is None else zero + round(end / scale) for limit, end in pairs)
+        low, high = max(limits[0], least), min(limits[1], most)
         require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
-        return quantiser if (low, high) == (quantiser.low, quantiser.high) else quantiser.within(low, high)
+        return quantiser if (low, high) == limits else quantiser.within(low, high)
 
     def _quantised(self, operator: TfliteOperator, sums: Any) -> Map:
         assert isinstance(sums, Sums)
@@ -212,14 +210,8 @@ class _Import:
             attributes["dilations"] = [options["DilationHFactor"], options["DilationWFactor"]]
         if "FilterHeight" in options:
             attributes["kernel_shape"] = [options["FilterHeight"], options["FilterWidth"]]
-        node = _Node(
-            operator=str(operator),
-            name=f"maxpool{operator.index}",
-            inputs=tuple(map(str, operator.inputs)),
-            outputs=("",),
-            attributes=attributes,
-            proto=None,
-        )
+        names = {"operator": str(operator), "name": f"maxpool{operator.index}"}
+        node = _Node(**names, inputs=tuple(map(str, operator.inputs)), outputs=("",), attributes=attributes)
         return compute(self._builder, node, given)
 
     def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
