@@ -1,9 +1,10 @@
-"""Operators of ONNX on integers and in floating point, and what no layer stands for."""
+"""Operators and types of ONNX on integers and in floating point, and what no layer stands for."""
 
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto
@@ -11,7 +12,7 @@ from onnx import TensorProto
 from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.importers.registry import request_of
 
-from .onnx_models import DOMAIN, MICROSOFT, Model, check, correlation, imported, kinds, samples
+from .onnx_models import DOMAIN, MICROSOFT, Model, check, conv, correlation, imported, kinds, samples
 
 pytestmark = pytest.mark.flow
 
@@ -128,6 +129,186 @@ def test_floating_point_of_mobile_networks(tmp_path: Path) -> None:
     assert correlation(model, described, images, (images / 255 - means) / deviations) > 0.995
     assert "depthwise" in kinds(described)
     assert "add" in kinds(described)
+
+
+CURVES: dict[str, tuple[dict[str, Any], float, int]] = {
+    "Sigmoid": ({}, 1 / 256, 0),
+    "Tanh": ({}, 1 / 127, 128),
+    "LeakyRelu": ({"alpha": 0.15}, 0.031, 70),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_functions_of_single_numbers(tmp_path: Path, name: str) -> None:
+    """Behind quantisers, and of sums of a few bits that have none."""
+    attributes, scale, zero = CURVES[name]
+    rng = np.random.default_rng(5)
+    model = Model((1, 2, 7, 6))
+    model.pair(3.0, 0, np.uint8)
+    weights = model.integers(rng.integers(-127, 128, (4, 2, 3, 3)), 2.0**-7, np.int8)
+    model.node("Conv", weights, kernel_shape=[3, 3])
+    model.pair(4.7, 131, np.uint8)
+    values = model.integers(rng.integers(-127, 128, (5, 4, 1, 1)), 2.0**-12, np.int8)
+    model.node("Conv", values, kernel_shape=[1, 1])
+    model.pair(0.013 if name != "LeakyRelu" else 0.05, 120, np.uint8)
+    model.node(name, **attributes)
+    model.pair(scale, zero, np.uint8)
+    model.node("MaxPool", kernel_shape=[1, 2])
+    assert kinds(check(model, tmp_path, scale, rng, zero)) == ["conv", "pointwise", "depthwise", "maxpool"]
+    model = Model((1, 2, 7, 6))
+    model.quant(1.0, 2, signed=False)
+    conv(model, (4, 2, 3, 3), 2, rng)
+    model.node(name, **attributes)
+    model.quant(0.125 if scale < 0.01 else 0.5, 4, signed=True)
+    model.node("MaxPool", kernel_shape=[1, 2])
+    assert kinds(check(model, tmp_path, 0.125 if scale < 0.01 else 0.5, rng)) == ["conv", "maxpool"]
+
+
+def test_functions_in_floating_point(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    model = Model((1, 2, 7, 6))
+    model.node("Conv", model.constant(rng.normal(0, 0.02, (4, 2, 3, 3))), kernel_shape=[3, 3])
+    model.node("LeakyRelu", alpha=0.2)
+    model.node("Conv", model.constant(rng.normal(0, 0.2, (5, 4, 3, 3))), kernel_shape=[3, 3])
+    model.node("Sigmoid")
+    model.node("Flatten")
+    model.node("Gemm", model.constant(rng.normal(0, 1, (30, 6))))
+    images = rng.integers(0, 256, (6, 7, 6, 2))
+    described = imported(model, tmp_path, quantise=request_of("8"), images=images)
+    assert correlation(model, described, images, images) > 0.99
+
+
+@pytest.mark.parametrize("equal_scales", [False, True])
+def test_maps_beside_each_other(tmp_path: Path, *, equal_scales: bool) -> None:
+    """Their scales and zero points may differ: channels have factors of their own then."""
+    rng = np.random.default_rng(7)
+    model = Model((1, 2, 7, 6))
+    image = model.pair(1.0, 0, np.uint8)
+    maps = [image]
+    for scale, zero in ((1.0, 0), (1.0, 0)) if equal_scales else ((0.3719, 131), (2.6173, 120)):
+        weights = model.integers(rng.integers(-127, 128, (3, 2, 3, 3)), 0.00413, np.int8)
+        model.node("Conv", weights, source=image, kernel_shape=[3, 3], pads=[1] * 4)
+        maps.append(model.pair(scale, zero, np.uint8))
+    model.node("Concat", *maps[1:], source=maps[0], axis=1)
+    if not equal_scales:
+        model.pair(2.9137, 110, np.uint8)
+    model.node("Conv", model.integers(rng.integers(-127, 128, (4, 8, 1, 1)), 0.00781, np.int8), kernel_shape=[1, 1])
+    model.pair(5.3371, 128, np.uint8)
+    described = check(model, tmp_path, 5.3371, rng, 128)
+    assert kinds(described)[2:] == [*["pointwise"] * 3, "add", "add", *["depthwise"] * (not equal_scales), "pointwise"]
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    def model(*nodes: tuple[str, dict[str, Any]]) -> Model:
+        concatenation = Model((1, 2, 7, 6))
+        concatenation.pair(1.0, 0, np.uint8)
+        for name, attributes in nodes:
+            concatenation.node(name, *[concatenation.last] * (name == "Concat"), **attributes)
+        return concatenation
+
+    for nodes, message in (
+        ([("LeakyRelu", {"alpha": -0.5})], "LeakyRelu leakyrelu2: alpha must be greater than 0, not -0.5"),
+        ([("Sigmoid", {}), ("Tanh", {})], "Tanh tanh3: input must not be a function of another"),
+        ([("Sigmoid", {}), ("Relu", {})], "Relu relu3: input must come from a quantiser"),
+        ([("Concat", {"axis": 2})], "Concat concat2: axis must be that of channels, 1, not 2"),
+    ):
+        with pytest.raises(InputError, match=f"^{message}"):
+            imported(model(*nodes, ("Abs", {})), tmp_path)
+
+
+def test_means_of_sequences(tmp_path: Path) -> None:
+    rng = np.random.default_rng(16)
+    model = Model((1, 5, 12))
+    conv(model, (8, 5, 3), 4, rng)
+    model.quant(64.3, 8, signed=True)
+    model.node("ReduceMean", model.constant([2], np.int64), keepdims=0)
+    model.quant(20.7, 8, signed=True)
+    assert kinds(check(model, tmp_path, 20.7, rng)) == ["conv", "avgpool"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "zero", "bits"),
+    [
+        ("int4", 0, 4),
+        ("int4", -3, 8),
+        ("uint4", 8, 4),
+        ("uint4", 7, 8),
+        ("int2", 0, 2),
+        ("uint2", 1, 4),
+        ("uint2", 2, 2),
+    ],
+)
+def test_weights_of_few_bits(tmp_path: Path, kind: str, zero: int, bits: int) -> None:
+    """Integers in the file, and numbers that a quantiser makes such integers of."""
+    rng = np.random.default_rng(zero + 9)
+    type_: Any = getattr(ml_dtypes, kind)
+    ends = ml_dtypes.iinfo(type_)
+    scales = 2.0 ** rng.integers(-3, 0, 6)
+    model = Model((1, 4, 6, 5), opset=25)
+    model.pair(1.0, 0, np.uint8)
+    values = rng.integers(ends.min, ends.max, (6, 4, 3, 3), endpoint=True)
+    weights = model.integers(values, scales, type_, zero=zero)
+    model.node("Conv", weights, kernel_shape=[3, 3])
+    model.pair(16.0, 3, np.int8)
+    last, reals = model.last, (rng.integers(ends.min, ends.max, (8, 6, 1, 1), endpoint=True) - zero) * 0.25
+    numbers = model.constant(0.25), model.constant(zero, type_)
+    model.node("QuantizeLinear", *numbers, source=model.constant(reals))
+    made = model.node("DequantizeLinear", *numbers)
+    model.node("Conv", made, source=last, kernel_shape=[1, 1])
+    model.pair(64.0, 100, np.uint8)
+    described = check(model, tmp_path, 64.0, rng, zero=100)
+    assert [stage.precision.w for stage in described.network.stages] == [bits] * 2
+
+
+def test_maps_of_few_bits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    model = Model((1, 4, 6, 5))
+    model.pair(17.0, 0, ml_dtypes.uint4)
+    weights = model.integers(rng.integers(-8, 8, (6, 4, 3, 3)), 2.0 ** rng.integers(-3, 0, 6), ml_dtypes.int4)
+    model.node("Conv", weights, kernel_shape=[3, 3])
+    model.pair(32.0, -1, ml_dtypes.int4)
+    described = check(model, tmp_path, 32.0, rng, zero=-1)
+    assert [str(stage.precision) for stage in described.network.stages] == ["4x4xi4"]
+
+
+@pytest.mark.parametrize(
+    ("zero", "results"),
+    [
+        (97, ((333, 120), (4506, 120), (1.7e6, 120))),
+        (0, ((333, 0), (18022, 0), (1.1e7, 0))),
+        (255, ((333, 255), (18022, 0), (1.1e7, 255))),
+    ],
+)
+def test_asymmetric_bytes(tmp_path: Path, zero: int, results: tuple[tuple[float, int], ...]) -> None:
+    """Weights of nine bits without their zero point, as a static quantiser makes them: exact, by inputs in copies."""
+    rng = np.random.default_rng(zero)
+
+    def integers(*shape: int) -> str:
+        return model.integers(rng.integers(0, 256, shape), 0.0637, np.uint8, zero=zero)
+
+    model = Model((1, 4, 6, 5))
+    model.pair(1.0, 0, np.uint8)
+    model.node("Conv", integers(6, 4, 3, 3), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    model.pair(*results[0], np.uint8)
+    model.node("Conv", integers(6, 1, 3, 3), kernel_shape=[3, 3], group=6)
+    model.pair(*results[1], np.uint8)
+    model.node("Transpose", perm=[0, 2, 1, 3])
+    model.node("Flatten")
+    model.node("MatMul", integers(6 * 4 * 3, 9))
+    model.pair(*results[2], np.uint8)
+    notes: list[str] = []
+    described = check(model, tmp_path, *results[2][:1], rng, zero=results[2][1], note=notes.append)
+    assert kinds(described) == ["pointwise", "conv"] * 2 + ["pointwise", "linear"]
+    assert len([note for note in notes if note.endswith(" times")]) == 3
+    assert not any("by 1 at the most" in note for note in notes)
+
+
+def test_names_that_are_no_line(tmp_path: Path) -> None:
+    model = Model((1, 4, 6, 5))
+    model.pair(1.0, 0, np.uint8)
+    model.nodes[0].name = "two\nlines"
+    with pytest.raises(InputError, match=r"^names in the model must be text in a line, not 'two\\nlines'$"):
+        imported(model, tmp_path)
 
 
 def refused(*nodes: tuple[Any, ...], shape: tuple[int, ...] = (1, 2, 4, 4), kind: int = TensorProto.FLOAT) -> Model:
