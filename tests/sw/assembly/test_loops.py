@@ -124,8 +124,8 @@ COUNTED = "li a5,{}\n.L2:\nmul a0,a0,a0\naddi a5,a5,{}\nbne a5,{},.L2\n"
     [
         (COUNTED.format(100, -1, "zero"), "lp.setupi 0,100,.Lxp_end_0_0", True),
         (f"ble a1,zero,.L1\n{COUNTED.format(0, 1, 'a1')}.L1:\n", "lp.setup 0,a5,.Lxp_end_0_0", True),
-        # nothing says that a1 is not 0
-        (COUNTED.format(0, 1, "a1"), "lp.setup 0,a5,.Lxp_end_0_0", False),
+        # nothing says that a1 is not 0, and there is no register for the count
+        (COUNTED.format(0, 1, "a1"), "f:", False),
         # the counter is read later
         (COUNTED.format(9, -1, "zero") + "mv a1,a5\n", "lp.setupi 0,9,.Lxp_end_0_0", False),
     ],
