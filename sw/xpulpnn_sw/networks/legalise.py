@@ -1,7 +1,7 @@
 """Legalisation: rewrites a network so that every layer has a kernel and finds its maps in that kernel's layout."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd, prod
 from typing import Any
 
@@ -42,28 +42,21 @@ _SAME_CHANNELS = WindowLayer | MapLayer
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelPadding:
-    had: int  # channels of its first input before padding
-    taken: int  # channels of its first input after padding
-    written: int  # channels of its results after padding
-    filling: int | None  # value in the added input channels; None: an unknown value, the same in all
+def pad_channels(stage: Stage, had: int, taken: int, written: int, filling: int | None) -> Stage:
+    """Add channels to a layer, after its original ones: inputs from ``had`` to ``taken``, and results to ``written``.
 
-
-def pad_channels(stage: Stage, padding: ChannelPadding) -> Stage:
-    """Add channels to a layer, after its original ones.
-
+    Added inputs hold ``filling``; None is an unknown value, the same in all.
     Weights of added input channels are 0; weights of one bit, which cannot be 0, become crumbs. If the inputs have one
     bit too, added weights alternate between 1 and -1, so that the products of two added channels cancel; the bias
     compensates the product of an odd one.
     """
     own = stage.tensors
     if isinstance(stage.layer, DepthwiseLayer):
-        return _depthwise(stage, own, padding.written)
+        return _depthwise(stage, own, written)
     if not stage.multiplies:
-        tensors = replace(own, **{name: _placeholder(getattr(own, name), padding.written) for name in stage.map_names})
-        return _with(stage, tensors, channels=padding.written)
-    return _more_results(_more_inputs(stage, padding), padding.written)
+        tensors = replace(own, **{name: _placeholder(getattr(own, name), written) for name in stage.map_names})
+        return _with(stage, tensors, channels=written)
+    return _more_results(_more_inputs(stage, had, taken, filling), written)
 
 
 def padding_value(stage: Stage, filling: int | None) -> int | None:
@@ -99,11 +92,11 @@ def _with(stage: Stage, tensors: Any, **sizes: int) -> Stage:
     return replace(stage, layer=replace(layer, **sizes), tensors=tensors)
 
 
-def _more_inputs(stage: Stage, padding: ChannelPadding) -> Stage:
-    own, layer, taken = stage.tensors, stage.layer, padding.taken
+def _more_inputs(stage: Stage, had: int, taken: int, filling: int | None) -> Stage:
+    own, layer = stage.tensors, stage.layer
     weights, pixels = own.weights, own.weights[0, ..., 0].size
     if isinstance(layer, LinearLayer):
-        pixels = layer.inputs // padding.had
+        pixels = layer.inputs // had
         weights = own.weights.reshape(layer.outputs, pixels, -1)
     added = taken - weights.shape[-1]
     if added and stage.precision.w == SIGN_BITS and stage.precision.x != SIGN_BITS:
@@ -112,7 +105,7 @@ def _more_inputs(stage: Stage, padding: ChannelPadding) -> Stage:
     if added and stage.precision.w == SIGN_BITS:
         weights[..., -added::2], weights[..., taken - added + 1 :: 2] = 1, -1
         if added % 2:
-            bias = _bias(own) - pixels * _uniform_value(stage, padding.filling)
+            bias = _bias(own) - pixels * _uniform_value(stage, filling)
     if isinstance(layer, LinearLayer):
         activations = np.zeros(pixels * taken, np.int64)
         tensors = replace(own, weights=weights.reshape(layer.outputs, -1), bias=bias, activations=activations)
@@ -203,8 +196,8 @@ def pad_to_words(network: Network) -> Network:
         if _splits(stage, maps.shapes[source]):
             had = taken = stage.inputs[0].shape[-1]
             maps.check_split(stage, source)
-        padding = ChannelPadding(had=had, taken=taken, written=maps.required_channels(stage.name), filling=filling)
-        wide = replace(pad_channels(stage, padding), sources=sources)
+        wide = pad_channels(stage, had, taken, maps.required_channels(stage.name), filling)
+        wide = replace(wide, sources=sources)
         fillings[stage.name] = padding_value(wide, filling)
         stages.append(wide)
     return replace(network, stages=tuple(stages))
