@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from typing import Any
 
 from xpulpnn.config import BOTH_FORMS, CLUSTER_PRESETS, DEFAULT_PRESET, Arbiter, ClusterConfig, CoreConfig, preset
 from xpulpnn.errors import InputError
@@ -129,18 +130,13 @@ def cosim(
     """
     if engine not in ENGINES:
         raise InputError(f"engine must be one of {', '.join(ENGINES)}, not {engine}")
-    cases = kernel_cases(
-        find_kernel(kernel),
-        _cores(config, exact=exact),
-        layers=layers,
-        precisions=precisions,
-        variants=variants,
-        machine=machine or Machine(max_cycles=MOST_CYCLES),
-        check=check,
-        specialise=specialise,
-        rule=rule,
-    )
+    how = _how(machine, checked=check, specialise=specialise, rule=rule)
+    cases = kernel_cases(find_kernel(kernel), _cores(config, exact=exact), layers, precisions, variants, **how)
     return _collected(run_cases(cases, jobs, engine), progress)
+
+
+def _how(machine: Machine | None, **settings: Any) -> dict[str, Any]:
+    return {"machine": machine or Machine(max_cycles=MOST_CYCLES), **settings}
 
 
 def _cores(config: ClusterConfig | CoreConfig | str | None, *, exact: bool) -> CoreChoice:
@@ -161,26 +157,19 @@ def _collected(results: Iterable[Result], progress: Callable[[Result], None] | N
 def kernel_cases(
     kernel: Kernel,
     cores: CoreChoice,
-    *,
     layers: Sequence[str],
     precisions: Iterable[int | str | Precision],
     variants: Sequence[str],
-    machine: Machine,
-    check: bool,
-    specialise: bool,
-    rule: Rule = Rule.BN32,
+    **how: Any,
 ) -> list[Case]:
-    """Return all combinations, checked; parameters and errors as in :func:`cosim`."""
+    """Return all combinations, checked, with ``how`` as further fields of the cases; errors as in :func:`cosim`."""
     cases = [
         Case(
             layer=layer,
             precision=kernel.precision(layer, precision),
             variant=variant,
             config=cores.core_for(kernel, variant),
-            machine=machine,
-            checked=check,
-            specialise=specialise,
-            rule=rule,
+            **how,
         )
         for layer in map(kernel.layer.parse, layers or [kernel.usual])
         for precision in [_precision(kernel, given) for given in precisions]
@@ -272,59 +261,34 @@ def cosim_cluster(
     target = resolved(config or BOTH_FORMS, exact=exact)
     cluster = target if isinstance(target, ClusterConfig) else ClusterConfig(core=target)
     computed = find_kernel(kernel)
-    cases = kernel_cases(
-        computed,
-        _cores(config, exact=exact),
-        layers=layers or (computed.usual_in_cluster,),
-        precisions=precisions,
-        variants=variants,
-        machine=machine or Machine(max_cycles=MOST_CYCLES),
-        check=check,
-        specialise=specialise,
-        rule=rule,
-    )
-    clustered = cluster_cases(
-        cases,
-        cluster,
-        cores=cores,
-        banks=banks,
-        arbiters=arbiters,
-        placements=placements,
-        icache=icache,
-        tiling=tiling,
-    )
-    return _collected(run_cases(clustered, jobs), progress)
+    if icache is not None:
+        cluster = replace(cluster, icache_private=icache)
+    how = _how(machine, checked=check, specialise=specialise, rule=rule, tiling=tiling)
+    layers = layers or (computed.usual_in_cluster,)
+    cases = kernel_cases(computed, _cores(config, exact=exact), layers, precisions, variants, **how)
+    return _collected(run_cases(cluster_cases(cases, cluster, cores, banks, arbiters, placements), jobs), progress)
 
 
 def cluster_cases(
     cases: Sequence[Case],
     cluster: ClusterConfig,
-    *,
     cores: Sequence[int],
     banks: Sequence[int],
     arbiters: Sequence[Arbiter],
     placements: Sequence[Placement],
-    icache: int | None = None,
-    tiling: Tiling | None = None,
 ) -> list[Case]:
-    """Return all combinations on variations of ``cluster``, checked; parameters and errors as in
-    :func:`cosim_cluster`."""
+    """Return all combinations on variations of ``cluster``, checked; errors as in :func:`cosim_cluster`."""
     for placement in placements:
         if placement not in PLACEMENTS:
             raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
-    if icache is not None:
-        cluster = replace(cluster, icache_private=icache)
+    clusters = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)
     clustered = [
         replace(
             case,
             config=replace(cluster, core=case.config.core, cores=count, banks=number, arbiter=arbiter),
             placement=placement,
-            tiling=tiling,
         )
-        for case in cases
-        for number, arbiter, placement, count in product(
-            banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores
-        )
+        for case, (number, arbiter, placement, count) in product(cases, clusters)
     ]
     for case in clustered:
         check_cluster_case(case)

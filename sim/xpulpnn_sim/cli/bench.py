@@ -38,8 +38,7 @@ class BenchOptions(Jobs, Report, Json):
 
 @command("bench")
 def bench_command(options: BenchOptions) -> int:
-    """Measure the tables; fail if a run's results are wrong.
-
+    """
     xpulpnn bench --report build/papers.html  # all tables of the papers, and a page with plots
     xpulpnn bench --table xpulpnn --quick  # the rows of one table that take seconds
     """

@@ -145,8 +145,7 @@ class CcOptions(Configuration, CompilerChoice, Json):
 
 @command("cc")
 def cc_command(request: CcOptions) -> int:
-    """Compile and link; pass the compiler's messages on, and return 1 if it reports an error.
-
+    """
     xpulpnn cc hello.c -o hello.elf  # a program
     xpulpnn cc -O3 -Wall -I include main.c dot.S -lm -j 4 -o prog.elf  # options as of any C compiler
     xpulpnn cc -c conv.c pool.c -o libnn.a  # a library; then: xpulpnn cc main.c -L . -lnn

@@ -1,6 +1,7 @@
 """Options and tables of kernels on clusters, with the steps of tiled layers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -8,7 +9,7 @@ from rich.table import Table
 
 from xpulpnn.config import Arbiter, ClusterConfig
 from xpulpnn_sim.api.cosimulation import cluster_cases
-from xpulpnn_sim.cli.common import Columns, quotient, record_table, table, tell
+from xpulpnn_sim.cli.common import Columns, plain, quotient, record_table, table, tell
 from xpulpnn_sim.cli.configurations import IDEAL, Icache
 from xpulpnn_sim.cli.options import Count, Jobs, Numbers, Report, arguments, listed
 from xpulpnn_sim.cosimulation.model.schema import DeviceWait
@@ -19,10 +20,7 @@ from xpulpnn_sw.kernels.programs.tiled import Tiling
 
 _SHOWN = 12  # steps shown of a tiled layer, from its start and end
 
-_STEPS = (
-    *("tile", "rows", "channels", "begin", "computed", "end"),
-    *("waiting", "loaded", "stored", "moving"),
-)
+_STEPS = ("tile", "rows", "channels", "begin", "computed", "end", "waiting", "loaded", "stored", "moving")
 
 
 def print_tiles(record: Mapping[str, Any]) -> None:
@@ -59,10 +57,7 @@ def _text(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
-ARBITERS: tuple[Arbiter, ...] = get_args(Arbiter)
-
 _MILLION = 1e6
-_PERCENT = 100
 
 _CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()  # stalls by bank conflicts
 
@@ -75,7 +70,7 @@ class ClusterRuns(Jobs, Report):
     banks: Numbers = ()
     """Banks of the clusters' shared memory (default 16)."""
     arbiter: Annotated[
-        tuple[str, ...], listed(ARBITERS, "Who is granted a bank that several want (default counter)")
+        tuple[str, ...], listed(get_args(Arbiter), "Who is granted a bank that several want (default counter)")
     ] = ()
     placement: Annotated[tuple[str, ...], listed(PLACEMENTS)] = PLACEMENTS[:1]
     """Places of weight streams, buffers and stacks of the cores in the banks: padded, each two banks further than
@@ -100,16 +95,10 @@ class ClusterRuns(Jobs, Report):
         return Tiling(rows=self.tile_rows, channels=self.tile_channels, overlap=not self.no_overlap)
 
     def on_clusters(self, cluster: ClusterConfig, cases: Sequence[Case]) -> list[Case]:
-        return cluster_cases(
-            cases,
-            cluster,
-            cores=self.cores,
-            banks=self.banks,
-            arbiters=cast("Sequence[Arbiter]", self.arbiter),
-            placements=cast("Sequence[Placement]", self.placement),
-            icache=self.icache or 0,
-            tiling=self.tiling,
-        )
+        cluster = replace(cluster, icache_private=self.icache or 0)
+        arbiters = cast("Sequence[Arbiter]", self.arbiter)
+        placements = cast("Sequence[Placement]", self.placement)
+        return cluster_cases(cases, cluster, self.cores, self.banks, arbiters, placements)
 
 
 def show_clusters(records: Sequence[Mapping[str, Any]], report: Path | None) -> None:
@@ -121,7 +110,7 @@ def show_clusters(records: Sequence[Mapping[str, Any]], report: Path | None) -> 
         write_cluster_plots(report, records)
 
 
-KERNEL: Columns = {"layer": "{[layer]}", "precision": "{[precision]}", "variant": "{[variant]}"}
+KERNEL: Columns = plain("layer", "precision", "variant")
 RUN: Columns = {
     "errors": "{[mismatches]}",
     "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
@@ -130,12 +119,9 @@ RUN: Columns = {
 
 _COLUMNS: Columns = {
     **KERNEL,
-    "banks": "{[banks]}",
-    "arbiter": "{[arbiter]}",
-    "placement": "{[placement]}",
+    **plain("banks", "arbiter", "placement"),
     "icache": lambda record: record["icache"] or IDEAL,
-    "cores": "{[cores]}",
-    "cycles": "{[cycles]}",
+    **plain("cores", "cycles"),
     "cyc/sdotp": "{[cycles_per_sdotp]:.3f}",
     "MAC/cyc": "{[macs_per_cycle]:.2f}",
     "speed-up": lambda record: quotient(record["speed-up"], 1),
@@ -154,11 +140,11 @@ def _table(records: Sequence[Mapping[str, Any]]) -> Table:
     columns = dict(_COLUMNS)
     if any(gain is not None for gain in gains):
         title = f"{title}; 2x banks: cycles per sdotp with half as many over those here"
-        columns["2x banks"] = lambda record: "-" if record["gain"] is None else f"{_PERCENT * record['gain']:+.1f}%"
+        columns["2x banks"] = lambda record: "-" if record["gain"] is None else f"{record['gain']:+.1%}"
     known = zip(records, speed_ups(records), gains, strict=True)
     shown = ({**record, "speed-up": speed_up, "gain": gain} for record, speed_up, gain in known)
     return record_table(columns, shown, title=title)
 
 
 def _share(record: Mapping[str, Any], cycles: int) -> str:
-    return f"{_PERCENT * cycles / max(record['cores'] * record['cycles'], 1):.1f}%"
+    return f"{cycles / max(record['cores'] * record['cycles'], 1):.1%}"

@@ -87,6 +87,10 @@ def finish(path: Path | None, result: Any, *, good: bool = True, stop: Stop | No
     return OK if good else FAILED
 
 
+def pick(thing: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(thing, name) for name in names}
+
+
 def matching(patterns: Iterable[str], known: Sequence[Item], must: str, name: str = "name") -> list[Item]:
     names, taken = [getattr(item, name) for item in known], set[str]()
     for pattern in patterns:
@@ -180,6 +184,11 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: s
 
 Columns = Mapping[str, str | Callable[[Any], object]]
 """Columns of a table by heading: a format string for records, such as ``{[cycles]}``, or a function of a record."""
+
+
+def plain(*names: str) -> dict[str, str]:
+    """Return columns whose heading is the name of a field of the records."""
+    return {name: f"{{[{name}]}}" for name in names}
 
 
 def record_table(columns: Columns, records: Iterable[object], *, title: str = "") -> Table:

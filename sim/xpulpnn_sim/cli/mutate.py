@@ -78,8 +78,7 @@ class UnitMutationOptions(MutationOptions):
 
 @command("mutate units")
 def mutate_units_command(options: UnitMutationOptions) -> int:
-    """Print the table and the survivors; survivors are no failure.
-
+    """
     xpulpnn mutate units --list  # the units that have a bench
     xpulpnn mutate units dotp-shared --mutants 200  # faults in the dot-product unit, and those that nothing finds
     xpulpnn mutate units alu mult --mutants 1000 --json build/mutants.json  # going on where a run ended
@@ -208,10 +207,7 @@ class CoreMutationOptions(MutationOptions, Settings):
 
 @command("mutate core")
 def mutate_core_command(options: CoreMutationOptions) -> int:
-    """Print the table and the survivors; survivors are no failure.
-
-    xpulpnn mutate core --preset ri5cy --mutants 50  # faults in a whole core
-    """
+    """xpulpnn mutate core --preset ri5cy --mutants 50  # faults in a whole core"""
     sources = {name: options.source(name) for name in options.preset}
     if options.proof:
         find_abc()

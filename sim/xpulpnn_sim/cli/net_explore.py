@@ -66,8 +66,7 @@ class NetExploreOptions(Simulated, Samples, Report, Json):
 
 @command("net explore")
 def net_explore_command(options: NetExploreOptions) -> int:
-    """Search bit widths, show and write the front; fail if a run on the design fails.
-
+    """
     xpulpnn net explore model.onnx --images labelled.npz --floor 98  # the fastest bits that are right often enough
     """
     _check(options)

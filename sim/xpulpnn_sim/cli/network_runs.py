@@ -217,8 +217,7 @@ class NetRunOptions(NetworkRuns, ImageOptions, Dask, Fresh):
 
 @command("net run")
 def net_run_command(options: NetRunOptions) -> int:
-    """Run the network for every image; fail if a check fails.
-
+    """
     xpulpnn net digits.json  # a network for a random input, on one core
     xpulpnn net run digits.json --images pictures --cores 1,8  # for images with labels, also on eight cores
     """
@@ -269,10 +268,7 @@ class ReferenceOptions(ImageOptions, Json):
 
 @command("net reference")
 def net_reference_command(options: ReferenceOptions) -> int:
-    """Compute the network for every image; with labels, show how many answers are right.
-
-    xpulpnn net reference digits.json --images t10k-images-idx3-ubyte  # how many are right
-    """
+    """xpulpnn net reference digits.json --images t10k-images-idx3-ubyte  # how many are right"""
     described = read_network(options.network)
     images = read_images(options.images, options.labels).first(options.limit)
     started = perf_counter()

@@ -115,8 +115,7 @@ class ImportArguments(Samples, ImageOptions, Seed, Json):
 
 @command("net import")
 def net_import_command(request: ImportArguments) -> int:
-    """Import a model, and write it as a network.
-
+    """
     xpulpnn net import model.tflite -o build/model.json  # a quantised model as layers of integers
     xpulpnn net import model.onnx -o build/model.json --quantise 4 --images calibration.npz  # one in floating point
     """
@@ -239,10 +238,7 @@ class NetGenerateOptions(Cores, ImageOptions, Specialising, Seed, CompilerChoice
 
 @command("net generate")
 def net_generate_command(request: NetGenerateOptions) -> int:
-    """Write a network as a C program, and build it with ``--build``.
-
-    xpulpnn net generate digits.json -o build/digits --build  # a C program, compiled
-    """
+    """xpulpnn net generate digits.json -o build/digits --build  # a C program, compiled"""
     if request.compiler is not None and not request.build:
         raise InputError(f"--compiler must come with --build, not alone with {request.compiler}")
     config = request.target

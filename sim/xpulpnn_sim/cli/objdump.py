@@ -36,8 +36,7 @@ class ObjdumpOptions(Json):
 
 @command("objdump")
 def objdump_command(options: ObjdumpOptions) -> int:
-    """Show the files; fail for an unreadable file.
-
+    """
     xpulpnn objdump prog.elf  # the code, with all instructions by name and the lines of the sources
     xpulpnn objdump prog.elf --function main --no-source  # one function
     xpulpnn objdump libnn.a --headers  # sections and symbols

@@ -35,7 +35,7 @@ def arguments(kind: type[Options]) -> type[Options]:
 def command(words: str) -> Callable[[Callable[[Any], int]], App]:
     """Register a function as the command ``words``; the fields of its options class are the parameters.
 
-    Fields that are not keyword-only are positional words. The function's docstring ends with examples.
+    Fields that are not keyword-only are positional words. The function's docstring consists of examples.
     """
 
     def register(run: Callable[[Any], int]) -> App:
@@ -58,29 +58,26 @@ def command(words: str) -> Callable[[Callable[[Any], int]], App]:
 
 
 def examples(run: Callable[..., Any]) -> list[tuple[str, str]]:
-    """Return the examples of a command with their comments, from the docstring after its first paragraph."""
-    lines = (inspect.getdoc(run) or "").partition("\n\n")[2].splitlines()
-    return [(line, text) for line, _, text in (line.partition("  # ") for line in lines)]
+    """Return the examples of a command, which are the lines of its docstring, with their comments."""
+    parts = (line.partition("  # ") for line in (inspect.getdoc(run) or "").splitlines())
+    return [(line, text) for line, _, text in parts]
 
 
 def _parameters(kind: type) -> list[inspect.Parameter]:
     hints = get_type_hints(kind, include_extras=True)
-    parts = kind.__mro__[-2::-1]
-    helps = {name: text for part in parts for name, text in _helps(part.__module__).get(part.__name__, {}).items()}
+    helps = {name: text for part in kind.__mro__[-2::-1] for name, text in _helps(part)}
     parameters = [_parameter(parameter, hints[parameter.name], helps.get(parameter.name)) for parameter in fields(kind)]
     return sorted(parameters, key=lambda parameter: parameter.kind)
 
 
 @cache
-def _helps(module: str) -> dict[str, dict[str, str]]:
-    classes = [
-        node for node in ast.parse(inspect.getsource(sys.modules[module])).body if isinstance(node, ast.ClassDef)
-    ]
-    return {node.name: dict(_texts_of(node)) for node in classes}
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    nodes = ast.parse(inspect.getsource(sys.modules[module])).body
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
 
 
-def _texts_of(kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    for line, below in pairwise(kind.body):
+def _helps(kind: type) -> Iterator[tuple[str, str]]:
+    for line, below in pairwise(_classes(kind.__module__)[kind.__name__].body):
         match line, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                 yield name, text
@@ -92,14 +89,11 @@ def _parameter(option: Field[Any], hint: Any, text: str | None) -> inspect.Param
     if text is not None:
         hint = Annotated[hint, Parameter(help=" ".join(text.split()))]
     if isinstance(option.default, tuple):
-        hint = Annotated[hint, Parameter(show_default=_joined if option.default else False)]
+        joined = ", ".join(map(str, option.default))
+        hint = Annotated[hint, Parameter(show_default=(lambda _: joined) if joined else False)]
     default = inspect.Parameter.empty if option.default is MISSING else option.default
     kind = inspect.Parameter.KEYWORD_ONLY if option.kw_only else inspect.Parameter.POSITIONAL_ONLY
     return inspect.Parameter(option.name, kind, default=default, annotation=hint)
-
-
-def _joined(words: Sequence[Any]) -> str:
-    return ", ".join(map(str, words))
 
 
 def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
@@ -142,11 +136,11 @@ def _words(_kind: type, tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def _numbers(_kind: type, tokens: Sequence[Token]) -> tuple[int, ...]:
-    texts = [(text, token) for token in tokens for text in split_names(token.value, token.keyword or "list")]
-    for text, token in texts:
-        if not text.isdecimal():
-            raise InputError(f"{token.keyword} must be a list of numbers such as 8,16, not {token.value or 'empty'}")
-    return tuple(dict.fromkeys(int(text) for text, _ in texts))
+    words = _words(_kind, tokens)
+    if not all(map(str.isdecimal, words)):
+        texts = "+".join(token.value for token in tokens)
+        raise InputError(f"{tokens[0].keyword} must be a list of numbers such as 8,16, not {texts}")
+    return tuple(map(int, words))
 
 
 Words = Annotated[tuple[str, ...], Parameter(converter=_words, metavar="LIST")]
@@ -154,31 +148,24 @@ Numbers = Annotated[tuple[int, ...], Parameter(converter=_numbers, metavar="LIST
 Repeated = tuple[str, ...]
 
 
-def _folder(_kind: type, tokens: Sequence[Token]) -> Path:
-    (token,) = tokens
-    require_place(Path(token.value), token.keyword or "folder")
-    return Path(token.value)
+def _place(check: Callable[[Path, str], object], metavar: str) -> Parameter:
+    def convert(_kind: type, tokens: Sequence[Token]) -> Path:
+        (token,) = tokens
+        check(Path(token.value), token.keyword or metavar)
+        return Path(token.value)
+
+    return Parameter(converter=convert, metavar=metavar)
 
 
-def _file(_kind: type, tokens: Sequence[Token]) -> Path:
-    (token,) = tokens
-    path = Path(token.value)
-    if path != STANDARD_OUTPUT:
-        require_writable(path, token.keyword or "FILE")
-    return path
+def _require_existing(path: Path, option: str) -> None:
+    if not path.is_file():
+        raise InputError(f"{option} must be an existing file, not {path}")
 
 
-def _existing(_kind: type, tokens: Sequence[Token]) -> Path:
-    (token,) = tokens
-    if not Path(token.value).is_file():
-        raise InputError(f"{token.keyword or 'FILE'} must be an existing file, not {token.value}")
-    return Path(token.value)
-
-
-OldFile = Annotated[Path, Parameter(converter=_existing, metavar="FILE")]  # an existing file
-NewFile = Annotated[Path, Parameter(converter=_file, metavar="FILE")]  # a writable file
-NewFolder = Annotated[Path, Parameter(converter=_folder, metavar="DIR")]
-"""A writable or new folder."""
+OldFile = Annotated[Path, _place(_require_existing, "FILE")]  # an existing file
+NewFile = Annotated[Path, _place(lambda path, name: path == STANDARD_OUTPUT or require_writable(path, name), "FILE")]
+"""A writable file, or standard output."""
+NewFolder = Annotated[Path, _place(require_place, "DIR")]  # a writable or new folder
 
 Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME", show_choices=True)]
 CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", show_choices=True)]

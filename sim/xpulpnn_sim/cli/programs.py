@@ -189,8 +189,7 @@ class IssOptions(ProgramOptions):
 
 @command("iss")
 def iss_command(options: IssOptions) -> int:
-    """Run the program; fail unless it reports success.
-
+    """
     xpulpnn iss prog.elf  # fast; an instruction counts as a cycle
     xpulpnn iss prog.elf --trace build/prog.txt --max-instructions 100000  # a line for every instruction
     xpulpnn iss prog.elf --dump result:64:build/result.bin  # memory after the run

@@ -53,6 +53,8 @@ def workplace(options: ProofOptions, name: str) -> Generator[Workplace]:
 
 
 class Result(NamedTuple):
+    """The outcome of a proof; with a deliberate fault, it is good if the proof fails."""
+
     subject: Any  # property, check, instruction, unit or module
     outcome: Outcome
     fault: Any = None  # injected fault, which must be found
@@ -65,12 +67,10 @@ class Result(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Return whether the claim is proved, or for a deliberate fault whether it was found."""
         return self.is_found if self.fault else self.outcome.verdict in (PROVED, PASSED, EQUAL)
 
     @property
     def shown_verdict(self) -> str:
-        """Return the verdict on a claim, or for a deliberate fault whether it was found."""
         if self.fault is None:
             return self.outcome.verdict
         parts = f": {', '.join(self.outcome.parts)}" if self.outcome.trace and self.outcome.parts else ""
@@ -85,7 +85,6 @@ class Result(NamedTuple):
         return self.folder / self.outcome.name / WAVEFORM if self.folder and self.outcome.trace else None
 
     def counterexample(self, hidden: Sequence[str] = ()) -> list[str]:
-        """Return lines that name the failing claim and the inputs or cycles that violate it."""
         outcome = self.outcome
         heading = " ".join(filter(None, (outcome.name, outcome.statement)))
         lines = [f"{heading}: {outcome.verdict}", *outcome.parts]
@@ -125,9 +124,13 @@ class ProofRun:
                 tell(f"{result.outcome.name} is not proved of every cycle: {', '.join(result.outcome.broken)}")
         return all(map(is_good, self.results))
 
-    def finish(self, json: Path | None, record: dict[str, Any], *, good: bool) -> int:
+    def finish(self, options: Json, record: dict[str, Any], *, good: bool) -> int:
         record = {"complete": not self.stop.interrupted, **record}
-        return finish(json, record, good=good, stop=self.stop, done=f"{len(self.results)} of {self.count}")
+        return finish(options.json, record, good=good, stop=self.stop, done=f"{len(self.results)} of {self.count}")
+
+
+FAULT: Columns = {"fault": "{.fault.name}", "module": "{.fault.module}"}
+VERDICT: Columns = {"seconds": "{.outcome.seconds:.1f}", "verdict": "{.shown_verdict}"}
 
 
 def outcome_record(subject: str, outcome: Outcome, **more: object) -> dict[str, Any]:

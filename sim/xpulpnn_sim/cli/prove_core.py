@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import OK, Columns, matching, record_table, table, tell
 from xpulpnn_sim.cli.options import Jobs, Words, arguments, at_least, between, command
-from xpulpnn_sim.cli.proof_shell import ProofOptions, ProofRun, Result, outcome_record, workplace
+from xpulpnn_sim.cli.proof_shell import FAULT, VERDICT, ProofOptions, ProofRun, Result, outcome_record, workplace
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, retirements
 from xpulpnn_sim.proofs.pipeline.catalog import PipelineProperty, pipeline_properties
 from xpulpnn_sim.proofs.pipeline.harness_gates import emit_harness
@@ -33,8 +33,7 @@ class PipelineOptions(ProofOptions):
 
 @command("prove pipeline")
 def prove_pipeline_command(options: PipelineOptions) -> int:
-    """Print the table; fail if a property fails or time is up, or a fault is not found.
-
+    """
     xpulpnn prove pipeline --list  # the properties, and what they leave out
     xpulpnn prove pipeline mac_load --preset xpulpnn2  # one of them
     xpulpnn prove pipeline --self-test  # whether they find faults put into the core
@@ -77,29 +76,20 @@ def _prove_pipeline(options: PipelineOptions, prover: Prover, chosen: Sequence[P
         {"fault": "{.fault.name}", **_PIPELINE_COLUMNS} if options.self_test else _PIPELINE_COLUMNS,
         "cycle: the last after reset that was searched to its end, or the one in which it fails; any: by induction",
     )
-    return run.finish(options.json, {"properties": list(map(_pipeline_record, run.results))}, good=good)
+    return run.finish(options, {"properties": list(map(_pipeline_record, run.results))}, good=good)
 
 
 _PIPELINE_COLUMNS: Columns = {
     "property": "{.subject.name}",
     "cycle": lambda result: "any" if result.outcome.verdict == PROVED else result.shown_cycle,
-    "seconds": "{.outcome.seconds:.1f}",
-    "verdict": "{.shown_verdict}",
+    **VERDICT,
 }
 
 
 def _pipeline_record(result: Result) -> dict[str, Any]:
-    outcome = result.outcome
-    return outcome_record(
-        "property",
-        outcome,
-        limits=result.subject.limits,
-        fault=result.fault.name if result.fault else None,
-        cycle=outcome.cycle,
-        wrong=list(outcome.parts),
-        broken=list(outcome.broken),
-        retired=retirements(outcome.trace),
-    )
+    outcome, limits, fault = result.outcome, result.subject.limits, result.fault.name if result.fault else None
+    parts = {"wrong": list(outcome.parts), "broken": list(outcome.broken), "retired": retirements(outcome.trace)}
+    return outcome_record("property", outcome, limits=limits, fault=fault, cycle=outcome.cycle, **parts)
 
 
 _MOST_DEPTH = 200
@@ -123,8 +113,7 @@ class RiscvFormalOptions(ProofOptions, Jobs):
 
 @command("prove riscv-formal")
 def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
-    """Print the table; fail if a check fails or time is up, or a fault is not found.
-
+    """
     xpulpnn prove riscv-formal --riscv-formal ~/riscv-formal --checks insn_add+pc_fwd  # two checks of the paper's core
     xpulpnn prove riscv-formal --preset ri5cy --jobs 4  # all checks, those of an earlier run as they came out
     xpulpnn prove riscv-formal --checks 'insn_c_*' --depth 12  # the compressed instructions, to cycle 12
@@ -142,15 +131,8 @@ def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
         tell(table(("cut", "free in it"), cuts))
         return OK
     with workplace(options, "formal") as work:
-        core = CoreChecks(
-            suite=suite,
-            config=config,
-            design=emit_cut_design(config, suite.masks),
-            folder=work.folder,
-            yosys=work.yosys,
-            abc=work.abc,
-            timeout_s=options.timeout,
-        )
+        design = emit_cut_design(config, suite.masks)
+        core = CoreChecks(suite=suite, config=config, design=design, timeout_s=options.timeout, **work._asdict())
         return _find_faults(options, core, checks) if options.self_test else _run_checks(options, core, checks)
 
 
@@ -166,7 +148,7 @@ def _run_checks(options: RiscvFormalOptions, core: CoreChecks, checks: list[Chec
         "cycle: the one after reset in which what retires is checked; without a verdict, the last searched to its "
         "end; cut: what takes any value in the core (--list)",
     )
-    return run.finish(options.json, {"checks": list(map(_check_record, run.results))}, good=good)
+    return run.finish(options, {"checks": list(map(_check_record, run.results))}, good=good)
 
 
 def _find_faults(options: RiscvFormalOptions, core: CoreChecks, checks: list[Check]) -> int:
@@ -179,18 +161,12 @@ def _find_faults(options: RiscvFormalOptions, core: CoreChecks, checks: list[Che
     run.collect("faults", (Result(check, outcome, fault, core.folder / "faults") for fault, check, outcome in outcomes))
     seen = sum(result.is_found for result in run.results)
     good = run.show(f"faults seeded into {options.title}", _FAULT_COLUMNS, f"{seen} of {len(faults)} faults found")
-    records = [
-        outcome_record(
-            "check",
-            result.outcome,
-            fault=result.fault.name,
-            module=result.fault.module,
-            cycle=result.outcome.cycle,
-            found=result.is_found,
-        )
-        for result in run.results
-    ]
-    return run.finish(options.json, {"faults": records}, good=good)
+    return run.finish(options, {"faults": list(map(_fault_record, run.results))}, good=good)
+
+
+def _fault_record(result: Result) -> dict[str, Any]:
+    fault, outcome = {"fault": result.fault.name, "module": result.fault.module}, result.outcome
+    return outcome_record("check", outcome, **fault, cycle=outcome.cycle, found=result.is_found)
 
 
 def _assumed(check: Check) -> str:
@@ -207,20 +183,12 @@ _LISTED: Columns = {
 _CHECK_COLUMNS: Columns = {
     "check": "{.subject.name}",
     "cycle": "{.shown_cycle}",
-    "seconds": "{.outcome.seconds:.1f}",
-    "verdict": "{.shown_verdict}",
+    **VERDICT,
     "cut": lambda result: class_of(result.subject.cutpoints),
     "assumed": lambda result: _assumed(result.subject),
 }
 
-_FAULT_COLUMNS: Columns = {
-    "fault": "{.fault.name}",
-    "module": "{.fault.module}",
-    "check": "{.subject.name}",
-    "cycle": "{.outcome.cycle}",
-    "seconds": "{.outcome.seconds:.1f}",
-    "verdict": "{.shown_verdict}",
-}
+_FAULT_COLUMNS: Columns = {**FAULT, "check": "{.subject.name}", "cycle": "{.outcome.cycle}", **VERDICT}
 
 
 def _check_record(result: Result) -> dict[str, Any]:

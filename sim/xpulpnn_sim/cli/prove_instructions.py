@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -13,20 +14,15 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.cli.common import OK, Columns, matching, progress_bar, table, tell
 from xpulpnn_sim.cli.options import Jobs, arguments, command
-from xpulpnn_sim.cli.proof_shell import ProofOptions, ProofRun, Result, outcome_record, workplace
+from xpulpnn_sim.cli.proof_shell import FAULT, VERDICT, ProofOptions, ProofRun, Result, outcome_record, workplace
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
-from xpulpnn_sim.proofs.instructions.instruction_proofs import (
-    InstructionProver,
-    faulty_statements,
-    proof_name,
-    provable,
-    prove_instructions,
-)
+from xpulpnn_sim.proofs.instructions import instruction_proofs
+from xpulpnn_sim.proofs.instructions.instruction_proofs import InstructionProver, proof_name, provable
 from xpulpnn_sim.proofs.instructions.unrolling import BackendGates
 from xpulpnn_sim.tools.yosys import Yosys
 
-_STATEMENTS = "statements"  # faulty part, if not a module
+_STATEMENT_FAULT = SimpleNamespace(name="one bit wrong in one case", module="statements")
 
 
 @arguments
@@ -37,8 +33,7 @@ class InstructionOptions(ProofOptions, Jobs):
 
 @command("prove instructions")
 def prove_instructions_command(options: InstructionOptions) -> int:
-    """Print the table; fail unless all chosen instructions are proved, or with ``--self-test`` all faults found.
-
+    """
     xpulpnn prove instructions 'pv.add.*'  # the packed additions
     xpulpnn prove instructions --self-test  # whether the proofs find wrong statements and faults
     """
@@ -67,7 +62,7 @@ def _prove(
 
     def results() -> Iterator[Result]:
         invariants.extend(prover.invariants())
-        for outcome in prove_instructions(prover, [*rows.values()], verilog, ledger, options.jobs):
+        for outcome in instruction_proofs.prove_instructions(prover, [*rows.values()], verilog, ledger, options.jobs):
             yield Result(rows[outcome.name], outcome)
 
     run.collect("instructions", results())
@@ -87,13 +82,8 @@ def _prove(
     if left:
         tell(f"not of this kind: {'; '.join(left)}")
     tell(f"{proved} of {len(rows)} instructions proved in {sum(outcome.seconds for outcome in outcomes):.0f} s")
-    record = {
-        "granted": list(map(_record, invariants)),
-        "instructions": list(map(_record, outcomes)),
-        "left": left,
-    }
-    good = all(outcome.verdict == PROVED for outcome in (*invariants, *outcomes))
-    return run.finish(options.json, record, good=good)
+    record = {"granted": [*map(_record, invariants)], "instructions": [*map(_record, outcomes)], "left": left}
+    return run.finish(options, record, good=all(each.verdict == PROVED for each in (*invariants, *outcomes)))
 
 
 def _record(outcome: Outcome) -> dict[str, Any]:
@@ -121,7 +111,7 @@ def _self_test(options: InstructionOptions, prover: InstructionProver, chosen: S
     from xpulpnn_sim.tools.components import emit_top
 
     rows = [row for row in chosen if provable(row)]
-    statements = [(row, body) for row in rows if (body := faulty_statements(row)) is not None]
+    statements = [(row, body) for row in rows if (body := instruction_proofs.faulty_statements(row)) is not None]
     faults = faults_for(options.core, {row.mnemonic for row in rows})
 
     def of_fault(fault: Fault) -> Result:
@@ -133,46 +123,28 @@ def _self_test(options: InstructionOptions, prover: InstructionProver, chosen: S
 
     def results() -> Iterator[Result]:
         for row, body in statements:
-            yield Result(row, prover.instruction(row, body), _STATEMENTS)
+            yield Result(row, prover.instruction(row, body), _STATEMENT_FAULT)
         yield from map(of_fault, faults)
 
     run = ProofRun(count=len(statements) + len(faults))
     run.collect("faults", results())
-    of_statements = [result for result in run.results if result.fault == _STATEMENTS]
-    of_core = [result for result in run.results if result.fault != _STATEMENTS]
+    of_statements = [result for result in run.results if result.fault is _STATEMENT_FAULT]
+    of_core = [result for result in run.results if result.fault is not _STATEMENT_FAULT]
     ProofRun(count=len(of_core), results=of_core).show(
         f"faults seeded into {options.title}, and into the statements of its instructions",
         _FAULT_COLUMNS,
         is_good=lambda _: True,
     )
     missed = [result for result in run.results if not result.is_found]
-    tell(*(f"NOT FOUND: {_fault_name(result)}" for result in missed))
+    tell(*(f"NOT FOUND: {result.fault.name}" for result in missed))
     for name, group in (("wrong statements", of_statements), ("faults of the core", of_core)):
         tell(f"{sum(result.is_found for result in group)} of {len(group)} {name} found")
-    records = [
-        {
-            "fault": _fault_name(result),
-            "where": _where(result),
-            "instruction": result.outcome.name,
-            "found": result.is_found,
-        }
-        for result in run.results
-    ]
-    return run.finish(options.json, {"faults": records}, good=not missed)
+    return run.finish(options, {"faults": list(map(_fault_record, run.results))}, good=not missed)
 
 
-def _fault_name(result: Result) -> str:
-    return "one bit wrong in one case" if result.fault == _STATEMENTS else result.fault.name
+def _fault_record(result: Result) -> dict[str, Any]:
+    fault = {"fault": result.fault.name, "where": result.fault.module}
+    return {**fault, "instruction": result.outcome.name, "found": result.is_found}
 
 
-def _where(result: Result) -> str:
-    return _STATEMENTS if result.fault == _STATEMENTS else result.fault.module
-
-
-_FAULT_COLUMNS: Columns = {
-    "fault": _fault_name,
-    "module": _where,
-    "instruction": "{.outcome.name}",
-    "seconds": "{.outcome.seconds:.1f}",
-    "verdict": "{.shown_verdict}",
-}
+_FAULT_COLUMNS: Columns = {**FAULT, "instruction": "{.outcome.name}", **VERDICT}

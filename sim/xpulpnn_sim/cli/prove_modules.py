@@ -12,7 +12,7 @@ from xpulpnn.verilog import Reset, Separator
 from xpulpnn_sim.cli.common import Columns, finish, progress_bar
 from xpulpnn_sim.cli.configurations import Configuration, Settings
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command
-from xpulpnn_sim.cli.proof_shell import ProofRun, Result, outcome_record
+from xpulpnn_sim.cli.proof_shell import VERDICT, ProofRun, Result, outcome_record
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
 from xpulpnn_sim.proofs.emitter.emission import EmissionSource, elaborate, emission_sources, prove_emission
@@ -37,8 +37,7 @@ class ClusterProofOptions(Settings, Timeout, Json):
 
 @command("prove cluster")
 def prove_cluster_command(options: ClusterProofOptions) -> int:
-    """Prove the claims; fail unless every claim is proved, or refuted as expected.
-
+    """
     xpulpnn prove cluster  # what arbiters and event unit of the 8-core cluster promise
     xpulpnn prove cluster event-unit --set cores=16 --json build/proofs.json  # of another cluster
     """
@@ -69,7 +68,7 @@ _CLAIM_COLUMNS: Columns = {
     "unit": "{.subject.title}",
     "claim": "{.outcome.statement}",
     "cycles": "{.outcome.cycle}",
-    "seconds": "{.outcome.seconds:.1f}",
+    **VERDICT,
     "verdict": _claim_verdict,
 }
 
@@ -121,10 +120,7 @@ class EmitterOptions(Configuration, Timeout, Json):
 
 @command("prove emitter")
 def prove_emitter_command(options: EmitterOptions) -> int:
-    """Print the table; fail unless every module was proved equal.
-
-    xpulpnn prove emitter --preset ri5cy  # the emitted Verilog against Amaranth's own
-    """
+    """xpulpnn prove emitter --preset ri5cy  # the emitted Verilog against Amaranth's own"""
     designs = options.designs()
     presets: dict[EmissionSource, list[str]] = {}
     run = ProofRun(count=0)
@@ -174,8 +170,7 @@ _MODULE_COLUMNS: Columns = {
     "presets": "",
     "bits": "{.outcome.facts[bits]}",
     "method": "{.outcome.method}",
-    "seconds": "{.outcome.seconds:.1f}",
-    "verdict": "{.outcome.verdict}",
+    **VERDICT,
 }
 
 

@@ -16,7 +16,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.cli.common import Columns, finish, progress_bar
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command, listed
-from xpulpnn_sim.cli.proof_shell import ProofRun, Result
+from xpulpnn_sim.cli.proof_shell import VERDICT, ProofRun, Result
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
@@ -170,10 +170,7 @@ def _is_shown(result: Result) -> bool:
 
 @command("prove units")
 def prove_units_command(options: UnitOptions) -> int:
-    """Print the table; fail unless every fault was found and every claim proved.
-
-    xpulpnn prove units  # all structures of the dot-product unit against its definition
-    """
+    """xpulpnn prove units  # all structures of the dot-product unit against its definition"""
     if options.unit != DOTP and (options.formats or options.method or options.all_widths):
         raise InputError(f"--formats, --method and --all-widths must be left out for {options.unit}")
     run, faults = ProofRun(count=0), list[dict[str, Any]]()
@@ -209,19 +206,12 @@ _COLUMNS: Columns = {
     "presets": lambda result: EVERY if len(result.presets) == len(PRESETS) else " ".join(result.presets),
     "what": "{.outcome.statement}",
     "method": "{.outcome.method}",
-    "seconds": "{.outcome.seconds:.1f}",
-    "verdict": "{.outcome.verdict}",
+    **VERDICT,
 }
 
 
 def _record(result: Result) -> dict[str, Any]:
-    outcome = result.outcome
-    return {
-        "unit": outcome.name,
-        "presets": list(result.presets),
-        "what": outcome.statement,
-        "method": outcome.method,
-        "seconds": round(outcome.seconds, 3),
-        "verdict": outcome.verdict,
-        "counterexample": next(iter(outcome.parts), None),
-    }
+    outcome, seconds = result.outcome, round(result.outcome.seconds, 3)
+    unit = {"unit": outcome.name, "presets": list(result.presets), "what": outcome.statement}
+    verdict = {"method": outcome.method, "seconds": seconds, "verdict": outcome.verdict}
+    return {**unit, **verdict, "counterexample": next(iter(outcome.parts), None)}

@@ -106,8 +106,7 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
 
 @command("run")
 def run_command(options: RunOptions) -> int:
-    """Run the program; fail unless it reports success and no check finds a difference.
-
+    """
     xpulpnn run prog.elf  # on the core, cycle by cycle
     xpulpnn run prog.elf --profile  # where the cycles go
     xpulpnn run prog.elf --check all --grant-stalls 0.3 --irq-rate 0.001  # every instruction checked under stress

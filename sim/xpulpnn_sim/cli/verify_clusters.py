@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from xpulpnn.config import Arbiter, ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn.field_values import apply_settings
-from xpulpnn_sim.cli.common import finish, pairs, progress_bar, table, tell, write_json
+from xpulpnn_sim.cli.common import finish, pairs, pick, plain, progress_bar, record_table, table, tell
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
 from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, listed, rule
 from xpulpnn_sim.cli.verify_random import RandomPrograms, RunReport, keep_failure, print_faults, run_with_bar
@@ -64,10 +64,7 @@ class ClusterPrograms(RandomPrograms):
 
 @command("verify cluster")
 def verify_cluster_command(options: ClusterPrograms) -> int:
-    """Run programs until there are enough instructions; fail if a program fails.
-
-    xpulpnn verify cluster --cores 4 --banks 4+8  # random programs of four cores
-    """
+    """xpulpnn verify cluster --cores 4 --banks 4+8  # random programs of four cores"""
     if options.self_test:
         return _self_test(options)
     report = run_with_bar(options, options.with_models())
@@ -75,8 +72,7 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
         _print_failure(failure, options)
     summary = _cluster_summary(report)
     _print_summary(summary)
-    write_json(options.json, summary)
-    return report.exit_code()
+    return report.finish(options, summary)
 
 
 def _self_test(options: ClusterPrograms) -> int:
@@ -88,7 +84,7 @@ def _self_test(options: ClusterPrograms) -> int:
 
     sources, faults = options.sources(), CLUSTER_BRIDGE_FAULTS
     results = (find_bridge_faults(source, faults, options.instructions, options.seed) for source in sources)
-    return print_faults(options.json, len(sources) * len(faults), chain.from_iterable(results))
+    return print_faults(options, len(sources) * len(faults), chain.from_iterable(results))
 
 
 def _print_failure(run: ProgramRun, options: ClusterPrograms) -> None:
@@ -116,9 +112,7 @@ def _cluster_summary(report: RunReport) -> dict[str, Any]:
     return {
         **report.totals(),
         "configurations": rows,
-        "accesses": total.accesses,
-        "misaligned": total.misaligned,
-        "traps": total.traps,
+        **pick(total, "accesses", "misaligned", "traps"),
         "phases": dict(sorted(total.meetings.items())),
         "stalls": total.stalls,
         "complete": report.complete,
@@ -126,18 +120,22 @@ def _cluster_summary(report: RunReport) -> dict[str, Any]:
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
-    headings = ("configuration", "programs", "instructions", "cycles")
-    rows = ((label, *(row[name] for name in headings[1:])) for label, row in summary["configurations"].items())
-    tell(table(headings, rows, title="programs of all cores"))
-    accesses, phases, stalls = summary["accesses"], summary["phases"], summary["stalls"]
-    figures = {name: summary[name] for name in ("programs", "instructions", "misaligned", "traps")} | {
-        "accesses": ", ".join(f"{place} {count}" for place, count in accesses.items()),
-        "phases": ", ".join(f"{kind} {count}" for kind, count in phases.items()),
-        "stall cycles": ", ".join(f"{cause.replace('_', ' ')} {stalls.get(cause, 0)}" for cause in _STALLS_SHOWN),
+    rows = ({"configuration": label, **row} for label, row in summary["configurations"].items())
+    columns = plain("configuration", "programs", "instructions", "cycles")
+    stalls = {cause.replace("_", " "): summary["stalls"].get(cause, 0) for cause in _STALLS_SHOWN}
+    figures = {
+        **{name: summary[name] for name in ("programs", "instructions", "misaligned", "traps")},
+        "accesses": _listed(summary["accesses"]),
+        "phases": _listed(summary["phases"]),
+        "stall cycles": _listed(stalls),
         "instructions/s": f"{summary['instructions_per_s']} in each process",
         "differences": summary["differences"],
     }
-    tell(pairs(figures))
+    tell(record_table(columns, rows, title="programs of all cores"), pairs(figures))
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 @arguments
@@ -148,26 +146,19 @@ class LitmusOptions(ClusterPrograms):
 
 @command("verify litmus")
 def verify_litmus_command(options: LitmusOptions) -> int:
-    """Run every litmus test on every configuration; fail for a forbidden outcome or a failed check.
-
-    xpulpnn verify litmus --cores 4 --rounds 100  # what cores may see of each other's stores
-    """
+    """xpulpnn verify litmus --cores 4 --rounds 100  # what cores may see of each other's stores"""
     sources = options.with_models()
     counts = {test.name: Counter[Outcome]() for test in TESTS}
     reports: list[str] = []
-    with progress_bar("litmus tests", len(TESTS) * len(sources)) as bar:
-        for number, source in enumerate(sources):
-            for test in TESTS:
-                seed = options.seed + number
-                machine = source.machine(seed)
-                outcomes, result = run_litmus(
-                    test, source.config, machine, options.rounds, seed=seed, library=source.library
-                )
-                if result.mismatches or not result.exit.ok:
-                    again = f"xpulpnn verify litmus {source.label} --seed {seed} --rounds {options.rounds}"
-                    reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")
-                counts[test.name].update(outcomes)
-                bar.advance()
+    runs = [*product(enumerate(sources, options.seed), TESTS)]
+    with progress_bar("litmus tests", len(runs)) as bar:
+        for (seed, source), test in bar.each(runs):
+            how = {"seed": seed, "library": source.library}
+            outcomes, result = run_litmus(test, source.config, source.machine(seed), options.rounds, **how)
+            if result.mismatches or not result.exit.ok:
+                again = f"xpulpnn verify litmus {source.label} --seed {seed} --rounds {options.rounds}"
+                reports.append(f"{test.name} fails: {result.difference or result.exit.text}\nagain: {again}")
+            counts[test.name].update(outcomes)
     return _tell_litmus(options, sources, counts, reports)
 
 
@@ -191,21 +182,11 @@ def _tell_litmus(
                 "unseen": sorted(test.shown(outcome) for outcome in allowed - counts[test.name].keys()),
             }
         )
-    for report in reports:
-        tell(report)
-    title = f"litmus tests, {options.rounds * len(sources)} rounds"
-    tell(table(("test", "what", "found", "rounds", ""), rows, title=title))
+    rounds = options.rounds * len(sources)
+    tell(*reports, table(("test", "what", "found", "rounds", ""), rows, title=f"litmus tests, {rounds} rounds"))
     total = sum(record["forbidden"] for record in records)
     unseen = sum(len(record["unseen"]) for record in records)
     tell(f"forbidden: {total}; allowed and not seen: {unseen} of {sum(record['allowed'] for record in records)}")
-    return finish(
-        options.json,
-        {
-            "rounds": options.rounds * len(sources),
-            "configurations": [source.label for source in sources],
-            "forbidden": total,
-            "failures": reports,
-            "tests": records,
-        },
-        good=not (total or reports),
-    )
+    labels = [source.label for source in sources]
+    summary = {"rounds": rounds, "configurations": labels, "forbidden": total, "failures": reports, "tests": records}
+    return finish(options.json, summary, good=not (total or reports))

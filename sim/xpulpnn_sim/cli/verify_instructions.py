@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
-from itertools import cycle, islice
+from itertools import cycle, islice, product, repeat
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from xpulpnn.config import BOTH_FORMS, CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.api.programs import ENGINES, check_vectors
-from xpulpnn_sim.cli.common import finish, pairs, progress_bar, table, tell
+from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress_bar, record_table, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import CorePreset, Count, Jobs, Json, Natural, Seed, arguments, command, listed
 from xpulpnn_sim.tools.files import require_writable
@@ -50,8 +50,7 @@ class CProgramsOptions(Configuration, Seed, Jobs, Json):
 
 @command("verify c")
 def verify_c_command(options: CProgramsOptions) -> int:
-    """Run the programs; fail if a result differs.
-
+    """
     xpulpnn verify c --programs 100 --levels 2  # a hundred C programs
     xpulpnn verify c --generator csmith --programs 20 --every  # programs of Csmith, with every compiler and level
     """
@@ -64,9 +63,8 @@ def verify_c_command(options: CProgramsOptions) -> int:
     total = ProgramComparison()
     starts = range(options.seed, options.seed + options.programs, comparison.BATCH)
     groups = [range(start, min(start + comparison.BATCH, starts.stop)) for start in starts]
-    chosen = (
-        [settings] * len(groups) if options.every else [[setting] for setting in islice(cycle(settings), len(groups))]
-    )
+    turns = repeat(settings) if options.every else cycle([[setting] for setting in settings])
+    chosen = [*islice(turns, len(groups))]
     for number in range(0, len(groups), options.rtl) if options.rtl else ():
         chosen[number] = [replace(setting, engine="rtl") for setting in chosen[number]]
     with progress_bar("programs", options.programs) as bar, executor(options.jobs) as pool:
@@ -83,29 +81,25 @@ def verify_c_command(options: CProgramsOptions) -> int:
 
 def _settings(options: CProgramsOptions, config: CoreConfig) -> list[Setting]:
     kinds = [find_compiler(kind).kind for kind in options.compilers]
-    if not kinds:
+    for kind in () if kinds else COMPILERS:
         # missing compilers are left out unless none is installed
-        for kind in COMPILERS:
-            with suppress(ToolError):
-                kinds.append(find_compiler(kind).kind)
-    kinds = kinds or [find_compiler().kind]
+        with suppress(ToolError):
+            kinds.append(find_compiler(kind).kind)
     made = partial(Setting, config=config, generator=options.generator)
-    return [made(compiler=kind, level=f"-O{level}") for level in options.levels for kind in kinds]
+    choices = product(options.levels, kinds or [find_compiler().kind])
+    return [made(compiler=kind, level=f"-O{level}") for level, kind in choices]
 
 
 def _summary(total: ProgramComparison) -> dict[str, Any]:
     report = total.report
     return {
-        "programs": total.programs,
-        "dropped": total.dropped,
-        "runs": total.runs,
+        **pick(total, "programs", "dropped", "runs"),
         "differences": len(total.failures),
         "failing_seeds": sorted({failure.seed for failure in total.failures}),
         "loops": len(report.loops),
         "hardware_loops": report.turned,
         "refusals": report.refusals(),
-        "increments": report.increments,
-        "sums": report.sums,
+        **pick(report, "increments", "sums"),
         "executed": total.instructions,
     }
 
@@ -115,7 +109,7 @@ def _table(summary: dict[str, Any]) -> Table:
     rows = {
         "programs": f"{summary['programs']}, compared {summary['runs']} times",
         "left out": f"{summary['dropped']} that run for too long",
-        "differences": str(summary["differences"]),
+        "differences": summary["differences"],
         "loops": f"{summary['loops']}, of them hardware loops {summary['hardware_loops']}",
         "left alone": ", ".join(f"{count} {reason}" for reason, count in summary["refusals"].items()) or "none",
         "accesses": f"{summary['increments']} with increment, {summary['sums']} with a sum for their address",
@@ -139,14 +133,16 @@ class VectorOptions(Configuration, Seed, Json):
 
 @command("verify vectors")
 def verify_vectors_command(options: VectorOptions) -> int:
-    """Check every file; fail if a vector fails.
-
+    """
     xpulpnn verify vectors vectors.jsonl.gz  # every vector on the back end
     xpulpnn verify vectors vectors.jsonl --engine golden --json build/vectors.json  # on the reference models
     """
     config = options.core
     if options.draw is not None:
-        _draw(options, config, options.draw)
+        if len(options.files) != 1:
+            raise InputError(f"FILE must be a single one with --draw, not {len(options.files)}")
+        require_writable(options.files[0], "FILE")
+        write_vectors(options.files[0], config, options.draw, options.seed)
     with progress_bar("vectors", None) as bar:
         report = check_vectors(options.files, engine=options.engine, config=config, progress=bar.advance)
     for mismatch in report.first:
@@ -162,14 +158,6 @@ def verify_vectors_command(options: VectorOptions) -> int:
     return finish(options.json, report.record(), good=not report.mismatches)
 
 
-def _draw(options: VectorOptions, config: CoreConfig, count: int) -> None:
-    if len(options.files) != 1:
-        raise InputError(f"FILE must be a single one with --draw, not {len(options.files)}")
-    (path,) = options.files
-    require_writable(path, "FILE")
-    write_vectors(path, config, count, options.seed)
-
-
 _SHOWN = 5  # wrong rows shown of each group
 
 
@@ -181,28 +169,26 @@ class CostOptions(Configuration, Json):
 
 @command("verify costs")
 def verify_costs_command(options: CostOptions) -> int:
-    """Print the table; fail if a documented figure is not met.
-
-    xpulpnn verify costs  # every cycle cost of the pipeline, measured
-    """
+    """xpulpnn verify costs  # every cycle cost of the pipeline, measured"""
     config = options.core
     measured, difference = measured_costs(config, cost_rows(config))
     lines = lines_of(measured)
-    tell(
-        table(
-            ("event", "documented", "measured", "cases", "wrong"),
-            ((line.group, line.documented, line.observed, len(line.measured), len(line.wrong)) for line in lines),
-            title="cycles; memory grants at once and answers in the next cycle",
-        )
-    )
-    wrong = [case for line in lines for case in line.wrong]
+    records = list(map(_cost_record, lines))
+    tell(record_table(_COSTS, records, title="cycles; memory grants at once and answers in the next cycle"))
     for line in lines:
         for case in line.wrong[:_SHOWN]:
             documented, measured_waits = _shown_waits(case.row.waits), _shown_waits(case.waits)
             tell(f"{line.group}: {case.row.name} must wait {documented}, not {measured_waits}")
     if difference is not None:
         tell(difference)
-    return finish(options.json, [_cost_record(line) for line in lines], good=not wrong and difference is None)
+    return finish(options.json, records, good=difference is None and not any(line.wrong for line in lines))
+
+
+_COSTS: Columns = {
+    **plain("event", "documented", "measured"),
+    "cases": lambda record: len(record["cases"]),
+    **plain("wrong"),
+}
 
 
 def _shown_waits(waits: Mapping[WaitCause, int] | None) -> str:
@@ -210,19 +196,14 @@ def _shown_waits(waits: Mapping[WaitCause, int] | None) -> str:
 
 
 def _cost_record(line: Line) -> dict[str, Any]:
-    return {
-        "event": line.group,
-        "documented": line.documented,
-        "measured": line.observed,
-        "cases": [
-            {
-                "name": case.row.name,
-                "documented": case.row.documented,
-                "measured": case.cycles,
-                "extra": case.row.is_extra,
-                "waits": {cause.name.lower(): cycles for cause, cycles in case.waits.items()},
-            }
-            for case in line.measured
-        ],
-        "wrong": len(line.wrong),
-    }
+    cases = [
+        {
+            **pick(case.row, "name", "documented"),
+            "measured": case.cycles,
+            "extra": case.row.is_extra,
+            "waits": {cause.name.lower(): cycles for cause, cycles in case.waits.items()},
+        }
+        for case in line.measured
+    ]
+    numbers = {"documented": line.documented, "measured": line.observed}
+    return {"event": line.group, **numbers, "cases": cases, "wrong": len(line.wrong)}

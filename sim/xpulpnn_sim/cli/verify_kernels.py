@@ -7,8 +7,8 @@ from typing import Annotated
 from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.kernel_sweep import Combination, SweepResult, combinations, of_pass, run_combinations
-from xpulpnn_sim.cli.common import Columns, finish, interruptible, progress_bar, record_table, tell
-from xpulpnn_sim.cli.configurations import Configuration, Settings
+from xpulpnn_sim.cli.common import Columns, finish, interruptible, plain, progress_bar, record_table, tell
+from xpulpnn_sim.cli.configurations import Settings
 from xpulpnn_sim.cli.options import Count, Fresh, Jobs, Json, Seed, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.tools.jobs import executor
@@ -18,7 +18,7 @@ from xpulpnn_sw.kernels.catalogue import KERNELS
 _BATCH = 64  # combinations per batch; their layers share programs
 
 _COLUMNS: Columns = {
-    "kernel": "{[kernel]}",
+    **plain("kernel"),
     "combinations": "{[combinations]:,}",
     "layers": "{[layers]:,}",
     "refused": lambda record: sum(record["refused"].values()),
@@ -40,13 +40,12 @@ class KernelSweepOptions(Settings, Fresh, Seed, Jobs, Json):
 
     @property
     def cores(self) -> list[CoreConfig]:
-        return [simulated(Configuration(preset=name, settings=self.settings).core) for name in self.preset]
+        return [simulated(self.of_preset(name).core) for name in self.preset]
 
 
 @command("verify kernels")
 def verify_kernels_command(options: KernelSweepOptions) -> int:
-    """Run all layers; fail if a layer is wrong.
-
+    """
     xpulpnn verify kernels --every 100  # one in a hundred combinations
     xpulpnn verify kernels --kernel pointwise --preset xpulpnn3 --passes 2  # all of a kernel on one core, twice
     """
@@ -57,8 +56,7 @@ def verify_kernels_command(options: KernelSweepOptions) -> int:
     store = cached_results("kernels")
     if options.fresh:
         store.remove()
-    totals = {name: SweepResult() for name in options.kernel}
-    numbers, done = dict.fromkeys(options.kernel, 0), 0
+    totals, numbers, done = {name: SweepResult() for name in options.kernel}, dict.fromkeys(options.kernel, 0), 0
     waiting = [(digest(sources_digest(), batch, number), batch, number) for batch, number in batches]
     known = {name: value for name, *_ in waiting if (value := store.find(name)) is not None}
     left = [entry for entry in waiting if entry[0] not in known]
@@ -69,7 +67,7 @@ def verify_kernels_command(options: KernelSweepOptions) -> int:
         for name, batch, _ in waiting:
             result = SweepResult(**known[name]) if name in known else next(results)
             store.keep(name, asdict(result))
-            tell(*result.reports) if result.reports else None
+            tell(*result.reports)
             totals[batch[0].kernel].merge(result)
             numbers[batch[0].kernel] += len(batch)
             done += 1

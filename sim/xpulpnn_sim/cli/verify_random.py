@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, cycle
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -11,20 +10,19 @@ from cyclopts import Parameter
 from xpulpnn.config import BOTH_FORMS, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import (
-    FAILED,
     INTERRUPTED,
-    OK,
     Columns,
     finish,
     interruptible,
     pairs,
+    pick,
+    plain,
     progress_bar,
     record_table,
     table,
     tell,
-    write_json,
 )
-from xpulpnn_sim.cli.configurations import Configuration, Settings
+from xpulpnn_sim.cli.configurations import Settings
 from xpulpnn_sim.cli.options import (
     Count,
     Dask,
@@ -88,12 +86,11 @@ class StressedPrograms(RandomPrograms):
 
     def sources(self, engine: str = CORE) -> list[CoreSource]:
         names = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate", "halt_rate")
-        chosen = {name: value for name in names if (value := getattr(self, name)) is not None}
+        chosen = {name: value for name, value in pick(self, *names).items() if value is not None}
         words, design = "" if engine == CORE else f" --engine {engine}", DESIGNS[engine]
-        cores = [Configuration(preset=name, settings=self.settings) for name in self.preset]
         return [
             CoreSource(config=core.core, label=core.command_words + words, chosen=chosen, design=design)
-            for core in cores
+            for core in map(self.of_preset, self.preset)
         ]
 
 
@@ -107,8 +104,7 @@ class RandomOptions(StressedPrograms, Dask):
 
 @command("verify random")
 def verify_random_command(options: RandomOptions) -> int:
-    """Run programs until there are enough instructions; fail if a program fails.
-
+    """
     xpulpnn verify --instructions 20000  # random programs in lock step with the simulator
     xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures  # all presets, every failure kept
     """
@@ -120,9 +116,7 @@ def verify_random_command(options: RandomOptions) -> int:
     if not options.dask:
         prepare(options.engine, [source.config for source in sources])
     report = run_with_bar(options, sources, dask=options.dask)
-    summary = print_report(options, sources, report)
-    write_json(options.json, summary)
-    return report.exit_code()
+    return report.finish(options, print_report(options, sources, report))
 
 
 def _self_test(options: RandomOptions, sources: list[CoreSource]) -> int:
@@ -132,25 +126,25 @@ def _self_test(options: RandomOptions, sources: list[CoreSource]) -> int:
     searches = [(source, faults_of(source.config, options.engine)) for source in sources]
     settings = options.instructions, options.seed, options.engine
     detections = chain.from_iterable(find_faults(*search, *settings) for search in searches)
-    return print_faults(options.json, sum(len(faults) for _, faults in searches), detections)
+    return print_faults(options, sum(len(faults) for _, faults in searches), detections)
 
 
-def print_faults(json: Path | None, number: int, results: Iterable[Any]) -> int:
+_FAULTS: Columns = {
+    **plain("fault", "module"),
+    "found by": lambda record: record["check"] or "NOT FOUND",
+    **plain("instructions"),
+}
+
+
+def print_faults(options: Json, number: int, results: Iterable[Any]) -> int:
     records: list[dict[str, Any]] = []
     with progress_bar("faults", number) as bar:
         for result in bar.each(results):
-            record = {"fault": result.fault.name, "module": result.fault.module, "check": result.check}
-            records.append(record | {"instructions": result.instructions, "text": result.text})
-    missed = [record for record in records if not record["check"]]
-    columns: Columns = {
-        "fault": "{[fault]}",
-        "module": "{[module]}",
-        "found by": lambda record: record["check"] or "NOT FOUND",
-        "instructions": "{[instructions]}",
-    }
-    tell(record_table(columns, records, title="faults"))
-    tell(f"{len(records) - len(missed)} of {len(records)} faults found")
-    return finish(json, {"faults": records}, good=not missed)
+            record = {"fault": result.fault.name, "module": result.fault.module}
+            records.append(record | pick(result, "check", "instructions", "text"))
+    count = sum(bool(record["check"]) for record in records)
+    tell(record_table(_FAULTS, records, title="faults"), f"{count} of {len(records)} faults found")
+    return finish(options.json, {"faults": records}, good=count == len(records))
 
 
 @dataclass
@@ -183,14 +177,15 @@ class RunReport:
             "instructions_per_s": round(instructions / wall) if wall else 0,
         }
 
-    def exit_code(self, *, wrong: bool = False) -> int:
-        """Report a run that is incomplete, and return the exit code; ``wrong`` counts as a failure."""
-        if not self.complete:
-            tell(f"INCOMPLETE: interrupted after {len(self.runs)} programs")
-            if self.lost is not None:
-                raise self.lost
-            return INTERRUPTED
-        return FAILED if self.failures or wrong else OK
+    def finish(self, options: Json, summary: dict[str, Any], *, wrong: bool = False) -> int:
+        """Write the summary, report a run that is incomplete, and return the exit code; ``wrong`` is a failure."""
+        code = finish(options.json, summary, good=not (self.failures or wrong))
+        if self.complete:
+            return code
+        tell(f"INCOMPLETE: interrupted after {len(self.runs)} programs")
+        if self.lost is not None:
+            raise self.lost
+        return INTERRUPTED
 
 
 def run_with_bar(
@@ -205,12 +200,11 @@ def run_with_bar(
 
     ``count`` is called with each run before the next batch is drawn.
     """
-    report = RunReport()
+    report, how = RunReport(), pick(options, "keep_going", "jobs")
     batches = batches or [enumerate(cycle(sources), options.seed)]
-    settings = {"keep_going": options.keep_going, "jobs": options.jobs, "dask": dask}
     with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
         try:
-            for run in run_programs(batches, options.instructions, **settings):
+            for run in run_programs(batches, options.instructions, dask=dask, **how):
                 count(run)
                 report.runs.append(run)
                 bar.advance(run.verdict.instructions)
@@ -268,8 +262,7 @@ def _summary(report: RunReport, sources: Sequence[CoreSource]) -> dict[str, Any]
         "interrupts": {str(line): number for line, number in sorted(total.interrupts.items())},
         "loop_ends": total.loop_ends,
         "taken_branches": total.taken,
-        "misaligned": total.misaligned,
-        "requantised": total.requantised,
+        **pick(total, "misaligned", "requantised"),
         "requantised_inside": total.inside,
         "compressed": total.compressed,
         "stalls": sums["cycles"] - sums["instructions"],
@@ -281,18 +274,19 @@ def _print(summary: dict[str, Any]) -> None:
     rows = ([name, row["rows"], row["executed"], row["retirements"]] for name, row in summary["rows"].items())
     tell(table(("extension", "rows", "executed", "retirements"), rows, title="instructions executed"))
     lines = summary["interrupts"]
-    figures = {name: summary[name] for name in ("programs", "instructions", "cycles")} | {
-        "traps": ", ".join(f"cause {cause}: {number}" for cause, number in summary["traps"].items()) or "0",
-        "interrupts": f"{sum(lines.values())} on {len(lines)} lines",
-    }
-    for name in ("loop_ends", "taken_branches", "misaligned", "compressed", "stalls"):
-        figures[name.replace("_", " ")] = summary[name]
+    traps = ", ".join(f"cause {cause}: {number}" for cause, number in summary["traps"].items()) or "0"
+    shown = summary | {"traps": traps, "interrupts": f"{sum(lines.values())} on {len(lines)} lines"}
+    figures = {name.replace("_", " "): shown[name] for name in _FIGURES}
     if summary["requantised"]:
         inside = summary["requantised_inside"]
         figures["results of pv.rq*"] = f"{summary['requantised']}, {inside} of them within the bounds"
     tell(pairs(figures | {"differences": summary["differences"]}))
 
 
+_FIGURES = (
+    *("programs", "instructions", "cycles", "traps", "interrupts"),
+    *("loop_ends", "taken_branches", "misaligned", "compressed", "stalls"),
+)
 _HOLES_SHOWN = 20
 
 
@@ -318,10 +312,7 @@ class CoverageOptions(StressedPrograms, Report):
 
 @command("verify coverage")
 def verify_coverage_command(options: CoverageOptions) -> int:
-    """Run programs until there are enough instructions, and report coverage; fail if a program fails.
-
-    xpulpnn verify coverage --preset xpulpnn2 --report build/coverage.html  # a page of what is reached
-    """
+    """xpulpnn verify coverage --preset xpulpnn2 --report build/coverage.html  # a page of what is reached"""
     source = options.source()
     total = Total(source.config)
     steers = not (options.aim or options.no_steering)
@@ -332,18 +323,16 @@ def verify_coverage_command(options: CoverageOptions) -> int:
     _show_reached(reached)
     summary |= {"coverage": reached}
     if options.report is not None:
-        share = 100 * reached["reached"] / max(reached["crosses"], 1)
         facts = {
             "Core": source.label.removeprefix("--preset "),
             **{name: f"{summary[name.lower()]:,}" for name in ("Programs", "Instructions", "Cycles")},
             "Interrupts": f"{sum(summary['interrupts'].values()):,}",
             "Differences": str(summary["differences"]),
-            "Crosses reached": f"{reached['reached']:,} of {reached['crosses']:,}, {share:.2f} %",
+            "Crosses reached": f"{reached['reached']:,} of {reached['crosses']:,}, {_crosses_share(reached)}",
         }
         command = f"xpulpnn verify coverage {source.label} --seed {options.seed} --instructions {options.instructions}"
         write_page(options.report, total, reached, facts, command)
-    write_json(options.json, summary)
-    return report.exit_code(wrong=bool(reached["impossible"]))
+    return report.finish(options, summary, wrong=bool(reached["impossible"]))
 
 
 def _reached(total: Total) -> dict[str, Any]:
@@ -363,23 +352,9 @@ def _reached(total: Total) -> dict[str, Any]:
 
 
 def _show_reached(reached: dict[str, Any]) -> None:
-    rows = (
-        (
-            name,
-            family["crosses"],
-            family["reached"],
-            _share(family["reached"], family["crosses"]),
-            family["out_of_reach"],
-        )
-        for name, family in (*reached["families"].items(), ("all", reached))
-    )
-    tell(table(("of", "to reach", "reached", "", "out of reach"), rows, title="crosses"))
-    kinds = {"lines": "lines", "branches": "branches", "changes": "changes of bits"}
-    rows = (
-        (kinds[kind], pair["counted"], pair["used"], _share(pair["used"], pair["counted"]))
-        for kind, pair in reached["verilog"].items()
-    )
-    tell(table(("of", "counted", "used", ""), rows, title="Verilog"))
+    families = ({"of": name, **counts} for name, counts in (*reached["families"].items(), ("all", reached)))
+    kinds = ({"of": _KINDS.get(kind, kind), **counts} for kind, counts in reached["verilog"].items())
+    tell(record_table(_CROSSES, families, title="crosses"), record_table(_VERILOG, kinds, title="Verilog"))
     for title, names in (("not reached", reached["holes"]), ("reached, and cannot be", reached["impossible"])):
         if names:
             tell(f"{title}:", *(f"  {name}" for name in names[:_HOLES_SHOWN]))
@@ -387,5 +362,17 @@ def _show_reached(reached: dict[str, Any]) -> None:
                 tell(f"  and {len(names) - _HOLES_SHOWN} more: --json names them")
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / max(whole, 1):.2f} %"
+def _share(part: str, whole: str) -> Callable[[dict[str, int]], str]:
+    return lambda counts: f"{100 * counts[part] / max(counts[whole], 1):.2f} %"
+
+
+_crosses_share = _share("reached", "crosses")
+_CROSSES: Columns = {
+    **plain("of"),
+    "to reach": "{[crosses]}",
+    **plain("reached"),
+    "": _crosses_share,
+    "out of reach": "{[out_of_reach]}",
+}
+_VERILOG: Columns = {**plain("of", "counted", "used"), "": _share("used", "counted")}
+_KINDS = {"changes": "changes of bits"}
