@@ -150,7 +150,7 @@ def cosim_cifar10_command(options: Cifar10Options) -> int:
     if options.network is not None and options.bits:
         raise InputError("--bits must be left out with --network")
     check = "all" if options.check == "all" else "none"
-    return run_networks(options, _tasks(options), check=check, jobs=options.jobs, paper_cycles=_PAPER_CYCLES)
+    return run_networks(options, _tasks(options), check=check, paper_cycles=_PAPER_CYCLES, jobs=options.jobs)
 
 
 def _tasks(options: Cifar10Options) -> list[NetworkTask]:

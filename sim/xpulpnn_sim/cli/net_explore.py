@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import MAX_CORES
-from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell, write_json
+from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
 from xpulpnn_sim.cli.configurations import Simulated
 from xpulpnn_sim.cli.networks import Samples, write_network
 from xpulpnn_sim.cli.options import Count, Json, Natural, NewFolder, Report, arguments, between, command, listed, rule
@@ -79,7 +79,7 @@ def net_explore_command(options: NetExploreOptions) -> int:
     for images in (deciding, test):
         images.checked_labels(classes)
     floor = 0.0 if options.floor is None else options.floor / _PERCENT
-    limits = {"trials": options.trials, "runs": options.verify, "jobs": options.jobs}
+    limits = {**pick(options, "trials", "jobs"), "runs": options.verify}
     with progress_bar("assignments", min(len(space), options.trials)) as bar:
 
         def report_progress(known: int, runs: int) -> None:
@@ -88,13 +88,15 @@ def net_explore_command(options: NetExploreOptions) -> int:
 
         exploration = explore_widths(studied, space, test, floor=floor, progress=report_progress, **limits)
     _show(exploration, options.floor)
-    _write(options, studied, exploration)
-    return FAILED if exploration.reports else OK
+    files = _written(options, studied, exploration)
+    tell(*files)
+    record = exploration.record() | {"model": options.model.name, "files": files}
+    return finish(options.json, record, good=not exploration.reports)
 
 
 def _check(options: NetExploreOptions) -> None:
-    for option in ("test_labels", "test_limit"):
-        if getattr(options, option) is not None and options.test is None:
+    for option, value in pick(options, "test_labels", "test_limit").items():
+        if value is not None and options.test is None:
             raise InputError(f"--{option.replace('_', '-')} must come with --test, not alone")
 
 
@@ -123,12 +125,8 @@ def _model(
     request: NetExploreOptions, calibrating: Images, deciding: Images, config: CoreConfig | ClusterConfig
 ) -> StudiedModel:
     path: Path = request.model
-    options = ImportOptions(
-        name=path.stem,
-        samples=request.bounds,
-        normalisation=request.normalisation,
-        images=calibrating.samples,
-    )
+    values = {"samples": request.bounds, "normalisation": request.normalisation, "images": calibrating.samples}
+    options = ImportOptions(name=path.stem, **values)
     with packages_for(path) as reader:
         if not reader.importer.endswith(f".{import_onnx.__name__}"):
             raise InputError(f"model must be ONNX in floating point, not {reader.name}: {path}")
@@ -149,24 +147,22 @@ def _show(exploration: Exploration, floor: float | None) -> None:
             f"{len(refused)} of {len(exploration.points)} assignments cannot run on the design, such as "
             f"{widths_text(refused[0].widths)}: {refused[0].problem}"
         )
-    for report in exploration.reports:
-        tell(report)
-    tell(f"{len(exploration.points)} assignments evaluated; --quantise of net import takes their bits")
+    tell(
+        *exploration.reports,
+        f"{len(exploration.points)} assignments evaluated; --quantise of net import takes their bits",
+    )
     if floor is not None:
         chosen = "none has as much" if exploration.chosen is None else widths_text(exploration.chosen.widths)
         tell(f"fastest with {floor:g} % of the images that decide: {chosen}")
 
 
-def _write(options: NetExploreOptions, studied: StudiedModel, exploration: Exploration) -> None:
+def _written(options: NetExploreOptions, studied: StudiedModel, exploration: Exploration) -> list[Path]:
     files: list[Path] = []
     if options.output is not None:
-        for best in exploration.best:
-            widths = best.widths
+        for widths in (best.widths for best in exploration.best):
             name = f"{options.model.stem}_{widths_text(widths).replace(',', '_').replace('/', 'a')}"
             files += write_network(studied.described(widths, name), options.output / f"{name}.json")[:1]
     if options.report is not None:
         write_widths_page(options.report, options.model.name, exploration)
         files.append(options.report)
-    if files:
-        tell(*files)
-    write_json(options.json, exploration.record() | {"model": options.model.name, "files": files})
+    return files

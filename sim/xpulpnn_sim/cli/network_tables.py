@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from xpulpnn_sim.cli.common import Columns, cells_of, quotient, record_table, table
+from xpulpnn_sim.cli.common import Columns, cells_of, plain, quotient, record_table, table
 
 _MILLION = 1e6
 _KIB = 1024
@@ -24,9 +24,9 @@ def layer_table(record: Record) -> Table:
     columns: Columns = {
         "layer": "{[name]}",
         "size": "{[layer]}",
-        "precision": "{[precision]}",
+        **plain("precision"),
         "variant": lambda layer: _manner(layer, record["cores"]),
-        "cycles": "{[cycles]}",
+        **plain("cycles"),
         **({"least": "{[cycles_least]}", "most": "{[cycles_most]}"} if differ else {}),
         "MAC": lambda layer: layer["macs"] or "-",
         "MAC/cyc": lambda layer: f"{layer['macs_per_cycle']:.2f}" if layer["macs"] else "-",
@@ -76,7 +76,7 @@ def memory_table(record: Record) -> Table:
     layers = {layer["name"]: layer for layer in record["layers"]}
     columns: dict[str, str | Callable[[Record], object]] = {
         "layer": "{[name]}",
-        "cycles": "{[cycles]}",
+        **plain("cycles"),
         "weights": lambda step: layers.get(step["name"], {}).get("weight_bytes", "-"),
         "results": lambda step: layers.get(step["name"], {}).get("result_bytes", "-"),
         **(_MOVED if is_cluster else _ACCESSED),
@@ -87,15 +87,13 @@ def memory_table(record: Record) -> Table:
     return record_table(columns, record["steps"] if is_cluster else record["layers"], title=title)
 
 
-_MOVED = {"TCDM in use": "{[tcdm_bytes]}", "DMA in": "{[loaded]}", "DMA out": "{[stored]}"}
-_MOVED |= {cycles: f"{{[{cycles}]}}" for cycles in ("moving", "waiting")}
+_DMA = {"TCDM in use": "{[tcdm_bytes]}", "DMA in": "{[loaded]}", "DMA out": "{[stored]}"}
+_MOVED = {**_DMA, **plain("moving", "waiting")}
 _ACCESSED = {"loaded": "{[read]}", "stored": "{[written]}"}
-
 
 _CLASSES: Columns = {
     "class": "{[name]}",
-    "images": "{[images]}",
-    "right": "{[right]}",
+    **plain("images", "right"),
     "share": lambda record: f"{record['right'] / record['images']:.1%}",
     "most often taken for": lambda record: f"{record['other']} ({record['count']})" if record["other"] else "-",
 }
@@ -109,7 +107,7 @@ def answer_table(record: Record) -> Table:
     """Return the table of images, with the class, its score, and the label of the image if known."""
     runs, classes = record["runs"][:_MOST_ANSWERS], record.get("classes", [])
     columns: Columns = {
-        "image": "{[image]}",
+        **plain("image"),
         "answer": lambda run: run.get("class", run["answer"]),
         "score": "{[score]:,}",
     }
@@ -125,13 +123,13 @@ def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
     alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
     columns: Columns = {
         "network": "{[kernel]}",
-        "cores": "{[cores]}",
+        **plain("cores"),
         "cycles": lambda record: _cycles(record["cycles"]),
         "speed-up": lambda record: quotient(alone.get(record["kernel"]) or None, record["cycles"]),
         "MAC/cyc": lambda record: quotient(record["macs"], record["cycles"]),
         "code KiB": lambda record: f"{record['code_bytes'] / _KIB:.1f}",
         "data KiB": lambda record: f"{record['data_bytes'] / _KIB:.1f}",
-        "images": "{[images]}",
+        **plain("images"),
         "right": lambda record: record.get("right", "-"),
         "errors": "{[mismatches]}",
         "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",

@@ -15,27 +15,16 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import (
-    FAILED,
-    OK,
-    Columns,
-    finish,
-    progress_bar,
-    record_table,
-    remark,
-    table,
-    tell,
-    write_json,
-)
+from xpulpnn_sim.cli.common import Columns, finish, plain, progress_bar, record_table, remark, table, tell
 from xpulpnn_sim.cli.configurations import Cores
 from xpulpnn_sim.cli.kernels import CompilerChoice, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, NewFolder, Seed, arguments, command
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
-from xpulpnn_sim.reference.golden.network import Agreement, agreement, moved_codes
+from xpulpnn_sim.reference.golden.network import agreement, moved_codes
 from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text, write_texts
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
-from xpulpnn_sw.networks.network import NetworkModel
+from xpulpnn_sw.networks.network import Network, NetworkModel
 from xpulpnn_sw.networks.network_file import read_network, serialised
 from xpulpnn_sw.toolchain.build import build
 from xpulpnn_sw.toolchain.compilers import find_compiler
@@ -140,42 +129,39 @@ def net_import_command(request: ImportArguments) -> int:
         scores=expected.append,
     )
     described = import_model(request.model, options)
-    moved = _moved(request, options, described, images) if request.fast else None
-    files = write_network(described, path)
-    tell(_layers(described))
-    for note in notes:
-        tell(note)
-    if moved is not None:
-        tell(moved[0])
-    agreed = None
+    network, files = described.network, write_network(described, path)
+    tell(_layers(described), *notes)
+    more: dict[str, Any] = {"moved": _moved(request, options, network, images)} if request.fast else {}
+    correlation = 1.0
     if images is not None and expected:
-        agreed = agreement(described.network, described.batch(images.samples), expected[0])
-        tell(_beside_model(agreed, described.classes))
+        agreed = agreement(network, described.batch(images.samples), expected[0])
+        more["agreement"], correlation = asdict(agreed), agreed.correlation
+        text = f"beside the model in floating point: correlation of results {correlation:.4f}"
+        answers = "" if described.classes == 1 else f", same answer for {agreed.same} of {agreed.images} images"
+        tell(text + answers)
     tell(*files)
-    layers = [stage.name for stage in described.network.stages]
-    record = {"network": described.network.name, "macs": described.network.macs, "layers": layers, "notes": notes}
-    record |= {"files": files} | ({} if moved is None else {"moved": moved[1]})
-    write_json(request.json, record | ({} if agreed is None else {"agreement": asdict(agreed)}))
-    if agreed is not None and agreed.correlation < _NEAR:
+    layers = [stage.name for stage in network.stages]
+    record = {"network": network.name, "macs": network.macs, "layers": layers, "notes": notes, "files": files}
+    if correlation < _NEAR:
         remark(f"warning: results are far from the model's, correlation below {_NEAR}: more bits or images may help")
-    return OK if agreed is None or agreed.correlation >= _RELATED else FAILED
+    return finish(request.json, record | more, good=correlation >= _RELATED)
 
 
 _NEAR, _RELATED = 0.9, 0.5  # correlations below which the command warns or fails
-
-
-def _beside_model(agreed: Agreement, classes: int) -> str:
-    text = f"beside the model in floating point: correlation of results {agreed.correlation:.4f}"
-    return text if classes == 1 else f"{text}, same answer for {agreed.same} of {agreed.images} images"
-
-
 _RANDOM_INPUTS = 8
+_MOVED: Columns = {
+    **plain("layer"),
+    "codes": "{[codes]:,}",
+    "moved": "{[moved]:,}",
+    "share": lambda record: f"{record['moved'] / record['codes']:.2%}",
+    "by at most": "{[most]}",
+}
 
 
 def _moved(
-    request: ImportArguments, options: ImportOptions, fast: NetworkModel, images: Images | None
-) -> tuple[Table, list[dict[str, object]]]:
-    """Return, by layer, how many results differ between 32-bit and exact requantisation of the same inputs."""
+    request: ImportArguments, options: ImportOptions, fast: Network, images: Images | None
+) -> list[dict[str, object]]:
+    """Show, by layer, how many results differ between 32-bit and exact requantisation of the same inputs."""
     exact = import_model(request.model, replace(options, is_fast=False, note=str))
     if images is None:
         inputs = np.stack([exact.random_input(request.seed + number) for number in range(_RANDOM_INPUTS)])
@@ -184,16 +170,10 @@ def _moved(
     given = f"{len(inputs)} random inputs, seed {request.seed}" if images is None else f"{len(inputs)} images"
     records = [
         {"layer": name, "codes": codes, "moved": moved, "most": most}
-        for name, (codes, moved, most) in moved_codes(exact.network, fast.network, inputs).items()
+        for name, (codes, moved, most) in moved_codes(exact.network, fast, inputs).items()
     ]
-    columns: Columns = {
-        "layer": "{[layer]}",
-        "codes": "{[codes]:,}",
-        "moved": "{[moved]:,}",
-        "share": lambda record: f"{record['moved'] / record['codes']:.2%}",
-        "by at most": "{[most]}",
-    }
-    return record_table(columns, records, title=f"moved codes, {given}"), records
+    tell(record_table(_MOVED, records, title=f"moved codes, {given}"))
+    return records
 
 
 def write_network(described: NetworkModel, path: Path) -> list[Path]:
@@ -208,17 +188,9 @@ def _layers(described: NetworkModel) -> Table:
     rows: list[tuple[object, ...]] = []
     for number, stage in enumerate(described.network.stages):
         rule = getattr(stage.tensors, "requantisation", None)
-        rows.append(
-            (
-                stage.name,
-                stage.kind.name,
-                str(stage.layer),
-                str(stage.precision),
-                rule.rule.value if rule else "-",
-                ", ".join(described.network.sources(number)),
-                stage.layer.macs if stage.multiplies else "-",
-            )
-        )
+        by, sources = rule.rule.value if rule else "-", ", ".join(described.network.sources(number))
+        macs = stage.layer.macs if stage.multiplies else "-"
+        rows.append((stage.name, stage.kind.name, stage.layer, stage.precision, by, sources, macs))
     headings = ("layer", "kernel", "size", "precision", "results by", "of", "MAC")
     return table(headings, rows, title=described.network.name)
 
@@ -246,16 +218,10 @@ def net_generate_command(request: NetGenerateOptions) -> int:
     inputs = _inputs(request, network)
     if request.build:
         find_compiler(request.compiler)
+    how = {"specialise": request.specialise, "classes": network.labels, "command": _own_command()}
     with progress_bar("kernels and reference", None):
         program = network_program(
-            network.network,
-            inputs,
-            config,
-            core=request.title,
-            settings=request.command_words,
-            command=_own_command(),
-            specialise=request.specialise,
-            classes=network.labels,
+            network.network, inputs, config, core=request.title, settings=request.command_words, **how
         )
     if program.network.outside:
         remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
@@ -296,6 +262,7 @@ def _inputs(request: NetGenerateOptions, network: NetworkModel) -> Inputs:
 
 def _record(program: NetworkProgram, written: Sequence[Path]) -> dict[str, object]:
     network = program.network
+    layers = [{"name": layer.stage.name, "function": layer.run.name, "macs": layer.macs} for layer in network.layers]
     return {
         "name": network.name,
         "cores": network.cores or 1,
@@ -303,7 +270,5 @@ def _record(program: NetworkProgram, written: Sequence[Path]) -> dict[str, objec
         "memory_bytes": network.plan.extent,
         "outside": network.outside,
         "weight_bytes": sum(layer.run.weight_bytes for layer in network.layers),
-        "layers": [
-            {"name": layer.stage.name, "function": layer.run.name, "macs": layer.macs} for layer in network.layers
-        ],
+        "layers": layers,
     }
