@@ -43,11 +43,10 @@ def bench_command(options: BenchOptions) -> int:
     xpulpnn bench --table xpulpnn --quick  # the rows of one table that take seconds
     """
     tables = tables_of(options.table, options.models, options.liberty)
-    quick, checked = options.quick, options.checks_instructions
-    runs = runs_of(tables, quick=quick)
+    runs = runs_of(tables, quick=options.quick)
     with progress_bar("runs", len(runs)) as bar:
-        records = dict(bar.each(measure_tables(runs, check=checked, jobs=options.jobs)))
-    measured_tables = [measured(table, records, quick=quick) for table in tables]
+        records = dict(bar.each(measure_tables(runs, check=options.checks_instructions, jobs=options.jobs)))
+    measured_tables = [measured(table, records, quick=options.quick) for table in tables]
     for table in measured_tables:
         tell(TerminalTable(named_table(table)), "")
     for line in _conditions(options):
@@ -62,8 +61,9 @@ def _command(options: BenchOptions) -> str:
     words = ["xpulpnn bench", *(f"--table {name}" for name in options.table)]
     words += [f"--models {options.models}"] if options.models else []
     words += [f"--liberty {options.liberty}"] if options.liberty else []
-    flags = {"--quick": options.quick, "--check results": options.check != "all"}
-    return " ".join([*words, *(flag for flag, is_set in flags.items() if is_set)])
+    words += ["--quick"] if options.quick else []
+    words += ["--check results"] if options.check != "all" else []
+    return " ".join(words)
 
 
 def _conditions(options: BenchOptions) -> list[str]:

@@ -53,9 +53,9 @@ def debug_command(options: DebugOptions) -> int:
     options = with_named_core(options)
     config = debugged(options.simulated_target)
     executable = load_program(options, config)
-    latency = 1 if options.l2_latency is None else options.l2_latency
     linked = _LINKED[: 1 if isinstance(config, ClusterConfig) else None]  # a cluster has its own data memory
-    machine = Machine.of(options, ram=(*options.windows, *linked), l2_latency=latency, max_cycles=ALL_CYCLES[1])
+    given = {"ram": (*options.windows, *linked), "l2_latency": options.l2_latency or 1}
+    machine = Machine.of(options, max_cycles=ALL_CYCLES[1], **given)
     gdb = next((path for name in _GDB if (path := shutil.which(name))), None)
     if gdb is None:
         raise ToolError("gdb-multiarch must be installed to debug: apt-get install gdb-multiarch")

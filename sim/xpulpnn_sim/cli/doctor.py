@@ -125,21 +125,13 @@ def doctor_command(options: DoctorOptions) -> int:
     origin = f"set by {reason}" if reason != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
     tell(f"cache: {place} ({origin}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")
     records: list[dict[str, Any]] = [
-        {
-            "tool": tool.name,
-            "needed": tool.needed,
-            "version": version or None,
-            "path": path or None,
-            "install": tool.install,
-        }
+        {"tool": tool.name, "needed": tool.needed, "version": version or None}
+        | {"path": path or None, "install": tool.install}
         for tool, version, path in findings
     ]
-    cache = {"tool": "cache", "needed": False, "version": None, "path": str(place), "install": None}
-    return finish(
-        options.json,
-        [*records, cache | {"files": files, "bytes": size}],
-        good=not any(tool.needed and not path for tool, _, path in findings),
-    )
+    records.append({"tool": "cache", "needed": False, "version": None, "path": str(place), "install": None})
+    records[-1] |= {"files": files, "bytes": size}
+    return finish(options.json, records, good=not any(tool.needed and not path for tool, _, path in findings))
 
 
 def _missing(tool: Tool) -> str:

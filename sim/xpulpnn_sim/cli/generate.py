@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import EmittedVerilog, Reset, Separator
-from xpulpnn_sim.cli.common import finish, tell
+from xpulpnn_sim.cli.common import finish, pick, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFolder, Seconds, arguments, command
 from xpulpnn_sim.publishing.packages.design import DEFAULT_CLOCK_NS, Design
@@ -55,15 +55,8 @@ def command_line(options: GenerateOptions) -> str:
 def emitted_top(options: GenerateOptions) -> EmittedVerilog:
     if options.package and options.separator != "__":
         raise InputError(f"--separator must be __ with --package, whose testbench has it, not {options.separator}")
-    return emit_top(
-        options.top,
-        options.for_top(options.top),
-        prefix=options.prefix,
-        reset=options.reset,
-        initial=options.initial == "on",
-        separator=options.separator,
-        command=command_line(options),
-    )
+    how = {**pick(options, "prefix", "reset", "separator"), "command": command_line(options)}
+    return emit_top(options.top, options.for_top(options.top), initial=options.initial == "on", **how)
 
 
 @command("generate")

@@ -10,12 +10,13 @@ from cyclopts import Parameter
 
 from xpulpnn.config import DEFAULT_PRESET, preset
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import finish, progress_bar, tell
+from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFile, NewFolder, Seed, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors
-from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text, write_texts
+from xpulpnn_sim.tools.files import require_folder, write_bytes, write_texts
+from xpulpnn_sim.tools.name_lists import select_names
 from xpulpnn_sw.kernels.catalogue import KERNELS, find_kernel
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.programs.c_program import c_program
@@ -46,12 +47,10 @@ class Precisions:
             if self.bits:
                 raise InputError("--bits must be left out with --precision")
             return [Precision.parse(text) for text in self.precision]
-        # only products have single-bit operands
-        known = WIDTHS if kernel.rules else WIDTHS[:-1]
-        for text in self.bits:
-            if text not in known:
-                raise InputError(f"--bits must be a list out of {','.join(known)}, not {text}")
-        return [kernel.uniform(bits) for bits in (map(int, self.bits) if self.bits else default)]
+        if self.bits:
+            # only products have single-bit operands
+            select_names("+".join(self.bits), WIDTHS if kernel.rules else WIDTHS[:-1], "--bits")
+        return [kernel.uniform(bits) for bits in map(int, self.bits or default)]
 
 
 @arguments
@@ -86,16 +85,14 @@ class CompilerChoice:
     """C compiler (default: the first installed)."""
 
 
-_LAYER = f"{FORMS} (default conv {KERNELS['conv'].usual})."
+_LAYER = Parameter(help=f"{FORMS} (default conv {KERNELS['conv'].usual}).", metavar="SPEC")
 
 
 @arguments
 class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoice, Json):
     kernel: Annotated[str, Parameter(choices=("conv", "pointwise", "matmul"), show_choices=True)] = field(kw_only=False)
     """Kernel with a program in plain C beside it."""
-    layer: Annotated[
-        str | None, Parameter(help=f"{FORMS} (default conv {find_kernel('conv').usual}).", metavar="SPEC")
-    ] = None
+    layer: Annotated[str | None, _LAYER] = None
     variant: str = "nn_4x4"
     """Way to write the kernel, as of cosim."""
     no_build: bool = False
@@ -117,15 +114,8 @@ def kernel_command(options: KernelOptions) -> int:
     if len(precisions) != 1:
         raise InputError(f"--bits and --precision must be one, not {len(precisions)}")
     layer = kernel.layer.parse(options.layer or kernel.usual)
-    case = Case(
-        layer=layer,
-        precision=kernel.precision(layer, precisions[0]),
-        variant=options.variant,
-        config=config,
-        machine=Machine(seed=options.seed),
-        checked=False,
-        specialise=options.specialise,
-    )
+    how = {"machine": Machine(seed=options.seed), "checked": False, **pick(options, "variant", "specialise")}
+    case = Case(layer=layer, precision=kernel.precision(layer, precisions[0]), config=config, **how)
     case.check()
     tensors = case_tensors(case)
     program = c_program(case_kernel(case, tensors), tensors)
@@ -169,11 +159,10 @@ def library_command(options: LibraryOptions) -> int:
     config = options.core
     selection = Selection(
         kernels=options.kernel,
-        precisions=[Precision.parse(text) for text in options.precision],
+        precisions=[*map(Precision.parse, options.precision)],
         variants=options.variant,
         windows=options.windows or WINDOWS,
-        rule=options.rule,
-        outside=options.outside,
+        **pick(options, "rule", "outside"),
     )
     find_compiler(options.compiler)
     functions: dict[str, KernelRun] = {}
@@ -189,23 +178,14 @@ def library_command(options: LibraryOptions) -> int:
                 functions[kernel.name] = kernel
                 bar.advance()
     require_folder(options.output, "--output")
+    kernels, how = list(functions.values()), {"compiler": options.compiler, "options": Options(config=config)}
     with progress_bar(f"objects of {len(functions)} functions", None):
-        built = objects(
-            list(functions.values()),
-            options.output,
-            compiler=options.compiler,
-            options=Options(config=config),
-            public=public,
-        )
-    headers = texts(list(functions.values()), options.title, options.command_words, public)
+        built = objects(kernels, options.output, public=public, **how)
+    headers = texts(kernels, options.title, options.command_words, public)
     written = [built, *write_texts(options.output, headers)]
-    tell(*written)
     names = [name for function in public for name in function.names]
-    tell(f"{len(functions)} functions" + (f", {len(names)} public names" if names else ""))
-    return finish(
-        options.json,
-        {"functions": list(functions), "public": names, "files": written},
-    )
+    tell(*written, f"{len(functions)} functions" + (f", {len(names)} public names" if names else ""))
+    return finish(options.json, {"functions": list(functions), "public": names, "files": written})
 
 
 _SUFFIXES = (".c", ".h", ".npz")
@@ -254,26 +234,17 @@ def pack_command(options: PackOptions) -> int:
     result = packed(computing, layer, precision, variant, arrays, options.rule)
     written = _write_layer(result, path)
     tell(*written)
-    return finish(
-        options.json,
-        {
-            "function": result.run.name,
-            "files": written,
-            **{f"{name}_bytes": words.nbytes for name, words in result.contents.items()},
-            **result.sizes,
-            "arguments": result.constants,
-        },
-    )
+    sizes = {f"{name}_bytes": words.nbytes for name, words in result.contents.items()} | result.sizes
+    record = {"function": result.run.name, "files": written, **sizes, "arguments": result.constants}
+    return finish(options.json, record)
 
 
 def _write_layer(result: PackedLayer, path: Path) -> list[Path]:
+    name = path.stem
     if path.suffix == ".npz":
         write_bytes(path, npz(result))
         return [path]
-    name, header = path.stem, path.with_suffix(".h")
     if path.suffix == ".h":
-        write_text(path, c_header(result, name, defines=True))
-        return [path]
-    write_text(path, c_source(result, name))
-    write_text(header, c_header(result, name, defines=False))
-    return [path, header]
+        return write_texts(path.parent, {path.name: c_header(result, name, defines=True)})
+    header = c_header(result, name, defines=False)
+    return write_texts(path.parent, {path.name: c_source(result, name), f"{name}.h": header})

@@ -1,5 +1,6 @@
 """``xpulpnn mutate units`` and ``core``: search for faults that benches or programs miss."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, field
@@ -13,8 +14,8 @@ from xpulpnn.config import DEFAULT_PRESET, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.benches.units import UNITS
-from xpulpnn_sim.cli.common import OK, finish, incomplete, interruptible, progress_bar, table, tell, write_json
-from xpulpnn_sim.cli.configurations import Configuration, Settings
+from xpulpnn_sim.cli.common import OK, Stop, finish, interruptible, progress_bar, table, tell
+from xpulpnn_sim.cli.configurations import Settings
 from xpulpnn_sim.cli.options import (
     Count,
     Fresh,
@@ -59,9 +60,8 @@ class MutationOptions(Fresh, Jobs, YosysChoice, Json):
 
     @property
     def campaign(self) -> CampaignSettings:
-        return CampaignSettings(
-            count=self.mutants, seed=self.seed, jobs=self.jobs, limit_s=self.limit, proof_s=self.proof
-        )
+        seconds = {"limit_s": self.limit, "proof_s": self.proof}
+        return CampaignSettings(count=self.mutants, seed=self.seed, jobs=self.jobs, **seconds)
 
 
 @arguments
@@ -99,17 +99,17 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
         where = (options.bench_seed, options.output.resolve() / unit, yosys)
         return judge_unit(unit, options.campaign, *where, resume=not options.fresh, progress=progress)
 
-    judged, is_complete = hunt(units, options.output, search)
+    judged, stop = hunt(units, options.output, search)
     _report(judged)
     settings = {**asdict(options.campaign), "bench_seed": options.bench_seed}
-    write_json(options.json, {"complete": is_complete, "settings": settings, "units": _records(judged)})
-    return OK if is_complete else incomplete(f"{len(judged)} of {len(units)} units")
+    record = {"complete": not stop.interrupted, "settings": settings, "units": _records(judged)}
+    return finish(options.json, record, stop=stop, done=f"{len(judged)} of {len(units)} units")
 
 
 def hunt(
     names: Iterable[str], folder: Path, search: Callable[[str, Progress], Sequence[Judged]]
-) -> tuple[dict[str, Sequence[Judged]], bool]:
-    """Test the mutants of each unit or core with a progress bar; the second result is False after an interrupt."""
+) -> tuple[dict[str, Sequence[Judged]], Stop]:
+    """Test the mutants of each unit or core with a progress bar, until the user interrupts."""
     judged: dict[str, Sequence[Judged]] = {}
     require_folder(folder, "--output")
     with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:
@@ -120,7 +120,7 @@ def hunt(
                 bar.reach(done, total)
 
             judged[name] = search(name, progress)
-    return judged, not stop.interrupted
+    return judged, stop
 
 
 _ALL = "all"
@@ -139,8 +139,7 @@ def _units(names: Sequence[str]) -> list[str]:
 
 
 def _report(results: Mapping[str, Sequence[Judged]]) -> None:
-    tell(_table(results))
-    tell(_FOOT)
+    tell(_table(results), _FOOT)
     every = [each for judged in results.values() for each in judged]
     if every:
         disposed = sum(not each.alive for each in every)
@@ -162,7 +161,7 @@ def _records(results: Mapping[str, Sequence[Judged]], *columns: Any) -> dict[str
 
 def _table(results: Mapping[str, Sequence[Judged]]) -> Table:
     rows = {unit: _counts(judged) for unit, judged in results.items()}
-    others = list(dict.fromkeys(name for counts in rows.values() for name in counts if name not in _NUMBERS))
+    others = dict.fromkeys(name for counts in rows.values() for name in counts if name not in _NUMBERS)
     return outcome_table("unit", [*_NUMBERS[:_PROOFS], *others, *_NUMBERS[_PROOFS:]], rows)
 
 
@@ -197,12 +196,11 @@ class CoreMutationOptions(MutationOptions, Settings):
     """Retirements of random programs on each mutant."""
 
     def source(self, name: str) -> CoreSource:
-        configuration = Configuration(preset=name, settings=self.settings)
+        configuration = self.of_preset(name)
         return CoreSource(config=configuration.core, label=configuration.command_words)
 
     def folder(self, name: str) -> Path:
-        words = (setting.replace("=", "-").replace("/", "-") for setting in self.settings)
-        return self.output.resolve() / "-".join(["core", name, *words])
+        return self.output.resolve() / re.sub("[=/]", "-", "-".join(["core", name, *self.settings]))
 
 
 @command("mutate core")
@@ -214,20 +212,17 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
     yosys = find_yosys(options.yosys)
 
     def search(name: str, progress: Progress) -> Sequence[Judged]:
-        where, count = (options.folder(name), yosys), options.instructions
-        return core_mutants.judge_core(
-            sources[name], options.campaign, count, *where, resume=not options.fresh, progress=progress
-        )
+        what, where = (sources[name], options.campaign, options.instructions), (options.folder(name), yosys)
+        return core_mutants.judge_core(*what, *where, resume=not options.fresh, progress=progress)
 
-    results, is_complete = hunt(sources, options.output, search)
+    results, stop = hunt(sources, options.output, search)
     counts = {name: _counts(judged, _CORE_NUMBERS, _kind_of) for name, judged in results.items()}
-    tell(outcome_table("core", _CORE_NUMBERS, counts))
-    tell(_CORE_FOOT)
+    tell(outcome_table("core", _CORE_NUMBERS, counts), _CORE_FOOT)
     tell_survivors({name: sorted(judged, key=_place) for name, judged in results.items()})
     settings = {**asdict(options.campaign), "instructions": options.instructions}
     records = _records(results, _CORE_NUMBERS, _kind_of)
-    write_json(options.json, {"complete": is_complete, "settings": settings, "cores": records})
-    return OK if is_complete else incomplete(f"{len(results)} of {len(sources)} cores")
+    record = {"complete": not stop.interrupted, "settings": settings, "cores": records}
+    return finish(options.json, record, stop=stop, done=f"{len(results)} of {len(sources)} cores")
 
 
 def _place(each: Judged) -> tuple[str, int]:

@@ -1,6 +1,7 @@
 """``xpulpnn iss``, and options, output, memory dumps and profiles of all commands that run programs."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import field, replace
@@ -13,7 +14,7 @@ from cyclopts import Parameter
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
-from xpulpnn_sim.cli.common import Columns, finish, pass_on, progress_bar, record_table, remark, tell
+from xpulpnn_sim.cli.common import Columns, finish, pass_on, pick, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import Cores
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
@@ -23,7 +24,7 @@ from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_fo
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Reason, Trapped, describe
 from xpulpnn_sim.reference.programs.exits import record as trap_record
 from xpulpnn_sim.reference.programs.objects import SourceLines
-from xpulpnn_sim.tools.files import replacing, require_writable
+from xpulpnn_sim.tools.files import replacing, require_writable, write_bytes
 from xpulpnn_sw.toolchain.build_options import named_core, require_core
 
 DEFAULT_LIMIT = 1_000_000_000
@@ -113,8 +114,7 @@ def dumps(options: ProgramOptions, executable: Executable, added: Sequence[Windo
 
 def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> None:
     for address, size, path in pieces:
-        with replacing(path) as temporary:
-            temporary.write_bytes(read(address, size))
+        write_bytes(path, read(address, size))
 
 
 def show(printed: Output) -> None:
@@ -142,12 +142,10 @@ def report(
     return {
         "program": str(executable.path),
         "reason": ended.reason.value,
-        "code": ended.code,
-        "pc": ended.pc,
+        **pick(ended, "code", "pc"),
         "symbol": name_of(ended.pc),
         "line": line,
-        "address": ended.address,
-        "text": ended.text,
+        **pick(ended, "address", "text"),
         "exception": exception,
     }
 
@@ -157,34 +155,34 @@ OUTSIDE = "(no symbol)"
 
 def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[str, Any]]:
     """Return the sum of the counts of each function, largest first; ``counts`` are by instruction address."""
-    sums: dict[tuple[str, int | None], int] = {}
+    sums = Counter[tuple[str, int | None]]()
     for pc, number in counts.items():
         function = executable.function_at(pc)
-        key = (OUTSIDE, None) if function is None else (function.name, function.address)
-        sums[key] = sums.get(key, 0) + number
-    total = sum(sums.values())
-    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0][0]))
+        sums[(OUTSIDE, None) if function is None else (function.name, function.address)] += number
     return [
-        {"symbol": name, "address": address, "count": number, "share": round(number / total, 4)}
-        for (name, address), number in ordered
+        {"symbol": name, "address": address, "count": number, "share": round(number / sums.total(), 4)}
+        for (name, address), number in sorted(sums.items(), key=lambda item: (-item[1], item[0][0]))
     ]
 
 
-def address_text(address: int | None) -> str:
-    return "" if address is None else f"0x{address:08x}"
+FUNCTION: Columns = {
+    "function": "{[symbol]}",
+    "address": lambda row: "" if row["address"] is None else f"0x{row['address']:08x}",
+}
+"""Columns of a function of a profile."""
+
+
+_QUANTUM = Parameter(
+    help=f"With --cores: the cores take turns of N instructions (default {DEFAULT_QUANTUM}); results of programs "
+    "without races do not depend on it."
+)
 
 
 @arguments
 class IssOptions(ProgramOptions):
     limit: Annotated[Count, Parameter(name=("--max-instructions", "--max-cycles"))] = DEFAULT_LIMIT
     """Give up after N instructions."""
-    quantum: Annotated[
-        Count | None,
-        Parameter(
-            help=f"With --cores: the cores take turns of N instructions (default {DEFAULT_QUANTUM}); results of "
-            "programs without races do not depend on it."
-        ),
-    ] = None
+    quantum: Annotated[Count | None, _QUANTUM] = None
 
 
 @command("iss")
@@ -197,7 +195,6 @@ def iss_command(options: IssOptions) -> int:
     """
     options = with_named_core(options)
     target = options.target
-    config = target.core
     _require_turns(options, target)
     executable = load_program(options, target)
     pieces = dumps(options, executable, [(TCDM_BASE, target.tcdm_bytes)] if isinstance(target, ClusterConfig) else [])
@@ -206,23 +203,17 @@ def iss_command(options: IssOptions) -> int:
     begin = time.perf_counter()
     with ExitStack() as stack:
         if isinstance(target, ClusterConfig):
-            quantum = DEFAULT_QUANTUM if options.quantum is None else options.quantum
-            session = ClusterSession(executable, target, quantum=quantum, **given)
+            session = ClusterSession(executable, target, quantum=options.quantum or DEFAULT_QUANTUM, **given)
         else:
             observer = None if options.trace is None else stack.enter_context(_tracing(options.trace))
             session = IssSession(executable, target, hart_id=options.hart_id, observer=observer, **given)
         ended = session.run(options.limit, stack.enter_context(progress_bar("instructions", None)).reach)
-    seconds = time.perf_counter() - begin
-    executed = session.executed
-    speed = executed / seconds
+    seconds, executed = time.perf_counter() - begin, session.executed
     cores = f" on {target.cores} cores" if isinstance(target, ClusterConfig) else ""
-    summary = f"{executed} instructions{cores}, {speed:,.0f} per second"
-    record = report(executable, ended, session.trapped, config, options.title, summary) | {
-        "engine": "iss",
-        "instructions": executed,
-        "wall_s": round(seconds, 3),
-        "instructions_per_s": round(speed, 1),
-    }
+    summary = f"{executed} instructions{cores}, {executed / seconds:,.0f} per second"
+    record = report(executable, ended, session.trapped, target.core, options.title, summary)
+    record |= {"engine": "iss", "instructions": executed, "wall_s": round(seconds, 3)}
+    record["instructions_per_s"] = round(executed / seconds, 1)
     if isinstance(session, ClusterSession):
         record["cores"] = len(session.harts)
         record["instructions_of_cores"] = [iss.executed for iss in session.harts]
@@ -233,12 +224,7 @@ def iss_command(options: IssOptions) -> int:
     return finish(options.json, record, good=ended.ok)
 
 
-_PROFILE: Columns = {
-    "function": "{[symbol]}",
-    "address": lambda row: address_text(row["address"]),
-    "instructions": "{[count]}",
-    "share": "{[share]:.1%}",
-}
+_PROFILE: Columns = {**FUNCTION, "instructions": "{[count]}", "share": "{[share]:.1%}"}
 
 
 def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:

@@ -13,14 +13,14 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn_sim.cli.common import Columns, finish, pairs, progress_bar, record_table, remark, tell
+from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
 from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command, rule
 from xpulpnn_sim.cli.programs import (
     DEFAULT_LIMIT,
+    FUNCTION,
     OUTSIDE,
     ProgramOptions,
-    address_text,
     dumps,
     load_program,
     report,
@@ -34,7 +34,7 @@ from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.debugger import debugged, serving
 from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program
 from xpulpnn_sim.reference.programs import trace
-from xpulpnn_sim.reference.programs.elf import memory_of, require_fitting
+from xpulpnn_sim.reference.programs.elf import Executable, memory_of, require_fitting
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.tools.files import replacing, require_folder, require_writable
 
@@ -53,15 +53,11 @@ def core_records(result: RunResult) -> list[dict[str, Any]]:
 
 
 def cores_table(rows: Sequence[dict[str, Any]]) -> Table:
-    causes = [cause for cause in rows[0]["stalls"] if any(row["stalls"][cause] for row in rows)]
-    columns = {
-        "core": "{[core]}",
-        "instructions": "{[instructions]}",
-        **{cause.replace("_", " "): f"{{[stalls][{cause}]}}" for cause in causes},
-        "unfinished": "{[unfinished]}",
-    }
+    causes = {name.replace("_", " "): name for name in rows[0]["stalls"] if any(row["stalls"][name] for row in rows)}
+    stalls = {cause: f"{{[stalls][{name}]}}" for cause, name in causes.items()}
+    columns = {**plain("core", "instructions"), **stalls, **plain("unfinished")}
     shown = record_table(columns, rows, title="cycles by core")
-    meanings = {cause.replace("_", " "): MEANING[cause] for cause in causes}
+    meanings = {cause: MEANING[name] for cause, name in causes.items()}
     meanings["unfinished"] = "what the core waited for when the program ended"
     shown.caption = "; ".join(f"{cause}: {meaning}" for cause, meaning in meanings.items())
     shown.caption_justify = "left"
@@ -72,13 +68,8 @@ MOST_PORTS = 65_535
 WAVE_SUFFIX = ".fst"
 _MILLION = 1e6
 _TIMING = (
-    "grant_stalls",
-    "response_latency",
-    "fetch_grant_stalls",
-    "fetch_latency",
-    "l2_latency",
-    "irq_rate",
-    "halt_rate",
+    *("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency"),
+    *("l2_latency", "irq_rate", "halt_rate"),
 )
 _IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
 
@@ -116,46 +107,18 @@ def run_command(options: RunOptions) -> int:
     options = with_named_core(options)
     config = _debugged(options, options.simulated_target)
     executable, ram = load_program(options, config), options.windows
-    machine = Machine.of(
-        options,
-        ram=ram,
-        l2_latency=1 if options.l2_latency is None else options.l2_latency,
-        irqs=tuple(_irq(text) for text in options.irq),
-        max_cycles=options.limit,
-    )
-    cluster = config if isinstance(config, ClusterConfig) else None
+    given = {"ram": ram, "l2_latency": options.l2_latency or 1, "max_cycles": options.limit}
+    machine = Machine.of(options, irqs=tuple(map(_irq, options.irq)), **given)
     hart_ids(config, machine)
     require_fitting(executable, config, ram)
     pieces = dumps(options, executable, memory_of(config))
     window = _wave_window(options)
-    _require_waves(options.waves)
+    if options.waves is not None:
+        _require_waves(options.waves)
     with progress_bar("compiling the model", None):
         engine = engine_of(config, debugged=options.jtag is not None)
         model_library(engine, config, trace=options.waves is not None)
-    with ExitStack() as stack:
-        observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, cluster))
-        waves = None
-        if options.waves is not None:
-            first, last = window
-            waves = Waves(path=stack.enter_context(replacing(options.waves)), first=first, last=last)
-        debugger = None
-        if options.jtag is not None:
-            debugger = stack.enter_context(serving(options.jtag, holds=options.hold, tell=tell))
-            tell(f"debuggers are served at port {debugger.port}")
-        bar = stack.enter_context(progress_bar("cycles", None))
-        result = run_program(
-            executable,
-            config,
-            machine,
-            check=options.check == "all",
-            lockstep=options.lockstep,
-            observer=observer,
-            account=options.profile,
-            output=show,
-            progress=bar.reach,
-            waves=waves,
-            debugger=debugger,
-        )
+    result = _run(options, executable, config, machine, window)
     if options.waves is not None:
         from xpulpnn_sim.cosimulation.model.waves import write_save_file
 
@@ -166,17 +129,36 @@ def run_command(options: RunOptions) -> int:
     summary = f"{result.cycles} cycles, {result.instructions} instructions"
     record = report(executable, result.exit, result.trapped, config.core, options.title, summary)
     record |= _record(options, machine, result, profile)
-    if cluster is not None:
+    if isinstance(config, ClusterConfig):
         record |= {"engine": "cluster", "by_core": core_records(result)}
-        record["conditions"] |= {"cores": cluster.cores, "banks": cluster.banks}
-        record["conditions"]["icache"] = cluster.icache_private
+        record["conditions"] |= {**pick(config, "cores", "banks"), "icache": config.icache_private}
     _tell(result, record)
     if profile is not None:
-        if cluster is not None:
-            tell(cores_table(record["by_core"]))
+        tell(*([cores_table(record["by_core"])] if "by_core" in record else []))
         tell(record_table(_PROFILE, record["profile"], title="cycles by function"))
     write_dumps(pieces, result.read)
     return finish(options.json, record, good=result.exit.ok and not result.mismatches)
+
+
+def _run(
+    options: RunOptions,
+    executable: Executable,
+    config: CoreConfig | ClusterConfig,
+    machine: Machine,
+    window: tuple[int, int],
+) -> RunResult:
+    how: dict[str, Any] = {"check": options.check == "all", "lockstep": options.lockstep, "account": options.profile}
+    with ExitStack() as stack:
+        if options.trace is not None:
+            how["observer"] = stack.enter_context(_tracing(options.trace, alone=isinstance(config, CoreConfig)))
+        if options.waves is not None:
+            path = stack.enter_context(replacing(options.waves))
+            how["waves"] = Waves(path=path, first=window[0], last=window[1])
+        if options.jtag is not None:
+            how["debugger"] = stack.enter_context(serving(options.jtag, holds=options.hold, tell=tell))
+            tell(f"debuggers are served at port {how['debugger'].port}")
+        bar = stack.enter_context(progress_bar("cycles", None))
+        return run_program(executable, config, machine, output=show, progress=bar.reach, **how)
 
 
 def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
@@ -208,10 +190,8 @@ def _wave_window(options: RunOptions) -> tuple[int, int]:
     return Waves.window(text)
 
 
-def _require_waves(path: Path | None) -> None:
+def _require_waves(path: Path) -> None:
     """Raise :class:`InputError` unless the waveform and its save file can be written."""
-    if path is None:
-        return
     if path.suffix != WAVE_SUFFIX:
         raise InputError(f"--waves must be a file with the suffix {WAVE_SUFFIX}, not {path}")
     # slow import
@@ -223,8 +203,7 @@ def _require_waves(path: Path | None) -> None:
 
 
 @contextmanager
-def _tracing(path: Path, cluster: ClusterConfig | None) -> Generator[Callable[[Sequence[Records]], None]]:
-    alone = cluster is None
+def _tracing(path: Path, *, alone: bool) -> Generator[Callable[[Sequence[Records]], None]]:
     with replacing(path) as temporary, temporary.open("w") as file:
         file.write((trace.TRACE_HEADER if alone else trace.HEADER_OF_CORES) + "\n")
 
@@ -236,28 +215,20 @@ def _tracing(path: Path, cluster: ClusterConfig | None) -> Generator[Callable[[S
 
 
 def _record(options: RunOptions, machine: Machine, result: RunResult, profile: Profile | None) -> dict[str, Any]:
-    conditions = asdict(machine) | {
-        "preset": options.preset,
-        "set": list(options.settings),
-        "check": options.check == "all",
-        "lockstep": options.lockstep,
-    }
+    checked = {"check": options.check == "all", "lockstep": options.lockstep}
     record = {
         "engine": "core",
-        "cycles": result.cycles,
-        "instructions": result.instructions,
+        **pick(result, "cycles", "instructions"),
         "ipc": round(result.instructions / max(result.cycles, 1), 4),
         "stalls": None if profile is None else result.stalls,
         "interrupts": result.interrupts,
         "wall_s": round(result.wall_s, 3),
         "sim_cycles_per_s": round(result.sim_cycles_per_s, 1),
-        "mismatches": result.mismatches,
-        "difference": result.difference,
-        "conditions": conditions,
+        **pick(result, "mismatches", "difference"),
+        "conditions": {**asdict(machine), "preset": options.preset, "set": list(options.settings), **checked},
     }
     if profile is not None:
-        record["profile"] = profile.by_function(OUTSIDE)
-        record["listing"] = list(profile.by_instruction())
+        record |= {"profile": profile.by_function(OUTSIDE), "listing": list(profile.by_instruction())}
     return record
 
 
@@ -267,8 +238,7 @@ def _tell(result: RunResult, record: dict[str, Any]) -> None:
     conditions = record["conditions"]
     checked = conditions["check"] or conditions["lockstep"]
     rows = {
-        "cycles": result.cycles,
-        "instructions": result.instructions,
+        **pick(result, "cycles", "instructions"),
         "instructions per cycle": f"{record['ipc']:.3f}",
         **_stall_rows(record),
         "interrupts": result.interrupts,
@@ -300,11 +270,10 @@ def _conditions(conditions: dict[str, Any]) -> str:
 
 
 _PROFILE: Columns = {
-    "function": "{[symbol]}",
-    "address": lambda row: address_text(row["address"]),
-    "cycles": "{[cycles]}",
+    **FUNCTION,
+    **plain("cycles"),
     "share": "{[share]:.1%}",
-    "instructions": "{[instructions]}",
+    **plain("instructions"),
     "CPI": "{[cpi]:.2f}",
     "stalls": lambda row: _stalls(row["stalls"]),
 }
