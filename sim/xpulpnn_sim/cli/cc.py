@@ -13,27 +13,14 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import FAILED, finish, remark, tell
+from xpulpnn_sim.cli.common import FAILED, finish, pick, remark, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
 from xpulpnn_sim.tools.files import require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources, write_all
-from xpulpnn_sw.toolchain.build_options import (
-    DEFAULT_CORE_STACK,
-    DEFAULT_CORES,
-    DEFAULT_MASTER_STACK,
-    DEFAULT_RAM,
-    DEFAULT_STACK,
-    DEFAULT_TCDM,
-    KIB,
-    MIB,
-    BuildStage,
-    ClusterLayout,
-    Options,
-    parse_size,
-)
+from xpulpnn_sw.toolchain.build_options import KIB, MIB, BuildStage, ClusterLayout, Options, parse_size
 from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
 from xpulpnn_sw.toolchain.headers.generate import headers
 
@@ -44,8 +31,7 @@ def loop_record(report: PassReport) -> dict[str, Any]:
         "hardware_loops": report.turned,
         "refusals": report.refusals(),
         "skipped_functions": dict(report.skipped),
-        "increments": report.increments,
-        "sums": report.sums,
+        **pick(report, "increments", "sums"),
     }
 
 
@@ -58,9 +44,8 @@ def show_loops(report: PassReport) -> None:
         table.add_row(outcome.function, outcome.source, level, outcome.reason)
     for function, reason in report.skipped.items():
         table.add_row(function, "", "no", reason)
-    tell(table)
     text = f"{report.turned} of {len(report.loops)} loops; accesses: {report.increments} with increment, "
-    tell(text + f"{report.sums} with a sum for their address")
+    tell(table, text + f"{report.sums} with a sum for their address")
 
 
 ARCHIVE_SUFFIX = ".a"
@@ -74,12 +59,13 @@ def _size(text: str) -> Parameter:
     return Parameter(help=text, metavar="SIZE")
 
 
-_CORES = Parameter(help=f"With --cluster: how many cores (default {DEFAULT_CORES}).")
-_TCDM = _size(f"With --cluster: bytes of the TCDM (default {DEFAULT_TCDM // KIB}K).")
+_USUAL, _LAYOUT = Options(), ClusterLayout()  # with their defaults
+_CORES = Parameter(help=f"With --cluster: how many cores (default {_LAYOUT.cores}).")
+_TCDM = _size(f"With --cluster: bytes of the TCDM (default {_LAYOUT.tcdm // KIB}K).")
 _STACK = _size(
-    f"Bytes of the stack (default {DEFAULT_STACK // KIB}K; with --cluster of core 0 {DEFAULT_MASTER_STACK // KIB}K)."
+    f"Bytes of the stack (default {_USUAL.stack // KIB}K; with --cluster of core 0 {_LAYOUT.stack // KIB}K)."
 )
-_CORE_STACK = _size(f"With --cluster: bytes of the stack of each other core (default {DEFAULT_CORE_STACK // KIB}K).")
+_CORE_STACK = _size(f"With --cluster: bytes of the stack of each other core (default {_LAYOUT.core_stack // KIB}K).")
 
 
 @arguments
@@ -123,7 +109,7 @@ class CcOptions(Configuration, CompilerChoice, Json):
     tcdm: Annotated[str | None, _TCDM] = None
     stack: Annotated[str | None, _STACK] = None
     core_stack: Annotated[str | None, _CORE_STACK] = None
-    ram: Annotated[str, Parameter(metavar="SIZE")] = f"{DEFAULT_RAM // MIB}M"
+    ram: Annotated[str, Parameter(metavar="SIZE")] = f"{_USUAL.ram // MIB}M"
     """Most bytes of stack, data and heap together, with --cluster of everything in the L2."""
     heap: Annotated[str | None, Parameter(metavar="SIZE")] = None
     """Bytes for malloc (default: a quarter of --ram)."""
@@ -132,12 +118,9 @@ class CcOptions(Configuration, CompilerChoice, Json):
 
     @property
     def stage(self) -> BuildStage | None:
-        given = (
-            (self.objects, BuildStage.OBJECT),
-            (self.assembly, BuildStage.ASSEMBLY),
-            (self.preprocessed, BuildStage.PREPROCESSED),
-        )
-        stages = [stage for is_given, stage in given if is_given]
+        given = {BuildStage.OBJECT: self.objects, BuildStage.ASSEMBLY: self.assembly}
+        given[BuildStage.PREPROCESSED] = self.preprocessed
+        stages = [stage for stage, is_given in given.items() if is_given]
         if len(stages) > 1:
             raise InputError(f"{stages[0].value} must be left out with {stages[1].value}")
         return stages[0] if stages else None
@@ -167,19 +150,16 @@ def cc_command(request: CcOptions) -> int:
     if request.script is not None and not request.script.is_file():
         raise InputError(f"-T must be an existing linker script, not {request.script}")
     report = PassReport()
+    for_linker = [word for word in request.extra if word.startswith("-Wl,")]
+    libraries = [word for word in request.linking if word.removeprefix("-l") not in _IN_RUNTIME]
     options = Options(
         config=config,
         core=request.title,
         opt=f"-O{request.level}",
-        include=request.include,
-        define=request.define,
-        extra=tuple(word for word in request.extra if not word.startswith("-Wl,")),
-        linking=(
-            *(word for word in request.extra if word.startswith("-Wl,")),
-            *(word for word in request.linking if word.removeprefix("-l") not in _IN_RUNTIME),
-        ),
+        extra=tuple(word for word in request.extra if word not in for_linker),
+        linking=(*for_linker, *libraries),
         start_files=not request.nostartfiles,
-        script=request.script,
+        **pick(request, "include", "define", "script"),
         **_memory(request),
         loop_pass=not request.no_loop_pass,
         report=report,
@@ -195,12 +175,12 @@ def cc_command(request: CcOptions) -> int:
             remark(f"error: {line}")
         return FAILED
     sys.stderr.write(printed)
-    if results:
-        tell(*results)
+    tell(*results)
+    record = {"files": results, "compiler": compiler.kind}
     if request.loop_report:
         show_loops(report)
-    record = {"files": results, "compiler": compiler.kind}
-    return finish(request.json, record | ({"loop_pass": loop_record(report)} if request.loop_report else {}))
+        record["loop_pass"] = loop_record(report)
+    return finish(request.json, record)
 
 
 _UNKNOWN = re.compile(
@@ -224,15 +204,15 @@ def _explained(messages: str, core: str, files: str) -> Iterator[str]:
 
 def _memory(request: CcOptions) -> dict[str, Any]:
     cluster = _cluster(request)
-    sizes = {name: getattr(request, name) for name in ("ram", "heap", *(() if cluster else ("stack",)))}
+    sizes = pick(request, "ram", "heap", *([] if cluster else ["stack"]))
     given = {name: parse_size(text, f"--{name}") for name, text in sizes.items() if text is not None}
-    return given | {"cluster": cluster} | ({} if request.jobs is None else {"jobs": request.jobs})
+    return {**given, "cluster": cluster, **({} if request.jobs is None else {"jobs": request.jobs})}
 
 
 def _cluster(request: CcOptions) -> ClusterLayout | None:
     named = CLUSTER_PRESETS.get(request.preset)
-    fields = ("cores", "tcdm", "core_stack", "stack")
-    given = {name: value for name in fields if (value := getattr(request, name)) is not None}
+    fields = pick(request, "cores", "tcdm", "core_stack", "stack")
+    given = {name: value for name, value in fields.items() if value is not None}
     if not request.cluster and named is None:
         for name in (name for name in given if name != "stack"):
             raise InputError(f"--{name.replace('_', '-')} must come with --cluster, not alone")
@@ -267,18 +247,15 @@ def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[
         return [target], archive(files, target, compiler=compiler, options=options)
     if target is not None and len(files) > 1:
         raise InputError(f"-o must be left out with {stage.value} and several files, not {target}")
-    if stage is BuildStage.PREPROCESSED and target is None:
-        return [], _preprocess(files, options, compiler)
-    targets = [target or Path(path.name).with_suffix(_SUFFIXES[stage]) for path in files]
-    for path in targets:
-        require_folder(path.parent, "--output")
-    return targets, compile_sources(list(zip(files, targets, strict=True)), stage, compiler=compiler, options=options)
-
-
-def _preprocess(files: list[Path], options: Options, compiler: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as name:
-        pairs = [(path, Path(name) / f"{number}.i") for number, path in enumerate(files)]
-        printed = compile_sources(pairs, BuildStage.PREPROCESSED, compiler=compiler, options=options)
-        for _source, text in pairs:
-            sys.stdout.write(text.read_text())
-    return printed
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-cc-") as folder:
+        is_shown = stage is BuildStage.PREPROCESSED and target is None
+        targets = [target or Path(path.name).with_suffix(_SUFFIXES[stage]) for path in files]
+        if is_shown:
+            targets = [Path(folder) / f"{number}.i" for number in range(len(files))]
+        for path in targets:
+            require_folder(path.parent, "--output")
+        pairs = list(zip(files, targets, strict=True))
+        printed = compile_sources(pairs, stage, compiler=compiler, options=options)
+        for path in targets if is_shown else ():
+            sys.stdout.write(path.read_text())
+    return [] if is_shown else targets, printed

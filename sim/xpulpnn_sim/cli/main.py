@@ -14,7 +14,7 @@ from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedC
 
 from xpulpnn.errors import InputError, XpulpnnError, unreadable
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
-from xpulpnn_sim.cli.tree import COMMANDS, PROGRAM, app, command_name, expanded
+from xpulpnn_sim.cli.tree import EXTRAS, PROGRAM, app, command_name, expanded
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT
 
 _SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of `cc` whose value may follow without space
@@ -154,7 +154,7 @@ def _missing(error: ImportError, command: str) -> str:
     module = (cause.name or "").partition(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
     if module in ("", "xpulpnn", "xpulpnn_sim", "xpulpnn_sw"):
         raise error
-    extra = COMMANDS[command].extra
+    extra = EXTRAS.get(command.partition(" ")[0], "sim")
     where = f"'.[{extra}]'" if extra else "."
     return f"{module} must be installed for {command}, not missing: pip install {where}"
 

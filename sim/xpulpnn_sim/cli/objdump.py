@@ -11,7 +11,7 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
 from xpulpnn.isa.table import INSNS, Decoder
-from xpulpnn_sim.cli.common import finish, tell
+from xpulpnn_sim.cli.common import finish, pick, tell
 from xpulpnn_sim.cli.options import Json, Repeated, arguments, command
 from xpulpnn_sim.reference.programs.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.assembly.disasm import render
@@ -43,17 +43,12 @@ def objdump_command(options: ObjdumpOptions) -> int:
     """
     objects = [item for path in options.files for item in read_objects(path)]
     _require_names(options, objects)
-    records: list[dict[str, Any]] = []
-    for item in objects:
-        sections = [section for section in item.sections if _is_chosen(section, options)]
-        cores = f", compiled for {', '.join(note.name for note in item.cores)}" if item.cores else ""
-        tell(f"{item.title}: {item.kind}{cores}", "")
-        for section in sections:
-            if options.headers:
-                _show_header(section)
-            else:
-                _show_code(item, section, options)
-        records.append(_record(item, sections, options))
+    records = [_record(item, options) for item in objects]
+    for record in records:
+        cores = f", compiled for {', '.join(record['cores'])}" if record["cores"] else ""
+        tell(f"{record['file']}: {record['kind']}{cores}", "")
+        for section in record["sections"]:
+            tell(*(_header(section) if options.headers else _code(section, options)), "")
     return finish(options.json, records)
 
 
@@ -80,36 +75,33 @@ def _is_chosen(section: CodeSection, options: ObjdumpOptions) -> bool:
     return section.is_code or options.headers
 
 
-def _show_header(section: CodeSection) -> None:
-    kind = "code" if section.is_code else "data"
-    tell(f"{section.name}: {len(section.data)} bytes of {kind} at 0x{section.address:08x}")
-    for symbol in section.symbols:
-        tell(f"  {symbol.address:08x} {symbol.size:6} {symbol.name}")
-    tell("")
+def _header(section: dict[str, Any]) -> Iterator[str]:
+    kind = "code" if section["code"] else "data"
+    yield f"{section['name']}: {section['bytes']} bytes of {kind} at 0x{section['address']:08x}"
+    for symbol in section["symbols"]:
+        yield "  {address:08x} {size:6} {name}".format(**symbol)
 
 
-def _show_code(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> None:
-    tell(f"section {section.name}, {len(section.data)} bytes")
+def _code(section: dict[str, Any], options: ObjdumpOptions) -> Iterator[str]:
+    yield f"section {section['name']}, {section['bytes']} bytes"
     names: dict[int, list[str]] = {}
-    for symbol in section.symbols:
-        names.setdefault(symbol.address, []).append(symbol.name)
-    before: SourceLine | None = None
-    for line in _lines(item, section, options):
-        for name in names.get(line["address"], ()):
-            tell(f"\n{line['address']:08x} <{name}>:")
-        source = section.lines.get(line["address"])
-        if source is not None and source != before and not options.no_source:
-            tell(f"; {_position(source)}")
+    for symbol in section["symbols"]:
+        names.setdefault(symbol["address"], []).append(symbol["name"])
+    before = None
+    for line in section["lines"]:
+        yield from (f"\n{line['address']:08x} <{name}>:" for name in names.get(line["address"], ()))
+        source = line["source"]
+        if source not in (None, before) and not options.no_source:
+            yield f"; {_position(**source)}"
             before = source
         digits = f"{line['word']:0{2 * line['size']}x}"
-        tell(f"{line['address']:08x}:  {digits:8}  {line['text']}")
-    tell("")
+        yield f"{line['address']:08x}:  {digits:8}  {line['text']}"
 
 
-def _position(source: SourceLine) -> str:
-    lines = _text_of(source.path)
-    text = lines[source.line - 1].strip() if 0 < source.line <= len(lines) else ""
-    return f"{source.path}:{source.line}  {text}".rstrip()
+def _position(file: str, line: int) -> str:
+    lines = _text_of(file)
+    text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return f"{file}:{line}  {text}".rstrip()
 
 
 @cache
@@ -159,23 +151,20 @@ def _instruction(item: ObjectFile, section: CodeSection, insn: Insn, word: int, 
     return f"{text}  # 0x{targets[0]:x}{f' <{name}>' if name else ''}"
 
 
-def _record(item: ObjectFile, sections: list[CodeSection], options: ObjdumpOptions) -> dict[str, Any]:
-    return {
-        "file": item.title,
-        "kind": item.kind,
-        "cores": [note.name for note in item.cores],
-        "sections": [
-            {
-                "name": section.name,
-                "address": section.address,
-                "bytes": len(section.data),
-                "code": section.is_code,
-                "symbols": [symbol._asdict() for symbol in section.symbols],
-                "lines": [] if options.headers else list(_with_source(item, section, options)),
-            }
-            for section in sections
-        ],
-    }
+def _record(item: ObjectFile, options: ObjdumpOptions) -> dict[str, Any]:
+    sections = [
+        {
+            **pick(section, "name", "address"),
+            "bytes": len(section.data),
+            "code": section.is_code,
+            "symbols": [symbol._asdict() for symbol in section.symbols],
+            "lines": [] if options.headers else list(_with_source(item, section, options)),
+        }
+        for section in item.sections
+        if _is_chosen(section, options)
+    ]
+    cores = [note.name for note in item.cores]
+    return {"file": item.title, "kind": item.kind, "cores": cores, "sections": sections}
 
 
 def _with_source(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:

@@ -49,7 +49,7 @@ def command(words: str) -> Callable[[Callable[[Any], int]], App]:
         entry.__dict__["__signature__"] = signature
         entry.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
         lines = [f"  {line}\n      {text}" for line, text in examples(run)]
-        name, text = words.rpartition(" ")[2], sentence(COMMANDS[words].text)
+        name, text = words.rpartition(" ")[2], sentence(COMMANDS[words])
         app = App(name=name, help=text, help_epilogue="\n".join(["Examples:", *lines]))
         app.default(entry)
         return app
