@@ -97,38 +97,27 @@ class Combination:
         return False
 
     def _case(self, layer: Any, machine: Machine, specialise: bool) -> Case:
-        return Case(
-            layer=layer,
-            precision=find_kernel(self.kernel).precision(layer, self.precision),
-            variant=self.variant,
-            config=self.config,
-            machine=machine,
-            checked=False,
-            specialise=specialise,
-            rule=self.rule,
-        )
+        precision = find_kernel(self.kernel).precision(layer, self.precision)
+        how = {"machine": machine, "checked": False, "specialise": specialise, "rule": self.rule}
+        return Case(layer=layer, precision=precision, variant=self.variant, config=self.config, **how)
 
     @property
     def exists(self) -> bool:
-        try:
+        with suppress(InputError, LayerError):
             self._case(_usual(self.kernel), Machine(), specialise=False).check()
-        except (InputError, LayerError):
-            return False
-        return True
+            return True
+        return False
 
 
-def _precisions(computing: Kernel) -> Iterator[Precision]:
+def precisions_of(kernel: Kernel, widths: Sequence[int], results: Sequence[int]) -> Iterator[Precision]:
     """Yield all precisions of a kernel; for kernels of one operand, both widths are the same."""
-    for x, w, y in product(_WIDTHS, _WIDTHS, (ACCUMULATOR_BITS, *_WIDTHS)):
+    for x, w, y in product(widths, widths, results):
         for signs in product((False, True), repeat=3):
-            if not computing.has_weights and (x, signs[0]) != (w, signs[1]):
-                continue
-            try:
+            with suppress(LayerError):
                 precision = Precision(x, w, y, *signs)
-            except LayerError:
-                continue
-            if precision.requantised or precision.y_signed:
-                yield precision
+                is_possible = kernel.has_weights or (x, signs[0]) == (w, signs[1])
+                if is_possible and (precision.requantised or precision.y_signed):
+                    yield precision
 
 
 def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterator[Combination]:
@@ -139,7 +128,8 @@ def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterato
     searching = [*_with_qnt(cores)]
     for name in kernels:
         computing = find_kernel(name)
-        for precision, (variant, level) in product(_precisions(computing), computing.variants.items()):
+        precisions = precisions_of(computing, _WIDTHS, (ACCUMULATOR_BITS, *_WIDTHS))
+        for precision, (variant, level) in product(precisions, computing.variants.items()):
             if not level.computes(precision):
                 continue
             # accumulators need no rule, single bits have one only
@@ -148,15 +138,11 @@ def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterato
                 exactness = set[bool]()
                 for config in searching if rule is Rule.QNT else cores:
                     is_exact = rule in EXACT_RULES and Extension.XPULPRQ_EXACT in config.extensions
-                    if (
-                        is_exact in exactness
-                        or (exactness and rule not in EXACT_RULES)
-                        or level.extensions - config.extensions
-                    ):
+                    is_known = is_exact in exactness or (exactness and rule not in EXACT_RULES)
+                    if is_known or level.extensions - config.extensions:
                         continue
-                    combination = Combination(
-                        kernel=name, precision=precision, variant=variant, rule=rule, config=config
-                    )
+                    what = {"kernel": name, "precision": precision, "variant": variant, "rule": rule}
+                    combination = Combination(config=config, **what)
                     if combination.exists:
                         exactness.add(is_exact)
                         yield combination
@@ -172,10 +158,9 @@ def of_pass(every: Iterable[Combination], number: int) -> list[Combination]:
     """Return the combinations of a pass: one of each group of combinations that differ only in signs."""
     groups: dict[tuple[object, ...], list[Combination]] = {}
     for combination in every:
-        widths = (combination.precision.x, combination.precision.w, combination.precision.y)
-        groups.setdefault(
-            (combination.kernel, widths, combination.variant, combination.rule, combination.config), []
-        ).append(combination)
+        precision = combination.precision
+        key = combination.kernel, precision.x, precision.w, precision.y, combination.variant, combination.rule
+        groups.setdefault((*key, combination.config), []).append(combination)
     chosen = ((place, group[(place + number) % len(group)]) for place, group in enumerate(groups.values()))
     return [replace(combination, number=place) for place, combination in chosen]
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.cosimulation.workloads.packed_products import SweepPoint
@@ -50,27 +51,17 @@ class SweepRequest:
     signed: bool = False  # signed weights
 
     def plan(self, w: int, a: int, candidates: Iterable[Method]) -> PackedPlan | None:
-        return best_plan(
-            self.layer,
-            w,
-            a,
-            candidates,
-            scheme=self.scheme,
-            depth=self.depth,
-            iterations=self.iterations,
-            block=self.block,
-        )
+        choice: dict[str, Any] = {"scheme": self.scheme, "depth": self.depth, "block": self.block}
+        return best_plan(self.layer, w, a, candidates, iterations=self.iterations, **choice)
 
     def point(self, plan: PackedPlan) -> SweepPoint:
         return SweepPoint(layer=plan.layer, w=plan.packing.w, a=plan.packing.a, plan=plan, signed=self.signed)
 
-    def bytes_point(self, isa: str, w: int, a: int) -> SweepPoint:
-        plan = best_plan(self.layer, w, a, methods(isa), scheme=Scheme.BYTES.value)
-        assert plan is not None
-        return self.point(plan)
-
     def bytes_points(self) -> Iterator[SweepPoint]:
-        return (self.bytes_point(isa, _BYTES, _BYTES) for isa in self.isas)
+        for isa in self.isas:
+            plan = best_plan(self.layer, _BYTES, _BYTES, methods(isa), scheme=Scheme.BYTES.value)
+            assert plan is not None
+            yield self.point(plan)
 
 
 def _products(isa: str) -> list[list[Method]]:
@@ -94,19 +85,22 @@ def _library(request: SweepRequest) -> list[SweepPoint]:
     ]
 
 
-def _rivals(request: SweepRequest, w: int, a: int) -> list[SweepPoint]:
-    """Return the points with bit-serial products of unsigned operands, for instruction sets that can count bits."""
-    return [SweepPoint(layer=request.layer, w=w, a=a)] if ISAS[-1] in request.isas else []
+def _with_rivals(request: SweepRequest, pairs: Iterable[tuple[int, int]]) -> Iterator[SweepPoint]:
+    """Yield packed products and, for instruction sets that can count bits, bit-serial ones of unsigned operands."""
+    for w, a in pairs:
+        yield from _packed(request, w, a)
+        if ISAS[-1] in request.isas:
+            yield SweepPoint(layer=request.layer, w=w, a=a)
+    yield from request.bytes_points()
 
 
 def _table(request: SweepRequest) -> Iterator[SweepPoint]:
-    for w, a in request.pairs or USUAL_PAIRS:
-        points = _packed(request, w, a)
-        if not points and (request.pairs or request.scheme or request.depth or request.iterations or request.block):
-            raise LayerError(_illegal(request, w, a))
-        yield from points
-        yield from _rivals(request, w, a)
-    yield from request.bytes_points()
+    pairs = request.pairs or USUAL_PAIRS
+    is_chosen = request.pairs or request.scheme or request.depth or request.iterations or request.block
+    for pair in pairs if is_chosen else ():
+        if not _packed(request, *pair):
+            raise LayerError(_illegal(request, *pair))
+    yield from _with_rivals(request, pairs)
     yield from _library(request)
 
 
@@ -130,64 +124,51 @@ def _illegal(request: SweepRequest, w: int, a: int) -> str:
 def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
     """Yield the largest legal depth for every pair of widths, run with the largest operands and most iterations."""
     by_register = {method.register: method for method in methods(ISAS[0]) if Scheme.P1 in method.schemes}
-    for scheme, register in MAPPED:
-        for w in WIDTHS:
-            for a in WIDTHS:
-                depth = most_depth(scheme, register, w, a)
-                if depth == 1:
-                    continue
-                most = most_iterations(scheme, register, depth, w, a)
-                # whole words, a multiple of the largest number of iterations
-                step = Packing(scheme=scheme, register=register, depth=depth, w=w, a=a).words(1)
-                words = min(math.lcm(step, most), _LONGEST // (depth * step) * step)
-                layer = MatmulLayer(out_channels=2, reduction=depth * words, pixels=2)
-                name = f"{scheme.value}-{register}"
-                plan = best_plan(layer, w, a, [by_register[register]], scheme=name, depth=depth)
-                assert plan is not None
-                facts = {"most_depth": depth, "most_iterations": most}
-                yield replace(request.point(plan), signed=False, extreme=True, facts=facts)
+    for (scheme, register), w, a in product(MAPPED, WIDTHS, WIDTHS):
+        depth = most_depth(scheme, register, w, a)
+        if depth == 1:
+            continue
+        most = most_iterations(scheme, register, depth, w, a)
+        # whole words, a multiple of the largest number of iterations
+        step = Packing(scheme=scheme, register=register, depth=depth, w=w, a=a).words(1)
+        words = min(math.lcm(step, most), _LONGEST // (depth * step) * step)
+        layer = MatmulLayer(out_channels=2, reduction=depth * words, pixels=2)
+        plan = best_plan(layer, w, a, [by_register[register]], scheme=f"{scheme.value}-{register}", depth=depth)
+        assert plan is not None
+        facts = {"most_depth": depth, "most_iterations": most}
+        yield replace(request.point(plan), signed=False, extreme=True, facts=facts)
 
 
 def _best(request: SweepRequest) -> Iterator[SweepPoint]:
-    for w, a in product(WIDTHS, WIDTHS):
-        yield from _packed(request, w, a)
-        yield from _rivals(request, w, a)
-    yield from request.bytes_points()
+    return _with_rivals(request, product(WIDTHS, WIDTHS))
 
 
 def _iterations(request: SweepRequest) -> Iterator[SweepPoint]:
-    for w, a in request.pairs or ((1, 1),):
-        for isa in request.isas:
-            for candidates in _products(isa):
-                if (best := request.plan(w, a, candidates)) is None:
-                    continue
-                scheme, register, lanes = best.packing.scheme, best.packing.register, best.packing.lanes
-                for depth in legal_depths(scheme, register, w, a, lanes):
-                    packing = Packing(scheme=scheme, register=register, depth=depth, w=w, a=a, lanes=lanes)
-                    for iterations in (count for count in _ITERATIONS if count <= packing.iterations):
-                        chosen = replace(request, scheme=packing.name, depth=depth, iterations=iterations)
-                        plan = chosen.plan(w, a, candidates)
-                        if plan is not None:
-                            yield request.point(plan)
+    products = [candidates for isa in request.isas for candidates in _products(isa)]
+    for (w, a), candidates in product(request.pairs or ((1, 1),), products):
+        if (best := request.plan(w, a, candidates)) is None:
+            continue
+        scheme, register, lanes = best.packing.scheme, best.packing.register, best.packing.lanes
+        for depth in legal_depths(scheme, register, w, a, lanes):
+            packing = Packing(scheme=scheme, register=register, depth=depth, w=w, a=a, lanes=lanes)
+            for iterations in (count for count in _ITERATIONS if count <= packing.iterations):
+                chosen = replace(request, scheme=packing.name, depth=depth, iterations=iterations)
+                plan = chosen.plan(w, a, candidates)
+                if plan is not None:
+                    yield request.point(plan)
     yield from request.bytes_points()
 
 
 def _bits(request: SweepRequest) -> Iterator[SweepPoint]:
-    for bits in (*WIDTHS, _BYTES):
-        yield from _packed(request, bits, bits)
-        yield from _rivals(request, bits, bits)
-    yield from request.bytes_points()
+    yield from _with_rivals(request, [(bits, bits) for bits in (*WIDTHS, _BYTES)])
     yield from _library(request)
 
 
 def _reduction(request: SweepRequest) -> Iterator[SweepPoint]:
-    for w, a in request.pairs or ((3, 3),):
-        for reduction in _REDUCTIONS:
-            longer = replace(request, layer=replace(request.layer, reduction=reduction))
-            yield from _packed(longer, w, a)
-            yield from _rivals(longer, w, a)
-            yield from longer.bytes_points()
-            yield from _library(longer)
+    for pair, reduction in product(request.pairs or ((3, 3),), _REDUCTIONS):
+        longer = replace(request, layer=replace(request.layer, reduction=reduction))
+        yield from _with_rivals(longer, [pair])
+        yield from _library(longer)
 
 
 SWEEPS: Mapping[str, Callable[[SweepRequest], Iterator[SweepPoint]]] = {

@@ -79,19 +79,15 @@ def check_vectors(
     source = (vector for path in files for vector in reader.read(Path(path)))
     check: Callable[[list[Vector]], list[VectorMismatch]] | None = None
     vectors = mismatching = 0
-    seconds = 0.0
     first: list[VectorMismatch] = []
-    while True:
-        begin = time.perf_counter()
-        batch = list(islice(source, _BATCH))
-        seconds += time.perf_counter() - begin
-        if not batch:
-            break
-        # report errors in the first lines before compiling, and leave compilation out of the speed
-        check = check or (check_golden if engine == "golden" else VectorBench(chosen).check)
-        begin = time.perf_counter()
+    begin = time.perf_counter()
+    for batch in iter(lambda: list(islice(source, _BATCH)), []):
+        if check is None:
+            # report errors in the first lines before compiling, and leave compilation out of the speed
+            compiling = time.perf_counter()
+            check = check_golden if engine == "golden" else VectorBench(chosen).check
+            begin += time.perf_counter() - compiling
         mismatches = check(batch)
-        seconds += time.perf_counter() - begin
         vectors += len(batch)
         mismatching += len({id(mismatch.vector) for mismatch in mismatches})
         first += mismatches[: _FIRST - len(first)]
@@ -101,7 +97,7 @@ def check_vectors(
         vectors=vectors,
         mismatches=mismatching,
         skipped=reader.skipped,
-        vectors_per_s=round(vectors / seconds, 1),
+        vectors_per_s=round(vectors / (time.perf_counter() - begin), 1),
         first=tuple(first),
     )
 
@@ -171,15 +167,7 @@ def run(
     """
     machine = machine or Machine()
     executable, target = _program_on(Path(program), config, machine.ram, exact=exact)
-    return run_program(
-        executable,
-        target,
-        machine,
-        check=check,
-        lockstep=lockstep,
-        account=account,
-        progress=progress,
-    )
+    return run_program(executable, target, machine, check=check, lockstep=lockstep, account=account, progress=progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,14 @@ over their range, or that some results are at the ends of the range.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import groupby, product
+from operator import attrgetter
 from random import Random
 from typing import Any
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.api.cosimulation import CoreChoice
-from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, small_layer
+from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, precisions_of, small_layer
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_tensors, reference
 from xpulpnn_sw.kernels.kernel import Kernel
@@ -73,9 +74,8 @@ def random_cases(
             checked=check,
             specialise=rng.random() < 0.25,
         )
-        runnable = [
-            rule for rule in rules or kernel.rules or (Rule.BN32,) if _problem_of(replace(case, rule=rule)) is None
-        ]
+        known = rules or kernel.rules or (Rule.BN32,)
+        runnable = [rule for rule in known if _problem_of(replace(case, rule=rule)) is None]
         case = replace(case, rule=rng.choice(runnable), extreme=rng.random() < _EXTREME)
         cases.append(_with_random_layer(case, kernel, rng))
     return cases
@@ -101,7 +101,7 @@ def turns(
     none."""
     layer, all_turns = kernel.layer.parse(kernel.usual), list[Turn]()
     problem: InputError | LayerError | None = None
-    groups = [(precision,) for precision in precisions] or _groups(single=not kernel.has_weights)
+    groups = [(precision,) for precision in precisions] or _groups(kernel)
     for group, variant in product(groups, variants or tuple(kernel.variants)):
         possible: list[Precision] = []
         for precision in group:
@@ -127,35 +127,27 @@ def covered(cases: Sequence[Case]) -> int:
     return len({(case.precision.x, case.precision.w, case.precision.y, case.variant) for case in cases})
 
 
-def _groups(*, single: bool) -> list[tuple[Precision, ...]]:
-    """Return all precisions grouped by widths; for kernels of one operand (``single``), both widths are the same."""
-    groups: list[tuple[Precision, ...]] = []
-    for x, w, y in product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS)):
-        own = (Precision(x, w, y, *signs) for signs in product((False, True), repeat=3))
-        own = (precision for precision in own if precision.y_signed or y != ACCUMULATOR_BITS)
-        groups.append(
-            tuple(precision for precision in own if not single or (x, precision.x_signed) == (w, precision.w_signed))
-        )
-    groups = [group for group in groups if group]
-    # kernels without products do not support them
-    return groups if single else [*groups, *((Precision.parse(text),) for text in _SINGLE_BITS)]
+def _groups(kernel: Kernel) -> list[tuple[Precision, ...]]:
+    """Return all precisions of a kernel, grouped by widths."""
+    known = precisions_of(kernel, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS))
+    groups = [tuple(group) for _, group in groupby(known, attrgetter("x", "w", "y"))]
+    # kernels without products have no single-bit operands
+    return [*groups, *((Precision.parse(text),) for text in _SINGLE_BITS if kernel.has_weights)]
 
 
 def _with_random_layer(case: Case, kernel: Kernel, rng: Random) -> Case:
     problem: InputError | LayerError | None = None
-    # a generator of its own leaves other draws unchanged
-    values = Random(f"{kernel.name} {case.machine.seed} outside")
-    small = Random(f"{kernel.name} {case.machine.seed} small")
+    # generators of their own leave other draws unchanged
+    values, small = (Random(f"{kernel.name} {case.machine.seed} {what}") for what in ("outside", "small"))
     is_small = small.random() < _SMALL
     for _ in range(_TRIES):
         layer = kernel.layer.parse(_small(kernel.name, small) if is_small else kernel.drawn(rng))
         drawn = replace(case, layer=_surrounded(layer, case.precision, values))
         try:
-            if kernel.precision(layer, case.precision) != case.precision:
-                continue
-            drawn.check()
-            _check_spread(drawn)
-            return drawn
+            if kernel.precision(layer, case.precision) == case.precision:
+                drawn.check()
+                _check_spread(drawn)
+                return drawn
         except (InputError, LayerError) as error:
             problem = error
     raise InputError(str(problem))
