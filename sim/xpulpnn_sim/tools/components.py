@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from amaranth.lib import wiring
 
@@ -34,7 +35,7 @@ from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.machine import XLEN
-from xpulpnn.verilog import EmittedVerilog, Reset, Separator, emit
+from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn.wishbone.cluster import ClusterWishbone
 from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn_sim.tools.on_wishbone import ClusterOnWishbone, CoreOnWishbone
@@ -64,7 +65,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 }
 """Constructors of core components, by name on the command line."""
 
-UNIT_TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
+_UNITS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "core-on-wishbone": CoreOnWishbone,
     "compressed-decoder": lambda _config: CompressedDecoder(),
     "decoder": Decoder,
@@ -90,9 +91,7 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
 }
 """Constructors of cluster components, by name on the command line."""
 
-CLUSTER_UNIT_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
-    "cluster-on-wishbone": ClusterOnWishbone,
-}
+_CLUSTER_UNITS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {"cluster-on-wishbone": ClusterOnWishbone}
 """Constructors of cluster designs that are simulated but not generated."""
 
 DEBUG_TOPS: Mapping[str, Callable[[DebugConfig], wiring.Component]] = {"dm": DebugModule, "jtag-dtm": JtagDtm}
@@ -103,35 +102,15 @@ AnyConfig = CoreConfig | ClusterConfig | DebugConfig
 
 def _component(name: str, config: AnyConfig) -> wiring.Component:
     if isinstance(config, ClusterConfig):
-        return (CLUSTER_TOPS[name] if name in CLUSTER_TOPS else CLUSTER_UNIT_TOPS[name])(config)
+        return {**CLUSTER_TOPS, **_CLUSTER_UNITS}[name](config)
     if isinstance(config, DebugConfig):
         return DEBUG_TOPS[name](config)
-    return (TOPS[name] if name in TOPS else UNIT_TOPS[name])(config)
+    return {**TOPS, **_UNITS}[name](config)
 
 
-def emit_top(
-    name: str,
-    config: AnyConfig,
-    *,
-    prefix: str = "",
-    reset: Reset = "sync",
-    initial: bool = True,
-    command: str = "",
-    both_edges: bool = False,
-    separator: Separator = "__",
-) -> EmittedVerilog:
+def emit_top(name: str, config: AnyConfig, **options: Any) -> EmittedVerilog:
     """Emit the component ``name``; its module has the name ``prefix`` + ``name`` with underscores.
 
-    See :func:`xpulpnn.verilog.emit` for the other options.
+    The options are those of :func:`xpulpnn.verilog.emit`.
     """
-    return emit(
-        _component(name, config),
-        name.replace("-", "_"),
-        config=config,
-        prefix=prefix,
-        reset=reset,
-        initial=initial,
-        command=command,
-        both_edges=both_edges,
-        separator=separator,
-    )
+    return emit(_component(name, config), name.replace("-", "_"), config=config, **options)
