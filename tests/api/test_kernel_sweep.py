@@ -105,19 +105,8 @@ def test_a_kernel_that_stops_the_others_is_found(monkeypatch):
 
 @pytest.mark.cosim
 def test_the_command(capsys, tmp_path):
-    words = [
-        "verify",
-        "kernels",
-        "--kernel",
-        "relu+transpose",
-        "--preset",
-        "xpulpnn-full",
-        "--jobs",
-        "1",
-        "--every",
-        "3",
-    ]
-    assert cli.main([*words, "--json", str(tmp_path / "found.json")]) == 0
+    words = "verify kernels --kernel relu+transpose --preset xpulpnn-full --jobs 1 --every 3 --json"
+    assert cli.main([*words.split(), str(tmp_path / "found.json")]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines[1:3] == [["relu", "3", "12", "0", "0.0", "0"], ["transpose", "2", "8", "0", "0.0", "0"]]
 

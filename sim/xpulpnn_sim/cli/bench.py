@@ -3,16 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from xpulpnn_sim.cli.common import finish, progress_bar, tell
+from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
 from xpulpnn_sim.cli.options import Check, Jobs, Json, OldFile, Report, arguments, command, listed
-from xpulpnn_sim.publishing.papers.measure import (
-    TABLE_NAMES,
-    measure_tables,
-    named_table,
-    runs_of,
-    tables_of,
-    write_papers_page,
-)
+from xpulpnn_sim.publishing.papers import measure
+from xpulpnn_sim.publishing.papers.measure import TABLE_NAMES, measure_tables, named_table
 from xpulpnn_sim.publishing.papers.table import MeasuredTable, RowVerdict, measured
 from xpulpnn_sim.tools.named_table import TerminalTable
 
@@ -42,17 +36,17 @@ def bench_command(options: BenchOptions) -> int:
     xpulpnn bench --report build/papers.html  # all tables of the papers, and a page with plots
     xpulpnn bench --table xpulpnn --quick  # the rows of one table that take seconds
     """
-    tables = tables_of(options.table, options.models, options.liberty)
-    runs = runs_of(tables, quick=options.quick)
+    tables = measure.tables_of(options.table, options.models, options.liberty)
+    runs = measure.runs_of(tables, quick=options.quick)
     with progress_bar("runs", len(runs)) as bar:
         records = dict(bar.each(measure_tables(runs, check=options.checks_instructions, jobs=options.jobs)))
     measured_tables = [measured(table, records, quick=options.quick) for table in tables]
     for table in measured_tables:
         tell(TerminalTable(named_table(table)), "")
-    for line in _conditions(options):
-        tell(f"* {line}")
+    tell(*(f"* {line}" for line in _conditions(options)))
     if options.report is not None:
-        write_papers_page(options.report, measured_tables, command=_command(options), conditions=_conditions(options))
+        how = {"command": _command(options), "conditions": _conditions(options)}
+        measure.write_papers_page(options.report, measured_tables, **how)
     wrong = any(table.count(RowVerdict.WRONG) for table in measured_tables)
     return finish(options.json, [row for table in measured_tables for row in _rows(table)], good=not wrong)
 
@@ -84,8 +78,7 @@ def _rows(table: MeasuredTable) -> list[dict[str, Any]]:
             "unit": row.row.metric.unit,
             "paper": row.row.published and row.row.published.value,
             "where": row.row.published and row.row.published.where,
-            "ours": row.ours,
-            "ratio": row.ratio,
+            **pick(row, "ours", "ratio"),
             "verdict": row.verdict.value,
             "mismatches": row.mismatches,
             "commands": list(row.row.commands),

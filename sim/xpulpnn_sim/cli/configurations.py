@@ -149,8 +149,7 @@ class ClusterOptions(Cores, Exact):
         if isinstance(target, ClusterConfig):
             return self.for_simulation(target)
         for name in ("banks", "icache", "l2_latency"):
-            value = getattr(self, name)
-            if value is not None:
+            if (value := getattr(self, name)) is not None:
                 raise InputError(f"--{name.replace('_', '-')} must come with --cores, not alone with {value}")
         return self.for_simulation(target)
 

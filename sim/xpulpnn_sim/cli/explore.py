@@ -22,18 +22,15 @@ def explore_command(options: ExploreOptions) -> int:
     xpulpnn explore --top cluster --sweep banks=16,32 --kernel conv:8:nn_4x4  # whole clusters, minutes each
     """
     with progress_bar("steps", None) as bar:
-
-        def begun(label: str, step: str) -> None:
-            bar.describe(f"{label}: {step}")
-
-        def expect(total: int) -> None:
-            bar.progress.update(bar.task, total=total)
-
-        def done(_label: str, _step: str) -> None:
-            bar.advance()
-
+        watcher = Watcher(
+            remark=remark,
+            expect=lambda total: bar.progress.update(bar.task, total=total),
+            begun=lambda label, step: bar.describe(f"{label}: {step}"),
+            done=lambda _label, _step: bar.advance(),
+            left=bar.end_in,
+        )
         try:
-            finished = explore(options, Watcher(remark=remark, expect=expect, begun=begun, done=done, left=bar.end_in))
+            finished = explore(options, watcher)
         except InputError as error:
             # a message about a field begins with its name
             field, must, rule = str(error).partition(" must ")

@@ -15,29 +15,15 @@ from cyclopts import Parameter
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
+from xpulpnn_sim.cli import network_tables as tables
 from xpulpnn_sim.cli.common import TYPED, finish, incomplete, pick, progress_bar, tell
 from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
-from xpulpnn_sim.cli.network_tables import (
-    answer_table,
-    cause_legend,
-    class_table,
-    layer_table,
-    memory_table,
-    network_table,
-)
 from xpulpnn_sim.cli.networks import ImageOptions
 from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, NewFile, OldFile, Report, Seed, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
+from xpulpnn_sim.cosimulation.networks import job as network_job
 from xpulpnn_sim.cosimulation.networks.images import FORMS, read_images
-from xpulpnn_sim.cosimulation.networks.job import (
-    Item,
-    Job,
-    NetworkOutcome,
-    NetworkTarget,
-    NetworkTask,
-    prepare_network,
-    run_job,
-)
+from xpulpnn_sim.cosimulation.networks.job import Item, Job, NetworkOutcome, NetworkTarget, NetworkTask
 from xpulpnn_sim.cosimulation.networks.page import write_network_page
 from xpulpnn_sim.cosimulation.networks.summary import classified, summary_records
 from xpulpnn_sim.exploration.library import Library, load_library
@@ -82,7 +68,7 @@ def run_networks(
     job = Job(tasks=tasks, targets=[_target(options, target) for target in options.targets()], check=check)
     reported = 0
     with progress_bar("making the programs", None) as bar:
-        prepare_network(job, describe=bar.describe, dask=dask)
+        network_job.prepare_network(job, describe=bar.describe, dask=dask)
         bar.restart(len(job.items))
         bar.describe("images")
 
@@ -94,7 +80,7 @@ def run_networks(
                 where = f"{tasks[item.task].network.name}, image {item.image}"
                 tell(where, *outcome.reports, "")
 
-        finished = run_job(job, done=done, dask=dask, **how)
+        finished = network_job.run_job(job, done=done, dask=dask, **how)
     shown = [record | {"complete": finished.complete} for record in summary_records(job, finished.outcomes)]
     if library is not None and finished.complete:
         _add_energies(options, job, shown, library)
@@ -140,15 +126,15 @@ def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> Network
 
 def _show(shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
     for record in shown:
-        tell(layer_table(record), cause_legend(record), memory_table(record))
+        tell(tables.layer_table(record), tables.cause_legend(record), tables.memory_table(record))
     # answers do not depend on the target
     networks = {record["kernel"]: record for record in shown}.values()
     for record in networks:
-        tell(answer_table(record))
+        tell(tables.answer_table(record))
         classes = record.get("classes", [])
         if 1 < record["images"] and 0 < len(classes) <= _MOST_CLASSES:
-            tell(class_table(classes))
-    tell(network_table(shown, paper_cycles))
+            tell(tables.class_table(classes))
+    tell(tables.network_table(shown, paper_cycles))
     for record in networks:
         if "right" in record:
             right = f"{record['right']} of {record['images']} images classified as labelled: {record['accuracy']:.2%}"
@@ -250,7 +236,7 @@ def net_reference_command(options: ReferenceOptions) -> int:
         tell(f"{len(result.answers)} images without labels, {wall:.1f} s")
     else:
         if described.classes <= _MOST_CLASSES:
-            tell(class_table(result.classes))
+            tell(tables.class_table(result.classes))
         count = len(result.labels)
         tell(f"{result.right} of {count} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s")
     if options.scores is not None:

@@ -11,16 +11,8 @@ from cyclopts import Parameter
 from xpulpnn_sim.cli.common import Columns, Stop, finish, interruptible, progress_bar, record_table, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Fresh, Json, Timeout, YosysChoice, arguments
-from xpulpnn_sim.proofs.engine.outcomes import (
-    FAILED,
-    PASSED,
-    PROVED,
-    REFUTED,
-    WAVEFORM,
-    Outcome,
-    counterexample_lines,
-    write_waveform,
-)
+from xpulpnn_sim.proofs.engine import outcomes
+from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, PROVED, REFUTED, WAVEFORM, Outcome
 from xpulpnn_sim.proofs.units.unit_proof import EQUAL
 from xpulpnn_sim.tools.files import folder_lock, require_folder
 from xpulpnn_sim.tools.yosys import Yosys, find_abc, find_yosys
@@ -90,7 +82,7 @@ class Result(NamedTuple):
         lines = [f"{heading}: {outcome.verdict}", *outcome.parts]
         if self.waveform:
             lines.append(f"what retires until then ({self.waveform}):")
-        return [*lines, *counterexample_lines(outcome, ("clk", *hidden))]
+        return [*lines, *outcomes.counterexample_lines(outcome, ("clk", *hidden))]
 
 
 @dataclass(kw_only=True)
@@ -105,7 +97,7 @@ class ProofRun:
             for result in bar.each(results, lambda result: result.outcome.name):
                 self.results.append(result)
                 if result.waveform:
-                    write_waveform(result.outcome.trace, result.waveform)
+                    outcomes.write_waveform(result.outcome.trace, result.waveform)
 
     def show(
         self,

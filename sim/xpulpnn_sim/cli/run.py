@@ -13,21 +13,11 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
+from xpulpnn_sim.cli import programs
 from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
 from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command, rule
-from xpulpnn_sim.cli.programs import (
-    DEFAULT_LIMIT,
-    FUNCTION,
-    OUTSIDE,
-    ProgramOptions,
-    dumps,
-    load_program,
-    report,
-    show,
-    with_named_core,
-    write_dumps,
-)
+from xpulpnn_sim.cli.programs import DEFAULT_LIMIT, FUNCTION, OUTSIDE, ProgramOptions, load_program, with_named_core
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Waves, hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
@@ -111,7 +101,7 @@ def run_command(options: RunOptions) -> int:
     machine = Machine.of(options, irqs=tuple(map(_irq, options.irq)), **given)
     hart_ids(config, machine)
     require_fitting(executable, config, ram)
-    pieces = dumps(options, executable, memory_of(config))
+    pieces = programs.dumps(options, executable, memory_of(config))
     window = _wave_window(options)
     if options.waves is not None:
         _require_waves(options.waves)
@@ -127,7 +117,7 @@ def run_command(options: RunOptions) -> int:
             remark(f"--wave-window begins behind the end of the run, {result.cycles} cycles: the waveform is empty")
     profile = Profile(executable, result.account) if options.profile else None
     summary = f"{result.cycles} cycles, {result.instructions} instructions"
-    record = report(executable, result.exit, result.trapped, config.core, options.title, summary)
+    record = programs.report(executable, result.exit, result.trapped, config.core, options.title, summary)
     record |= _record(options, machine, result, profile)
     if isinstance(config, ClusterConfig):
         record |= {"engine": "cluster", "by_core": core_records(result)}
@@ -136,7 +126,7 @@ def run_command(options: RunOptions) -> int:
     if profile is not None:
         tell(*([cores_table(record["by_core"])] if "by_core" in record else []))
         tell(record_table(_PROFILE, record["profile"], title="cycles by function"))
-    write_dumps(pieces, result.read)
+    programs.write_dumps(pieces, result.read)
     return finish(options.json, record, good=result.exit.ok and not result.mismatches)
 
 
@@ -158,7 +148,7 @@ def _run(
             how["debugger"] = stack.enter_context(serving(options.jtag, holds=options.hold, tell=tell))
             tell(f"debuggers are served at port {how['debugger'].port}")
         bar = stack.enter_context(progress_bar("cycles", None))
-        return run_program(executable, config, machine, output=show, progress=bar.reach, **how)
+        return run_program(executable, config, machine, output=programs.show, progress=bar.reach, **how)
 
 
 def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:

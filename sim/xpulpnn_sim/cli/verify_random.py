@@ -43,15 +43,9 @@ from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.verification.coverage.coverage_runs import CoverageSource, Total, module_table, steered
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
+from xpulpnn_sim.verification.random import program_runs
 from xpulpnn_sim.verification.random.designs import CORE, DESIGNS, MODELS, prepare
-from xpulpnn_sim.verification.random.program_runs import (
-    CoreSource,
-    Coverage,
-    Job,
-    ProgramRun,
-    ProgramSource,
-    run_programs,
-)
+from xpulpnn_sim.verification.random.program_runs import CoreSource, Coverage, Job, ProgramRun, ProgramSource
 from xpulpnn_sim.verification.random.shrink import excerpt, program_listing, shrink
 
 
@@ -204,7 +198,7 @@ def run_with_bar(
     batches = batches or [enumerate(cycle(sources), options.seed)]
     with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
         try:
-            for run in run_programs(batches, options.instructions, dask=dask, **how):
+            for run in program_runs.run_programs(batches, options.instructions, dask=dask, **how):
                 count(run)
                 report.runs.append(run)
                 bar.advance(run.verdict.instructions)
