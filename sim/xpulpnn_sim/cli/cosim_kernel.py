@@ -1,11 +1,11 @@
 """``xpulpnn cosim KERNEL``: run kernels on the design with every retirement checked, and compare cycles with papers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import field, fields, replace
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET
@@ -27,7 +27,7 @@ from xpulpnn_sim.cli.common import (
 )
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
 from xpulpnn_sim.cli.kernels import FORMS, Precisions, Requantising, Specialising
-from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command
+from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command, parsed_by
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.kernel_run import ENGINES, Case, write_waves
 from xpulpnn_sim.tools.name_lists import select_names
@@ -54,19 +54,9 @@ _COLUMNS: Columns = {
 }
 
 
-def _kernel(_kind: type, tokens: Sequence[Token]) -> Kernel:
-    return find_kernel(tokens[0].value)
-
-
-def _window(_kind: type, tokens: Sequence[Token]) -> tuple[int, int]:
-    return Waves.window(tokens[0].value)
-
-
-_WINDOW = Parameter(converter=_window, n_tokens=1, metavar="FROM:TO")
-_KERNEL = Parameter(
-    converter=_kernel,
+_KERNEL = parsed_by(
+    find_kernel,
     accepts_keys=False,
-    n_tokens=1,
     choices=tuple(KERNELS),
     help="; ".join(f"{kernel.name}: {kernel.help}" for kernel in KERNELS.values()),
     metavar="KERNEL",
@@ -103,7 +93,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     """Comparison: the results in memory, or every instruction too."""
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
     """Waveforms around the first mismatch."""
-    wave_window: Annotated[tuple[int, int] | None, _WINDOW] = None
+    wave_window: Annotated[tuple[int, int] | None, parsed_by(Waves.window, metavar="FROM:TO")] = None
     """Cycles of the first kernel to write instead."""
 
     @property

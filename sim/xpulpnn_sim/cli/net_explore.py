@@ -69,7 +69,9 @@ def net_explore_command(options: NetExploreOptions) -> int:
     """
     xpulpnn net explore model.onnx --images labelled.npz --floor 98  # the fastest bits that are right often enough
     """
-    _check(options)
+    for option, value in pick(options, "test_labels", "test_limit").items():
+        if value is not None and options.test is None:
+            raise InputError(f"--{option.replace('_', '-')} must come with --test, not alone")
     config = options.with_cores(options.cores)
     bits = tuple(int(name) for name in options.bits)
     calibrating, deciding, test = _images(options)
@@ -92,12 +94,6 @@ def net_explore_command(options: NetExploreOptions) -> int:
     tell(*files)
     record = exploration.record() | {"model": options.model.name, "files": files}
     return finish(options.json, record, good=not exploration.reports)
-
-
-def _check(options: NetExploreOptions) -> None:
-    for option, value in pick(options, "test_labels", "test_limit").items():
-        if value is not None and options.test is None:
-            raise InputError(f"--{option.replace('_', '-')} must come with --test, not alone")
 
 
 def _images(options: NetExploreOptions) -> tuple[Images, Images, Images]:

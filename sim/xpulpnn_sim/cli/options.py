@@ -106,6 +106,10 @@ def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
     return Parameter(validator=check, metavar=metavar)
 
 
+def parsed_by(parse: Callable[[str], Any], **more: Any) -> Parameter:
+    return Parameter(converter=lambda _kind, tokens: parse(tokens[0].value), n_tokens=1, **more)
+
+
 def at_least(least: int, metavar: str = "N") -> Parameter:
     return rule(f"at least {least}", lambda value: value >= least, metavar)
 

@@ -138,7 +138,7 @@ def prove_emitter_command(options: EmitterOptions) -> int:
     seconds = sum(result.outcome.seconds for result in run.results)
     good = run.show(
         "each module against its RTLIL: outputs and registers, by induction over the clock edges",
-        {**_MODULE_COLUMNS, "presets": lambda result: _presets(result, len(designs))},
+        _columns(len(designs)),
         f"{equal} of {len(run.results)} different modules equal, {seconds:.0f} s of proving",
     )
     return finish(options.json, list(map(_module_record, run.results)), good=good)
@@ -161,17 +161,14 @@ def _new_modules(
     return new
 
 
-def _presets(result: Result, designs: int) -> str:
-    return _ALL if len(result.presets) == designs > 1 else " ".join(result.presets)
-
-
-_MODULE_COLUMNS: Columns = {
-    "module": "{.outcome.name}",
-    "presets": "",
-    "bits": "{.outcome.facts[bits]}",
-    "method": "{.outcome.method}",
-    **VERDICT,
-}
+def _columns(designs: int) -> Columns:
+    return {
+        "module": "{.outcome.name}",
+        "presets": lambda result: _ALL if len(result.presets) == designs > 1 else " ".join(result.presets),
+        "bits": "{.outcome.facts[bits]}",
+        "method": "{.outcome.method}",
+        **VERDICT,
+    }
 
 
 def _module_record(result: Result) -> dict[str, Any]:

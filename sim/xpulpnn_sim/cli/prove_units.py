@@ -112,10 +112,6 @@ def _quantiser(config: CoreConfig, _options: UnitOptions) -> Iterator[_UnitStruc
         yield _structure("quantiser", "quantiser", config, QUANTISER)
 
 
-def _decoder(config: CoreConfig, _options: UnitOptions) -> Iterator[_UnitStructure]:
-    yield _structure("decoder", "decoder", config, DECODER, (config.extensions, config.widths))
-
-
 def _obligation(obligation: Obligation) -> _UnitStructure:
     text = obligation.emit().text
     return _UnitStructure(
@@ -140,7 +136,9 @@ UNITS: Mapping[str, Structures] = {
     "mult": _multipliers,
     "div": lambda config, _: iter([_structure("divider", "div", config, DIVIDER)]),
     "quantiser": _quantiser,
-    "decoder": _decoder,
+    "decoder": lambda config, _: iter(
+        [_structure("decoder", "decoder", config, DECODER, (config.extensions, config.widths))]
+    ),
     "compressed": lambda config, _: iter([_structure("compressed decoder", "compressed-decoder", config, COMPRESSED)]),
     "regfile": _regfiles,
     "cluster": _cluster,

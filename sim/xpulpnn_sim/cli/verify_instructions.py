@@ -177,7 +177,7 @@ def verify_costs_command(options: CostOptions) -> int:
     tell(record_table(_COSTS, records, title="cycles; memory grants at once and answers in the next cycle"))
     for line in lines:
         for case in line.wrong[:_SHOWN]:
-            documented, measured_waits = _shown_waits(case.row.waits), _shown_waits(case.waits)
+            documented, measured_waits = map(_shown_waits, (case.row.waits, case.waits))
             tell(f"{line.group}: {case.row.name} must wait {documented}, not {measured_waits}")
     if difference is not None:
         tell(difference)
