@@ -1,5 +1,6 @@
 """Count the crosses that a program reaches, using arrays of all its retirements."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -69,17 +70,14 @@ class Collector:
     def _operands(self, run: "_Run") -> None:
         for number, slot in enumerate(SLOTS):
             register = run.details[slot]
-            unresolved = run.retired & (register > 0)
-            for distance in range(1, DISTANCES + 1):
-                producer, matches = run.written_before(register, distance, unresolved)
-                unresolved = unresolved & ~matches
-                at = np.flatnonzero(matches & (producer != NOTHING) & run.joined(distance))
+            for distance, producer, written in run.writers(register, run.retired & (register > 0), DISTANCES):
+                at = np.flatnonzero(written & run.joined(distance))
                 back = np.full(len(at), distance - 1)
                 self._count("operand", run.row[at], np.full(len(at), number), producer[at], back)
                 waited = run.since(run.bubbles, distance)[at] > 0
                 self._count("timing", run.kind[at], producer[at], back, waited)
                 if distance == 1:
-                    at = np.flatnonzero(matches & (producer != NOTHING) & run.behind_loop_end)
+                    at = np.flatnonzero(written & run.behind_loop_end)
                     self._count("across a loop end", run.kind[at], producer[at])
 
     def _overwrites(self, run: "_Run") -> None:
@@ -87,15 +85,10 @@ class Collector:
         register = np.where(run.records["rd_we"] != 0, run.records["rd_addr"], 0)
         crosses = np.zeros(len(register), np.bool_)
         crosses[run.legal] = (states[run.row[run.legal]] != NO_CROSS).any(axis=(1, 2))
-        unresolved = run.retired & (register > 0) & crosses
-        for distance in range(1, OVERWRITES + 1):
-            producer, matches = run.written_before(register, distance, unresolved)
-            unresolved = unresolved & ~matches
-            # a register that is read as well is an operand
-            read = np.zeros(len(register), np.bool_)
-            for slot in SLOTS:
-                read |= run.details[slot] == register
-            at = np.flatnonzero(matches & (producer != NOTHING) & run.joined(distance) & ~read)
+        # a register that is read as well is an operand
+        read = np.logical_or.reduce([run.details[slot] == register for slot in SLOTS])
+        for distance, producer, written in run.writers(register, run.retired & (register > 0) & crosses, OVERWRITES):
+            at = np.flatnonzero(written & run.joined(distance) & ~read)
             self._count("overwrite", run.row[at], producer[at], np.full(len(at), distance - 1))
 
     def _entries(self, run: "_Run") -> None:
@@ -201,15 +194,18 @@ class _Run:
         self.bubbles = np.cumsum(self.waited != 0, dtype=np.int64)
         self._keys: Numbers | None = None
 
-    def written_before(self, register: NDArray[Any], distance: int, unresolved: Mask) -> tuple[NDArray[Any], Mask]:
-        """Return the producer ``distance`` instructions before each retirement, and whether it wrote ``register``."""
-        producer = np.full(len(register), NOTHING, np.int64)
-        matches = np.zeros(len(register), np.bool_)
-        for column, name in _PRODUCERS:
-            same = unresolved[distance:] & (self.written[column][:-distance] == register[distance:])
-            matches[distance:] |= same
-            producer[distance:][same] = self.details[name][:-distance][same]
-        return producer, matches
+    def writers(self, register: NDArray[Any], unresolved: Mask, most: int) -> Iterator[tuple[int, NDArray[Any], Mask]]:
+        """Yield for each distance up to ``most`` which of the retirements ``unresolved`` have ``register`` from the
+        instruction so far before them, and the producer there."""
+        for distance in range(1, most + 1):
+            producer = np.full(len(register), NOTHING, np.int64)
+            written = np.zeros(len(register), np.bool_)
+            for column, name in _PRODUCERS:
+                same = unresolved[distance:] & (self.written[column][:-distance] == register[distance:])
+                written[distance:] |= same
+                producer[distance:][same] = self.details[name][:-distance][same]
+            unresolved = unresolved & ~written
+            yield distance, producer, written & (producer != NOTHING)
 
     def joined(self, distance: int) -> Mask:
         """Mark the retirements up to which no handler was entered since the instruction ``distance`` before."""

@@ -171,33 +171,33 @@ class Crosses:
             return names, str
 
         families: dict[str, tuple[tuple[Axis, ...], Judge]] = {
-            "instruction": ((rows,), _always),
-            "operand": ((rows, sides(*SLOTS), producers, back), self._operand),
+            "instruction": ((rows,), lambda *values: ""),
+            "operand": (
+                (rows, sides(*SLOTS), producers, back),
+                lambda row, slot, producer, _: "" if slot in self.reads(row).slots and producer in self._made else None,
+            ),
             "overwrite": ((rows, producers, twice), self._overwrite),
-            "NN-RF": ((rows, sides(*ENTRIES), back), self._entry),
+            "NN-RF": (
+                (rows, sides(*ENTRIES), back),
+                lambda row, entry, _: "" if entry in self.reads(row).entries else None,
+            ),
             "wait": ((rows, causes), self._wait),
             "interrupt": ((rows, sides("last retired", "first not retired")), self._interrupt),
             "loop end": ((rows, sides("last of the body", "first of the body")), self._loop),
-            "access fault": ((rows, sides("fails", "behind what fails")), self._fault),
+            "access fault": (
+                (rows, sides("fails", "behind what fails")),
+                lambda row, place: "" if place != "fails" or row.insn_class in MEMORY else None,
+            ),
             "timing": ((kinds, producers, back, sides("at once", "after a wait")), self._timing),
             "across an interrupt": ((kinds, producers), self._across_interrupt),
             "across a loop end": ((kinds, producers), self._across_loop),
             "interrupt in a loop": ((kinds, sides("behind it", "before it")), self._interrupted_loop),
             "interrupt and wait": ((causes,), self._interrupt_wait),
-            "CSR": ((csrs, sides("read", "written")), _always),
+            "CSR": ((csrs, sides("read", "written")), lambda *values: ""),
             "reserved word": ((rows,), lambda row: "" if reserved_words(row, self._decoder) else None),
-            "interrupt line": (((IRQ_PRIORITY, str),), _always),
+            "interrupt line": (((IRQ_PRIORITY, str),), lambda *values: ""),
         }
         return (_family(name, _MEANINGS[name], *shape) for name, shape in families.items())
-
-    def _entry(self, row: Insn, entry: str, distance: int) -> str | None:
-        return "" if entry in self.reads(row).entries else None
-
-    def _fault(self, row: Insn, place: str) -> str | None:
-        return "" if place == "behind what fails" or row.insn_class in MEMORY else None
-
-    def _operand(self, row: Insn, slot: str, producer: Producer, distance: int) -> str | None:
-        return "" if slot in self.reads(row).slots and producer in self._made else None
 
     def _overwrite(self, row: Insn, producer: Producer, distance: int) -> str | None:
         writes = row.writes_rd or (row.insn_class is InsnClass.JUMP and row.mnemonic in ("c.jal", "c.jalr"))
@@ -280,7 +280,3 @@ def crosses_of(config: CoreConfig) -> Crosses:
 
 def _text(value: object) -> str:
     return text_of(value) if isinstance(value, InsnClass | Producer) else str(getattr(value, "name", value)).lower()
-
-
-def _always(*values: object) -> str:
-    return ""
