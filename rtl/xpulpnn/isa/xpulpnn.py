@@ -159,23 +159,17 @@ _PAIR_LOADS = (("--", "-----", "(rs1!),w,p,t"), ("11", "00000", "w,p"))
 
 
 def _pairs() -> Iterator[Insn]:
+    """Yield the Mac&Load of two products; then those with weights of half or a quarter of the activations' width, by
+    slices of a word."""
     for fmt in ElemFmt:
         yield from _pair_forms(fmt, f"{fmt.value:03b}", ("0", "0"), ("00", "01"), {"extension": Extension.XPULPML_PAIR})
-
-
-def _mixed_pairs() -> Iterator[Insn]:
-    """Yield the Mac&Load of two products with weights of half or a quarter of the activations' width, by slices of a
-    word."""
     for fmt, ratio in ((H, 1), (H, 2), (B, 1), (B, 2), (N, 1)):
-        weights = ElemFmt(fmt + ratio)
         for part in range(1 << ratio):
-            kinds = {"extension": Extension.XPULPML_MIXED, "wgt_fmt": weights, "entry": part}
-            if fmt is N:
-                yield from _pair_forms(fmt, f"01{part}", ("0", "0"), ("10", "11"), kinds)
-            else:
-                # half: bit 25 alone; quarter: bit 26, with the upper bit of the slice number in bit 25
-                bits = "01" if ratio == 1 else f"1{part >> 1}"
-                yield from _pair_forms(fmt, f"1{fmt.value}{part & 1}", ("0", "1"), (bits, bits), kinds)
+            kinds = {"extension": Extension.XPULPML_MIXED, "wgt_fmt": ElemFmt(fmt + ratio), "entry": part}
+            # half: bit 25 alone; quarter: bit 26, with the upper bit of the slice number in bit 25
+            bits = "01" if ratio == 1 else f"1{part >> 1}"
+            fields = (f"1{fmt.value}{part & 1}", ("0", "1"), (bits, bits))
+            yield from _pair_forms(fmt, *((f"01{part}", ("0", "0"), ("10", "11")) if fmt is N else fields), kinds)
 
 
 def _pair_forms(
@@ -213,31 +207,19 @@ def _quantisation() -> Iterator[Insn]:
         yield Insn(f"pv.qnt.{fmt.suffix}", word, "rd,rs1,(rs2)", Extension.XPULPQNT, "pv.qnt", fmt=fmt)
 
 
-_REQUANTISED = {B: ("101", 2), N: ("110", 3), C: ("111", 4)}  # funct3, bits of a lane number
+_REQUANTISED = {
+    _RQ: {B: ("101", "00--{}00"), N: ("110", "0---{}00"), C: ("111", "----{}00")},
+    _RQX: {B: ("001", "010--1{}"), N: ("001", "00---1{}"), C: ("000", "0----1{}")},
+}
+"""funct3 and funct7 of requantisations; the brackets stand for the sign of the result, and the lane is free."""
 
 
-def _requantisation() -> Iterator[Insn]:
-    word = pattern(MAC_LOAD, "100", "0000000", rs2="0000-", rd="00000")
-    yield Insn("pv.rqld", word, "uimm1,(rs1!)", _RQ, "pv.rqld")
-    for name, sign in (("pv.rqu", "0"), ("pv.rqs", "1")):
-        for fmt, (funct3, bits) in _REQUANTISED.items():
-            word = pattern(MAC_LOAD, funct3, f"{'-' * bits:0>4}{sign}00")
-            yield Insn(
-                f"{name}.{fmt.suffix}", word, f"rd~,rs1,rs2,lane{bits}", _RQ, name, fmt=fmt, a_signed=sign == "1"
-            )
-
-
-# funct3, bits from 31 down to the lane number, bits of the lane number
-_REQUANTISED_EXACTLY = {B: ("001", "010", 2), N: ("001", "00", 3), C: ("000", "0", 4)}
-
-
-def _exact_requantisation() -> Iterator[Insn]:
-    for name, sign in (("pv.rqxu", "0"), ("pv.rqxs", "1")):
-        for fmt, (funct3, above, bits) in _REQUANTISED_EXACTLY.items():
-            word = pattern(MAC_LOAD, funct3, f"{above}{'-' * bits}1{sign}")
-            yield Insn(
-                f"{name}.{fmt.suffix}", word, f"rd~,rs1,rs2,lane{bits}'", _RQX, name, fmt=fmt, a_signed=sign == "1"
-            )
+def _requantisation(stem: str, extension: Extension) -> Iterator[Insn]:
+    for letter, (fmt, (funct3, funct7)) in product("us", _REQUANTISED[extension].items()):
+        word = pattern(MAC_LOAD, funct3, funct7.format(int(letter == "s")))
+        name, lane = f"pv.{stem}{letter}", f"lane{funct7.count('-')}" + "'" * (extension is _RQX)
+        operands = f"rd~,rs1,rs2,{lane}"
+        yield Insn(f"{name}.{fmt.suffix}", word, operands, extension, name, fmt=fmt, a_signed=letter == "s")
 
 
 SIMD_ROWS = (
@@ -265,6 +247,7 @@ XPULPNN2_ROWS = (
     *(_cross(row) for row in _NN_ROWS),
     *_NN_PRODUCT_ROWS,
     *(_cross(row) for row in _NN_PRODUCT_ROWS),
-    *_requantisation(),
+    Insn("pv.rqld", pattern(MAC_LOAD, "100", "0000000", rs2="0000-", rd="00000"), "uimm1,(rs1!)", _RQ, "pv.rqld"),
+    *_requantisation("rq", _RQ),
 )
-XPULPNN3_ROWS = (*_pairs(), *_mixed_pairs(), *_exact_requantisation())
+XPULPNN3_ROWS = (*_pairs(), *_requantisation("rqx", _RQX))

@@ -28,9 +28,13 @@ _CYCLES, _PER_LATENCY = 400_000, 40_000  # a program that runs longer has failed
 RUNS, _ALL_INSTRUCTIONS = 300, 600_000
 """Limits of shrinking a program: number of candidates, and instructions that all candidates together may execute."""
 _IDEAL_CHANCE = 0.15
-_L2_LATENCIES = (1, 1, 3, 8, 20)
-_LATENCIES = (1, 1, 3)
-_STALLS = (0.0, 0.0, 0.25)
+_TIMINGS = {
+    "l2_latency": (1, 1, 3, 8, 20),
+    "response_latency": (1, 1, 3),
+    "grant_stalls": (0.0, 0.0, 0.25),
+    "fetch_latency": (1, 1, 3),
+    "fetch_grant_stalls": (0.0, 0.0, 0.25),
+}
 
 _PLACES = {
     "TCDM": (TCDM_BASE, TCDM_BASE + (1 << TEST_SET_BIT)),
@@ -79,14 +83,7 @@ class ClusterSource(ProgramSource):
         machine = Machine(seed=seed, max_instructions=MAX_INSTRUCTIONS, reset_after=reset_cycle(seed))
         machine = replace(machine, bus_errors=(L2_FAILING,))
         if rng.random() >= _IDEAL_CHANCE:
-            machine = replace(
-                machine,
-                l2_latency=rng.choice(_L2_LATENCIES),
-                response_latency=rng.choice(_LATENCIES),
-                grant_stalls=rng.choice(_STALLS),
-                fetch_latency=rng.choice(_LATENCIES),
-                fetch_grant_stalls=rng.choice(_STALLS),
-            )
+            machine = replace(machine, **{name: rng.choice(values) for name, values in _TIMINGS.items()})
         latency = machine.l2_latency if self.l2_latency is None else self.l2_latency
         return replace(machine, l2_latency=latency, max_cycles=_CYCLES + _PER_LATENCY * latency)
 

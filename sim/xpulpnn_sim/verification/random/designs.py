@@ -29,8 +29,12 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure
 
 _REFERENCE_STEPS = 100_000  # Steps after which a program on the simulator has failed; a fault may lead it astray
-_STALLS = (0.0, 0.0, 0.1, 0.4)
-_LATENCIES = (1, 1, 2, 5)
+_TIMINGS = {
+    "grant_stalls": (0.0, 0.0, 0.1, 0.4),
+    "response_latency": (1, 1, 2, 5),
+    "fetch_grant_stalls": (0.0, 0.0, 0.1, 0.4),
+    "fetch_latency": (1, 1, 2, 5),
+}
 _IDEAL_CHANCE = 0.2
 _NO_RESET_CHANCE, _RESET_BITS = 0.2, (7, 14)
 _RATES = (0.0, 0.003, 0.005)
@@ -50,13 +54,7 @@ def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
     machine = Machine(seed=seed, max_cycles=MAX_CYCLES, max_instructions=MAX_INSTRUCTIONS, bus_errors=BUS_ERRORS)
     machine = replace(machine, reset_after=reset_cycle(seed))
     if rng.random() >= _IDEAL_CHANCE:
-        machine = replace(
-            machine,
-            grant_stalls=rng.choice(_STALLS),
-            response_latency=rng.choice(_LATENCIES),
-            fetch_grant_stalls=rng.choice(_STALLS),
-            fetch_latency=rng.choice(_LATENCIES),
-        )
+        machine = replace(machine, **{name: rng.choice(values) for name, values in _TIMINGS.items()})
     machine = replace(machine, **chosen)
     if "irq_rate" in chosen:
         return machine

@@ -22,7 +22,7 @@ from xpulpnn_sim.verification.costs.measurement import cost_program, measure
 from xpulpnn_sim.verification.random.designs import CORE, MODELS, WISHBONE, core_design, cost_run
 from xpulpnn_sim.verification.random.program_runs import CoreSource, ProgramSource, run_programs
 
-_LSB = 16
+_LSB = 16  # lowest bit of the hart number that selects a fault, counted from 1; 0 selects none
 
 
 def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
@@ -34,11 +34,6 @@ def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
     if not (config.xpulpv2 and config.mac_load) or config.multiplies_by_dotp:
         raise InputError("configuration must have Mac&Load and a multiplier of its own, or performance counters")
     return programs.PROGRAM_FAULTS
-
-
-def hart_of(number: int) -> int:
-    """Return the hart number that selects the fault ``number``, counted from 1; 0 selects no fault."""
-    return number << _LSB
 
 
 def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], engine: str) -> Path:
@@ -68,7 +63,7 @@ def find_faults(
     library, rows = faulty_model(config, faults, MODELS[engine]), cost_rows(config)
     costs = cost_program(rows, counted=config.performance_counters).executable()
     for number, fault in enumerate(faults, start=1):
-        hart = hart_of(number)
+        hart = number << _LSB
         chosen = {**source.chosen, "hart_id": hart}
         faulty = replace(source, chosen=chosen, design=partial(core_design, library=library))
         detection = find_by_programs(fault, faulty, instructions, seed)

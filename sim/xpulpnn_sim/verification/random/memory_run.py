@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 
 from xpulpnn.isa.fields import FieldKind, Operand
 from xpulpnn.isa.insn import Insn
@@ -31,8 +32,7 @@ def shift_register(rng: Random, width: int, *, exact: bool = False) -> int:
     return word & ~(0xFF << _ZERO_LSB) | XLEN | (rng.randrange(-_OUTSIDE, _OUTSIDE + 1) & 0xFF) << _ZERO_LSB
 
 
-@dataclass(frozen=True, slots=True)
-class Aimed:
+class Aimed(NamedTuple):
     """Operands of a pv.rq whose result is inside the range of its format or just outside."""
 
     kappa: int
