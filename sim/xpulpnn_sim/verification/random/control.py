@@ -265,15 +265,20 @@ class ControlBlocks:
             context, scale=context.scale * max(1, count), loops=context.loops - {number}, exits=(*context.exits, after)
         )
         body = (*self._first(inside), *self.blocks(inside, children))
-        deepest, inner = inside, None
-        if number == _OUTER and _INNER in context.loops and self._draw.chance(0.3):
+        deepest, inner, passes = inside, (), 0
+        has_inner = number == _OUTER and _INNER in context.loops and self._draw.chance(0.3)
+        if has_inner:
             passes = self._turns(self._affordable(inside, 1))
             deepest = replace(inside, scale=inside.scale * max(1, passes), loops=inside.loops - {_INNER})
-            inner = passes, self.blocks(deepest, rng.choice((0, 1)))
+            inner = self.blocks(deepest, rng.choice((0, 1)))
         before, last = self._last(number, after, deepest)
-        if inner is None:
-            return self._hardware_loop(number, count, body + before, last, after)
-        return self._hardware_loop(number, count, body, last, after, (inner[0], inner[1] + before))
+        start, end = (self._draw.label(stem) for stem in ("start", "end"))
+        if has_inner:
+            # loop 0 at the end of the body shares the last instruction
+            before = (ProgramBlock("inner loop", tuple(self._plain_setup(_INNER, passes, end)), (*inner, *before)),)
+        body += before
+        head = self._setup(number, count, start, end, total_bytes(body))
+        return ProgramBlock(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
 
     def _first(self, context: Context) -> tuple[ProgramBlock, ...]:
         """Return, now and then, a requantisation to be placed directly after the start of a loop or a branch."""
@@ -320,26 +325,6 @@ class ControlBlocks:
             case _:
                 pass
         return (), draw.arithmetic()
-
-    def _hardware_loop(
-        self,
-        number: int,
-        count: int,
-        body: tuple[ProgramBlock, ...],
-        last: str,
-        after: str,
-        inner: tuple[int, tuple[ProgramBlock, ...]] | None = None,
-    ) -> ProgramBlock:
-        """Return a hardware loop: its setup, ``body``, the ``last`` instruction, and the label ``after`` the loop.
-
-        The ``inner`` loop, iterations and body, is loop 0 at the end of the body and shares the last instruction.
-        """
-        start, end = (self._draw.label(stem) for stem in ("start", "end"))
-        if inner is not None:
-            setup = tuple(self._plain_setup(_INNER, inner[0], end))
-            body = (*body, ProgramBlock("inner loop", setup, inner[1]))
-        head = self._setup(number, count, start, end, total_bytes(body))
-        return ProgramBlock(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
 
     def _plain_setup(self, number: int, count: int, end: str) -> list[str]:
         register = self._rng.choice((SCRATCH, *POOL))

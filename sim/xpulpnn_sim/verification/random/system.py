@@ -6,7 +6,7 @@ from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, NN_GROUPS, ZERO_CSRS, CsrAcces
 from xpulpnn.isa.machine import HALF_BYTES, TEXT_BASE, WORD_BYTES, XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group
 from xpulpnn_sim.reference.bare.layout import FAILING, POOL, SCRATCH, SECOND_TABLE, UNFETCHED
-from xpulpnn_sim.reference.bare.program import ProgramBlock, single_lines
+from xpulpnn_sim.reference.bare.program import ProgramBlock, block_of, single_lines
 from xpulpnn_sim.reference.programs.elf import Window
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
@@ -106,11 +106,10 @@ class SystemBlocks:
 
     def count(self) -> ProgramBlock:
         """Return code that enables all performance counters, sometimes with values near their maximum."""
-        rng = self._rng
-        lines = (f"addi {_X6}, zero, -1", f"csrrw zero, pcer, {_X6}", f"csrrwi zero, pcmr, {rng.choice((1, 3))}")
+        text = f"addi {_X6}, zero, -1; csrrw zero, pcer, {_X6}; csrrwi zero, pcmr, {self._rng.choice((1, 3))}"
         if self._draw.chance(_NEAR_CHANCE):
-            lines += (f"addi {_X6}, zero, {-rng.randrange(1, _NEAR)}", f"csrrw zero, pccrall, {_X6}")
-        return ProgramBlock("counters", lines)
+            text += f"; addi {_X6}, zero, {-self._rng.randrange(1, _NEAR)}; csrrw zero, pccrall, {_X6}"
+        return block_of("counters", text)
 
     def count_some(self) -> ProgramBlock:
         """Return code that stops some performance counters for a few instructions, and often starts them again."""
@@ -121,7 +120,7 @@ class SystemBlocks:
             f"{rng.choice(('csrrw', 'csrrs', 'csrrc'))} {enables}, pcer, {_X6}",
             f"csrrwi {mode}, pcmr, {rng.randrange(4)}",
         )
-        between = tuple(ProgramBlock("between", (draw.arithmetic(),)) for _ in range(rng.randrange(6)))
+        between = single_lines("between", (draw.arithmetic() for _ in range(rng.randrange(6))))
         reads = self.read_counters(rng.randrange(1, _MOST_READ))
         return ProgramBlock("counters", lines, (*between, reads), self.count().head if draw.chance(0.8) else ())
 
@@ -175,11 +174,8 @@ class SystemBlocks:
 
     def vectors(self) -> ProgramBlock:
         """Return code that points mtvec to one of two tables, in a random mode; the bits in between are ignored."""
-        table = self._rng.choice((TEXT_BASE, SECOND_TABLE))
-        value = table | self._rng.getrandbits(8)
-        return ProgramBlock(
-            "mtvec", (f"li {_X6}, 0x{value:x}", f"csrrw {ABI_NAMES[self._draw.destination()]}, mtvec, {_X6}")
-        )
+        value = self._rng.choice((TEXT_BASE, SECOND_TABLE)) | self._rng.getrandbits(8)
+        return block_of("mtvec", f"li {_X6}, 0x{value:x}; csrrw {ABI_NAMES[self._draw.destination()]}, mtvec, {_X6}")
 
     def enable(self, *, on: bool) -> ProgramBlock:
         return ProgramBlock("mstatus", (f"csrr{'s' if on else 'c'}i zero, mstatus, 8",))
@@ -192,7 +188,7 @@ class SystemBlocks:
             # MPIE, bit 7: decides whether mret enables interrupts
             head += [f"addi {_X6}, zero, 128", f"csrr{draw.rng.choice('sc')} zero, mstatus, {_X6}"]
         head += [f"la {_X6}, {target}", f"csrrw zero, mepc, {_X6}", "mret"]
-        skipped = tuple(ProgramBlock("skipped", (draw.arithmetic(),)) for _ in range(self._rng.randrange(3)))
+        skipped = single_lines("skipped", (draw.arithmetic() for _ in range(self._rng.randrange(3))))
         return ProgramBlock("mret", tuple(head), skipped, (f"{target}:",))
 
     def self_modify(self, flush: tuple[str, ...] = ()) -> ProgramBlock:
@@ -201,14 +197,9 @@ class SystemBlocks:
         insns = [draw.rows[rng.choice(_HARMLESS), "rd,rs1,rs2"] for _ in range(2)]
         old, new = (insn.encode(**draw.values(insn)) for insn in insns)
         first, second = (ABI_NAMES[number] for number in rng.sample(POOL, 2))
-        head = (
-            f"la {_X6}, {patch}",
-            f"li {first}, 0x{old ^ new:08x}",
-            f"lw {second}, 0({_X6})",
-            f"xor {first}, {first}, {second}",
-            f"sw {first}, 0({_X6})",
-            *flush,
-            "fence.i",
-        )
-        between = tuple(ProgramBlock("between", (draw.arithmetic(),)) for _ in range(rng.choice((0, 0, 0, 1, 2))))
+        change = f"""
+        la {_X6}, {patch}; li {first}, 0x{old ^ new:08x}; lw {second}, 0({_X6})
+        xor {first}, {first}, {second}; sw {first}, 0({_X6})"""
+        between = single_lines("between", (draw.arithmetic() for _ in range(rng.choice((0, 0, 0, 1, 2)))))
+        head = (*block_of("", change).head, *flush, "fence.i")
         return ProgramBlock("self-modifying", head, between, (f"{patch}:", f".word 0x{old:08x}"))
