@@ -25,9 +25,8 @@ from xpulpnn_sim.reference.iss.fetched import (
     Fetched,
     HartOperation,
     Translator,
-    counted,
     decoding,
-    followed,
+    noted,
 )
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
 from xpulpnn_sim.reference.statements.compiled import is_slow
@@ -244,10 +243,13 @@ class Iss:
     def _done(self, pc: int) -> None:
         self.last_pc = pc
         self.executed += 1
-        if self.visits is not None:
-            self.visits[pc] = self.visits.get(pc, 0) + 1
+        self._visit(pc)
         if self.path is not None:
             self.path.append(pc)
+
+    def _visit(self, pc: int) -> None:
+        if self.visits is not None:
+            self.visits[pc] = self.visits.get(pc, 0) + 1
 
     def _pass_time(self, inhibit: int, enabled_events: int) -> None:
         self.csrs.advance(1, 0, inhibit)
@@ -299,9 +301,9 @@ class Iss:
         if isinstance(fetched, Fetched) and pc != self._stop:
             operation = self._burst_operation(pc, fetched)
         if operation is not None and self.visits is not None:
-            operation = counted(operation, pc, self.visits)
+            operation = noted(operation, pc, self._visit)
         if operation is not None and self.path is not None:
-            operation = followed(operation, pc, self.path.append)
+            operation = noted(operation, pc, self.path.append)
         self._code[pc] = operation
         for address in (pc, pc + HALF_BYTES):
             self.memory.watch(address & WORD_MASK)

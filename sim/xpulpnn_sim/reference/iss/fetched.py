@@ -230,17 +230,11 @@ class Translator:
         return make(*surroundings, pc, fetched.length, (pc + fetched.length) & WORD_MASK, **fields)
 
 
-def counted(operation: HartOperation, pc: int, visits: dict[int, int]) -> HartOperation:
-    def visit() -> int:
-        visits[pc] = visits.get(pc, 0) + 1
+def noted(operation: HartOperation, pc: int, note: Callable[[int], None]) -> HartOperation:
+    """Wrap an operation so that ``note`` gets its address before each execution."""
+
+    def execute() -> int:
+        note(pc)
         return operation()
 
-    return visit
-
-
-def followed(operation: HartOperation, pc: int, append: Callable[[int], None]) -> HartOperation:
-    def follow() -> int:
-        append(pc)
-        return operation()
-
-    return follow
+    return execute
