@@ -2,7 +2,7 @@
 
 from enum import IntEnum, IntFlag
 
-from xpulpnn.isa.machine import REGISTERS, WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES
 
 DEBUG_BASE = 0x1A11_0000  # address of the debug module's memory, as on the PULP platforms
 DEBUG_BYTES = 0x1000
@@ -99,7 +99,6 @@ class Command(IntFlag):
 
 COMMAND_TYPE_LSB, COMMAND_SIZE_LSB, COMMAND_SIZE_BITS, COMMAND_WORD = 24, 20, 3, 2
 FIRST_REGISTER = 0x1000  # number of x0 in a command; the numbers of CSRs are lower
-LAST_REGISTER = FIRST_REGISTER + REGISTERS - 1
 
 
 class Sbcs(IntFlag):

@@ -46,14 +46,6 @@ def run(request):
     return execute
 
 
-@pytest.mark.parametrize("body", [1, 2, 3, 7])
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 100])
-@pytest.mark.parametrize("loop", [0, 1])
-def test_bodies_and_counts(run, body, count, loop):
-    source = f"lp.setup {loop}, x6, pc+{4 * body}; " + "addi x10, x10, 1;" * body + "addi x11, x11, 1"
-    run(Corner(source, {10: body * max(1, count), 11: 1, f"lpcount{loop}": min(count, 1)}, {6: count}))
-
-
 @pytest.mark.parametrize("inner", [0, 1, 3])
 @pytest.mark.parametrize("outer", [0, 1, 2, 4])
 @pytest.mark.parametrize("end", ["1", "2"], ids=["common end", "own end"])
@@ -78,13 +70,6 @@ SAVE = "; ".join(f"csrrs x{20 + i}, {name}, x0" for i, name in enumerate(NAMES))
 RESTORE = "; ".join(f"csrrw x0, {name}, x{20 + i}" for i, name in enumerate(NAMES))
 
 CORNERS = {
-    **{
-        f"compressed body, {count} turns": Corner(
-            f"c.nop; lp.setupi 0, {count}, pc+6; c.addi x10, 1; c.addi x11, 1; c.addi x12, 1",
-            {10: max(1, count), 11: max(1, count), 12: 1},
-        )
-        for count in (0, 1, 2, 5)
-    },
     "a long instruction across a word boundary at the end": Corner(
         "lp.setupi 0, 4, pc+6; c.addi x10, 1; addi x11, x11, 1; c.addi x12, 1", {10: 4, 11: 4, 12: 1}
     ),
