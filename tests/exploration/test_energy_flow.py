@@ -4,12 +4,11 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.exploration.energy import estimate
-from xpulpnn_sim.exploration.energy.charges import BITS, Activity
+from xpulpnn_sim.exploration.energy.charges import BITS, Activity, pack_cycles
 from xpulpnn_sim.exploration.energy.estimate import METHOD, clock_gated_netlist, estimate_energy, kernel_workload
 from xpulpnn_sim.exploration.energy.gate_model import Circuit
 from xpulpnn_sim.exploration.flows import KernelSpec
@@ -21,9 +20,7 @@ from xpulpnn_sim.tools.netlists import ONE
 
 pytestmark = pytest.mark.flow
 
-CYCLES = BITS
-LANES = 64
-ALL = (1 << LANES) - 1
+CYCLES = 4 * BITS
 ISOLATIONS: tuple[Isolation, ...] = ("none", "and", "register")
 
 PLAIN = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=PRESETS["ri5cy"].dotp)
@@ -31,32 +28,24 @@ KERNEL = "matmul:8:rv32im_2x2:4x16x4"
 
 
 def simulated(circuit: Circuit, stimuli: list[dict[str, list[int]]]) -> list[tuple[list[int], list[int]]]:
-    """Sources and states of each cycle from 0 on, and the bits of 64 independent runs in each number."""
+    """Sources and states of each cycle from 0 on."""
     states = [0] * len(circuit.registers)
     seen: list[tuple[list[int], list[int]]] = []
     for stimulus in stimuli:
-        values = dict.fromkeys(range(circuit.net_count), 0) | {ONE: ALL}
+        values = dict.fromkeys(range(circuit.net_count), 0) | {ONE: 1}
         for name, nets in circuit.inputs.items():
             values |= zip(nets, stimulus.get(name, [0] * len(nets)), strict=True)
         for register, state in zip(circuit.registers, states, strict=True):
-            values |= {net: state ^ ALL * inverted for _, net, inverted in register.outputs}
+            values |= {net: state ^ inverted for _, net, inverted in register.outputs}
         for gate in circuit.gates:
             operands = {pin: values[net] for pin, net in gate.inputs.items()}
-            values[gate.output] = expression(gate.cell.pins[gate.pin].function).evaluate(operands, ALL)
+            values[gate.output] = expression(gate.cell.pins[gate.pin].function).evaluate(operands, 1)
         seen.append(([values[net] for net in circuit.sources], states))
         states = [
             values[register.data] & values[register.enable] | state & ~values[register.enable]
             for register, state in zip(circuit.registers, states, strict=True)
         ]
     return seen
-
-
-def by_lane(rows: list[list[int]]) -> NDArray[np.uint64]:
-    """Words [bit, run], a cycle in each bit, from numbers [cycle][bit], a run in each bit."""
-    numbers = np.array(rows, np.uint64).reshape(CYCLES, -1)
-    bits = np.unpackbits(numbers.view(np.uint8).reshape(CYCLES, -1, 8), axis=-1, bitorder="little")
-    packed = np.packbits(bits.transpose(1, 2, 0), axis=-1, bitorder="little")
-    return np.ascontiguousarray(packed).view(np.uint64)[..., 0]
 
 
 def idle_toggles(isolation: Isolation) -> tuple[float, float]:
@@ -66,17 +55,16 @@ def idle_toggles(isolation: Isolation) -> tuple[float, float]:
     path, _ = clock_gated_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
     circuit = Circuit(path, "dotp", library.liberty, library.flip_flop)
     rng = np.random.default_rng(5)
-    control = [ALL * (ElemFmt.C.value >> bit & 1) for bit in range(2)] + [ALL, ALL, ALL]
+    control = [ElemFmt.C.value >> bit & 1 for bit in range(2)] + [1, 1, 1]
     stimuli = [
         {
             "ctrl": control,
-            "enable": [ALL],
-            **{name: rng.integers(0, 1 << 64, 32, dtype=np.uint64).tolist() for name in ("rs1", "rs2", "rd")},
+            "enable": [1],
+            **{name: rng.integers(0, 2, 32).tolist() for name in ("rs1", "rs2", "rd")},
         }
         for _ in range(CYCLES)
     ]
-    seen = simulated(circuit, stimuli)
-    sources, states = by_lane([row for row, _ in seen]), by_lane([row for _, row in seen])
+    sources, states = (pack_cycles(np.array(rows, np.uint8)) for rows in zip(*simulated(circuit, stimuli), strict=True))
     activity = Activity(circuit, sources, states, CYCLES, np.zeros(len(circuit.gates), np.int64))
 
     def inside(region: str) -> float:

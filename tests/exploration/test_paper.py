@@ -138,16 +138,8 @@ def test_authors_figures_need_their_flow():
 
 def test_missing_figures_leave_gaps():
     by_figure = rows(paper.paper_table(results(with_energy=False, without="xpulpnn ex-stage")))
-    assert by_figure["ex-stage, area [kGE], area script"] == [
-        20.0,
-        None,
-        25.5,
-        30.6,
-        None,
-        None,
-        pytest.approx(20),
-        "+32.6",
-    ]
+    missing = by_figure["ex-stage, area [kGE], area script"]
+    assert missing == [20.0, None, 25.5, 30.6, None, None, *near(20), "+32.6"]
     assert by_figure["core, area [kGE], area script"][4] == pytest.approx(10.0)
     assert not any("energy" in figure for figure in by_figure)
 
@@ -277,9 +269,7 @@ def test_energies_of_clusters_beside_the_paper() -> None:
     assert by_figure[beyond, "8-bit MatMul, own kernels, energy [pJ/cycle]"] == [*near(320.0, 160.0, -50.0), None, None]
     assert by_figure[beyond, "layer at 2 bit, own kernels, energy [pJ/MAC]"][:3] == near(16.0, 8.0, -50.0)
     assert by_figure[beyond, "layer at 4 bit, own kernels, speed [MAC/cycle]"][:3] == near(62.5, 125.0, 100.0)
-    assert by_figure["two products at a time", "MatMul at 8 bit, own kernels, energy [pJ/MAC]"][2] == pytest.approx(
-        -25.0
-    )
+    assert by_figure["two products at a time", "MatMul at 8 bit, own kernels, energy [pJ/MAC]"][2:3] == near(-25.0)
     assert not any("MatMul" in figure for what, figure in by_figure if what == "32 instead of 16 banks")
     assert all(len(row) == len(table.columns) for row in table.rows)
 
