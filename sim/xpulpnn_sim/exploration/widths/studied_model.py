@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
-
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, LayerError
@@ -85,10 +83,11 @@ class StudiedModel:
         options = self.options if name is None else replace(self.options, name=name)
         return self.onnx.network(options, self.calibration.policy(WidthRequest(listed=widths)))
 
-    def case(self, described: NetworkModel, samples: NDArray[Any]) -> NetworkCase:
+    def case(self, widths: Assignment) -> NetworkCase:
+        described = self.described(widths)
         return NetworkCase(
             network=described.network,
-            image=described.inputs(samples),
+            image=described.inputs(self.images.samples[0]),
             config=self.config,
             machine=Machine(),
             checked=False,
@@ -103,14 +102,14 @@ class StudiedModel:
     def study(self, widths: Assignment) -> AssignmentStudy:
         right = self.right(widths)
         try:
-            case = self.case(self.described(widths), self.images.samples[0])
+            case = self.case(widths)
             build_network(case)
         except LayerError as error:
             return AssignmentStudy(right=right, problem=str(error))
         return AssignmentStudy(right=right, layers=tuple(self._keys(case)))
 
-    def measure(self, widths: Assignment, image: int = 0) -> NetworkRun:
-        case = self.case(self.described(widths), self.images.samples[image])
+    def measure(self, widths: Assignment) -> NetworkRun:
+        case = self.case(widths)
         result = build_network(case).run()
         figures = [(layer["cycles"], layer["weight_bytes"]) for layer in result.record["layers"]]
         keys = self._keys(case)

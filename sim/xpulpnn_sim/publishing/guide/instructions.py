@@ -75,11 +75,6 @@ def presets_of(insn: Insn) -> list[str]:
     ]
 
 
-def shown_presets(insn: Insn) -> str:
-    names = presets_of(insn)
-    return "all" if len(names) == len(PRESETS) else ", ".join(names) or "none; an option"
-
-
 def c_call(insn: Insn) -> str:
     if insn.extension in STOCK_EXTENSIONS:
         return ""
@@ -177,7 +172,9 @@ def _row(insn: Insn, *, with_phrase: bool) -> tuple[str, ...]:
     operation = f"{escape(phrase_of(insn))}<br>" if with_phrase else ""
     lines = html.block(statements(insn)) if statements(insn) else "<span></span>"
     operation += f'<div class="operation">{lines}<span class="bits">{html.code(encoding(insn))}</span></div>'
-    return name, operation, shown_presets(insn)
+    presets = presets_of(insn)
+    shown = "all" if len(presets) == len(PRESETS) else ", ".join(presets) or "none; an option"
+    return name, operation, shown
 
 
 def phrase_of(insn: Insn) -> str:
