@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from amaranth.hdl import Value
 from tests.programs import read_results
 
 from xpulpnn.config import preset
@@ -73,9 +72,10 @@ def test_emitter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 (PV_ADD_B,) = (row for row in enabled(frozenset(Extension), frozenset({8, 16})) if row.mnemonic == "pv.add.b")
 STUCK = Fault(
-    "pv.add.b never leaves ID",
     IdStage,
-    {".id_goes": lambda right, u: right & ~Value.cast(u("insn.payload.word")).matches(PV_ADD_B.pattern)},
+    "pv.add.b never leaves ID",
+    "net.id_goes",
+    f"right & ~Value.cast(insn.payload.word).matches('{PV_ADD_B.pattern}')",
     "",
 )
 

@@ -16,8 +16,8 @@ from xpulpnn_sim.proofs.pipeline.catalog import PipelineProperty, pipeline_prope
 from xpulpnn_sim.proofs.pipeline.harness_gates import emit_harness
 from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.riscv_formal.core_checks import CoreChecks, find_faults
-from xpulpnn_sim.proofs.riscv_formal.cutpoints import class_of, emit_cut_design, shown_cuts
-from xpulpnn_sim.proofs.riscv_formal.suite import ASSUMPTIONS, DEPTH, VARIABLE, Check, find_suite
+from xpulpnn_sim.proofs.riscv_formal.cutpoints import IDLE_LOOPS, class_of, emit_cut_design, shown_cuts
+from xpulpnn_sim.proofs.riscv_formal.suite import DEPTH, VARIABLE, Check, find_suite
 
 _LEAST_PIPELINE_DEPTH = 5
 _FAULTS_OF = ("xpulpnn2", "xpulpnn3")  # presets whose units have all faults
@@ -123,7 +123,9 @@ def prove_riscv_formal_command(options: RiscvFormalOptions) -> int:
     known = suite.checks(config, options.depth)
     checks = matching(options.checks, known, "--checks must be names of checks (--list shows them)")
     if options.uncut:
-        checks = [replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut.ties)) for check in checks]
+        checks = [
+            replace(check, cutpoints=tuple(cut for cut in check.cutpoints if cut == IDLE_LOOPS)) for check in checks
+        ]
     if options.listing:
         tell(record_table(_LISTED, checks))
         # explain the names in the column `cut`
@@ -170,7 +172,7 @@ def _fault_record(result: Result) -> dict[str, Any]:
 
 
 def _assumed(check: Check) -> str:
-    return ", ".join(ASSUMPTIONS[name] for name in check.assumed)
+    return ", ".join(check.assumed)
 
 
 _LISTED: Columns = {
@@ -198,7 +200,7 @@ def _check_record(result: Result) -> dict[str, Any]:
         outcome,
         cycle=outcome.cycle,
         wanted=check.cycle,
-        free=[cut.name for cut in check.cutpoints if cut.name],
-        assumed=[ASSUMPTIONS[name] for name in check.assumed],
+        free=[cut for cut in check.cutpoints if cut],
+        assumed=[*check.assumed],
         retired=retirements(outcome.trace),
     )

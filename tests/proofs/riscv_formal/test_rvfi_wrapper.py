@@ -11,12 +11,7 @@ from xpulpnn.core.div import Divider
 from xpulpnn.core.mult import Mult, MultOp
 from xpulpnn.errors import InputError
 from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
-    EVERY,
-    FORWARDED,
     IDLE_LOOPS,
-    REGISTERS,
-    RESULTS,
-    Cutpoint,
     class_of,
     cut_commands,
     emit_cut_design,
@@ -26,7 +21,9 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
 from xpulpnn_sim.proofs.riscv_formal.hardware.altops import AltopsDivider, AltopsMult
 from xpulpnn_sim.proofs.riscv_formal.hardware.rvfi_wrapper import RvfiWrapper
 from xpulpnn_sim.proofs.riscv_formal.model_check import top_text
-from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
+from xpulpnn_sim.proofs.riscv_formal.suite import ONE_WRITE, OWN, Check
+from xpulpnn_sim.tools import probes
+from xpulpnn_sim.tools.probes import CUT_WIRES
 from xpulpnn_sim.tools.yosys import find_yosys
 
 MASKS = {"mul": 0x11, "mulh": 0x22, "mulhsu": 0x33, "mulhu": 0x44, "div": 0x55, "divu": 0x66, "rem": 0x77, "remu": 0x88}
@@ -135,7 +132,7 @@ def test_top():
     ports = [{"name": name, "direction": "input", "width": width} for name, width in (("clk", 1), ("irq", 32))]
     outputs = {"rvfi_valid": 1, "rvfi_order": 64, "two_writes": 1}
     ports += [{"name": name, "direction": "output", "width": width} for name, width in outputs.items()]
-    check = Check(name="reg", checker="reg", cycle=9, assumed=("XPULPNN_ONE_WRITE",), csr="mscratch")
+    check = Check(name="reg", checker="reg", cycle=9, assumed=(ONE_WRITE,), csr="mscratch")
     text = top_text(check, {"ports": ports})
     for line in (
         '`include "rvfi_reg_check.sv"',
@@ -161,10 +158,11 @@ def test_cuts_have_their_wires(design):
     With two products there are a second result and sum.
     """
     modules = design.modules
-    wires = [wire for cut in EVERY for wire in (*cut.wires, *(name for name, _ in cut.ties))]
+    wires = [f"{module}/{wire}" for cut in CUT_WIRES.values() for module in cut for wire in cut[module].split()]
     beyond = {"id_stage/wb__odd", "ex_stage/dotp2_result"}
-    assert existing_wires(EVERY, modules) == [wire for wire in wires if wire not in beyond]
-    lines = cut_commands([REGISTERS, RESULTS, FORWARDED, IDLE_LOOPS], modules)
+    assert existing_wires(CUT_WIRES, modules) == [wire for wire in wires if wire not in beyond]
+    assert existing_wires([IDLE_LOOPS], modules) == [*probes.IDLE_LOOPS]
+    lines = cut_commands(["registers", "results", "forwarded results", IDLE_LOOPS], modules)
     assert "cutpoint reg_file/w:*mem2reg_rd*DATA" in lines
     # an input is free where it is used, an output for all who see it
     assert "cutpoint id_stage/w:ex_result" in lines
@@ -184,7 +182,7 @@ endmodule
 def test_a_wire_with_other_names_is_free(tmp_path: Path):
     """A cut signal is free for all who see it, also under the names that it is assigned to."""
     (tmp_path / "small.v").write_text(_ALIASED)
-    cutpoints = cut_commands([Cutpoint("a word", ("prefetch_buffer/first",))], {"prefetch_buffer": _ALIASED})
+    cutpoints = cut_commands(["fetched words"], {"prefetch_buffer": _ALIASED})
     lines = ["read_verilog small.v", "hierarchy -top prefetch_buffer", "setattr -set keep 1 w:first", "techmap"]
     lines += ["opt_clean", *cutpoints, "setattr -unset keep", "opt_clean -purge"]
     # the cut wire has neither input in its cone, whatever it is called
@@ -197,4 +195,4 @@ def test_cut_classes():
     assert class_of(of_instruction("c_beqz")) == class_of(of_instruction("bltu")) == "branch"
     assert class_of(of_instruction("c_lwsp")) == class_of(of_instruction("sb")) == "access"
     assert class_of(of_instruction("mulh")) == class_of(of_instruction("rem")) == "multiplication"
-    assert class_of((RESULTS,)) == "results"
+    assert class_of(("results",)) == "results"

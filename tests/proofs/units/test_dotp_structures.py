@@ -15,9 +15,8 @@ from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import Outcome
-from xpulpnn_sim.proofs.units import dotp_structures
-from xpulpnn_sim.proofs.units.dotp import Signs
-from xpulpnn_sim.proofs.units.dotp_structures import LANES, SAMPLED, dot_products, unit_structures
+from xpulpnn_sim.proofs.units import dotp
+from xpulpnn_sim.proofs.units.dotp import LANES, SAMPLED, dot_products, unit_structures
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, ProvenUnit
 
 pytestmark = pytest.mark.flow
@@ -29,7 +28,7 @@ STRUCTURES = unit_structures(CONFIG)
 @pytest.fixture(autouse=True)
 def signed_factors(monkeypatch: pytest.MonkeyPatch):
     """Both factors signed; xpulpnn prove units proves all signs."""
-    monkeypatch.setattr(dotp_structures, "ALL_SIGNS", (Signs(True, True),))
+    monkeypatch.setattr(dotp, "ALL_SIGNS", ("ss",))
 
 
 def covering() -> list[str]:

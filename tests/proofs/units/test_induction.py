@@ -43,7 +43,7 @@ def test_claims_hold(obligation):
     assert verdicts == {claim: REFUTED if claim in obligation.refuted else PROVED for claim in obligation.claims}
 
 
-LOST = Fault("", RegFile, {".in_a": lambda right, unit: right | unit(".in_a")}, "")
+LOST = Fault(RegFile, "", "net.in_a", "right | net.in_a", "")
 """Port B's write is not seen where port A has written before."""
 
 
@@ -83,10 +83,7 @@ FAULTS = {
         ("event_mask <= wdata & 32'hc10c03", "event_mask <= wdata", "masked"),
         ("port__rvalid <= begins == WAIT_NONE", "port__rvalid <= 1'b0", "prompt"),
     ),
-    "what is told stays": (
-        CORE,
-        ("& ~(active & {32{wait_over & (waits_for == WAIT_EVENT_CLEAR)}})", "", "genuine"),
-    ),
+    "what is told stays": (CORE, ("& ~(active & {32{wait_over & (waits_for == WAIT_EVENT_CLEAR)}})", "", "genuine")),
     "an event wakes nobody": (CORE, ("wait_over = |active", "wait_over = &active", "waits")),
     "a core waits for the wrong thing": (CORE, ("begins = WAIT_WORD", "begins = WAIT_EVENT", "honest")),
     "nothing is granted": (CORE, ("port__gnt = waits_for == WAIT_NONE", "port__gnt = 1'b0", "willing")),

@@ -104,7 +104,7 @@ def judge(gates: MutatedGates, number: int, *situations: InputCase) -> MutantCom
     ).compare(number)
 
 
-THREE = InputCase(values={"op": {3}}, outputs={"y"})
+THREE = InputCase({"op": {3}}, {"y"})
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ THREE = InputCase(values={"op": {3}}, outputs={"y"})
         (LESS, [], EQUIVALENT, UNCONSTRAINED, "", 0),
         (NEVER, [], EQUIVALENT, REACHABLE, "", 0),
         # outputs that nobody looks at; words that do not occur
-        (SUM, [InputCase(values={}, outputs={"z", "n"})], EQUIVALENT, CONSTRAINED, "", 0),
-        (SUM, [InputCase(values={}, outputs={"z", "y[1]"})], EQUIVALENT, CONSTRAINED, "", 0),
-        (SUM, [InputCase(values={}, outputs={"z", "y[0]"})], DIFFERENT, OUTPUTS, "y[0]", 1),
-        (SUM, [InputCase(values={"op": {1, 2}}), THREE], EQUIVALENT, CONSTRAINED, "", 0),
-        (SUM, [InputCase(values={"op[0]": {1}})], EQUIVALENT, CONSTRAINED, "", 0),
-        (SUM, [InputCase(values={"op[1]": {0}})], DIFFERENT, OUTPUTS, "y[0]", 1),
+        (SUM, [InputCase({}, {"z", "n"})], EQUIVALENT, CONSTRAINED, "", 0),
+        (SUM, [InputCase({}, {"z", "y[1]"})], EQUIVALENT, CONSTRAINED, "", 0),
+        (SUM, [InputCase({}, {"z", "y[0]"})], DIFFERENT, OUTPUTS, "y[0]", 1),
+        (SUM, [InputCase({"op": {1, 2}}), THREE], EQUIVALENT, CONSTRAINED, "", 0),
+        (SUM, [InputCase({"op[0]": {1}})], EQUIVALENT, CONSTRAINED, "", 0),
+        (SUM, [InputCase({"op[1]": {0}})], DIFFERENT, OUTPUTS, "y[0]", 1),
     ],
 )
 def test_what_makes_a_difference(gates, number, situations, verdict, scope, signal, cycles):
@@ -129,7 +129,7 @@ def test_what_makes_a_difference(gates, number, situations, verdict, scope, sign
 
 
 def test_words_that_occur(gates: MutatedGates):
-    proof = judge(gates, SUM, InputCase(values={"op": {1}}), InputCase(values={"op": {0}, "a": {9}}, outputs={"y"}))
+    proof = judge(gates, SUM, InputCase({"op": {1}}), InputCase({"op": {0}, "a": {9}}, {"y"}))
     assert (proof.verdict, proof.signal, proof.counterexample[-1].get("op", 0)) == (DIFFERENT, "y[0]", 0)
     assert proof.counterexample[-1]["a"] == 9
 
@@ -147,7 +147,7 @@ def test_without_a_difference_near_the_change_there_is_none(gates: MutatedGates,
 @pytest.mark.parametrize(
     ("number", "environment"),
     [
-        (CHANGES_OP, {"stable": [StableInputs(words=("op",), during="req", until=("gnt",))]}),
+        (CHANGES_OP, {"stable": [StableInputs(("op",), "req", ("gnt",))]}),
         (TOO_EARLY, {"answered": [Handshake("req", "gnt", "ans")]}),
         (ANOTHER, {"exclusive": [Handshake("req", "gnt", "ans")]}),
         (CHANGES_OP, {"always": [[{"req": {0}}, {"op": {2}}], [{"a": {1, 2}}]]}),
@@ -182,7 +182,7 @@ def test_registers_without_a_value_after_reset(tmp_path: Path):
 
 def test_unknown_word(gates: MutatedGates):
     with pytest.raises(ToolError, match=r"^situations must name words of the unit, not opcode$"):
-        judge(gates, SUM, InputCase(values={"opcode": {1}}))
+        judge(gates, SUM, InputCase({"opcode": {1}}))
 
 
 # the data mean something while the mark is set, or whatever it is

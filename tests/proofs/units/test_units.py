@@ -16,7 +16,7 @@ from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import Outcome
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
 from xpulpnn_sim.proofs.units.divider import DIVIDER
-from xpulpnn_sim.proofs.units.dotp_structures import dot_products
+from xpulpnn_sim.proofs.units.dotp import dot_products
 from xpulpnn_sim.proofs.units.induction import faulty_induction_claims, induction_claims
 from xpulpnn_sim.proofs.units.multiplier import MULTIPLIER
 from xpulpnn_sim.proofs.units.quantiser import QUANTISER

@@ -6,8 +6,7 @@ from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.proofs.faults.bridges import CLUSTER_BRIDGE_FAULTS
-from xpulpnn_sim.proofs.faults.fault import Fault
-from xpulpnn_sim.proofs.faults.programs import PROGRAMS
+from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
 from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
 from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource
 
@@ -23,7 +22,7 @@ QUICK = (
 
 
 def test_faults_of_bridges_are_found_and_nothing_else():
-    none = Fault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
+    none = Fault(WishboneBridge, "none", "port.rvalid", "right", PROGRAMS)
     faults = [none, *(fault for fault in CLUSTER_BRIDGE_FAULTS if fault.name in QUICK)]
     detections = list(find_bridge_faults(ClusterSource(config=CONFIG), faults, 6000))
     assert len(detections) == 1 + len(QUICK)

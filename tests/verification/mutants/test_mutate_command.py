@@ -72,11 +72,11 @@ def test_what_goes_with_requests_and_answers() -> None:
     constraints = handshakes_of("obi_mux", INPUTS, OUTPUTS)
     assert constraints.cases[0].outputs == ("core__gnt", "core__rvalid", "ext__req", "run__req", "busy")
     assert list(constraints.cases[1:]) == [
-        InputCase(values={"core__rvalid": {1}}, outputs=("core__rdata",)),
-        InputCase(values={"ext__req": {1}}, outputs=("ext__addr",)),
-        InputCase(values={"run__req": {1}}, outputs=("run__beats",)),
+        InputCase({"core__rvalid": {1}}, ("core__rdata",)),
+        InputCase({"ext__req": {1}}, ("ext__addr",)),
+        InputCase({"run__req": {1}}, ("run__beats",)),
     ]
-    assert constraints.stable == [StableInputs(words=("core__addr",), during="core__req", until=("core__gnt",))]
+    assert constraints.stable == [StableInputs(("core__addr",), "core__req", ("core__gnt",))]
     assert constraints.answered == [Handshake("ext__req", "ext__gnt", "ext__rvalid")]
     assert constraints.exclusive == [Handshake("core__req", "core__gnt", "core__rvalid")]
     # thresholds are granted to requests, and operands stay while the quantiser searches

@@ -7,8 +7,8 @@ from xpulpnn.field_values import apply_settings
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
-from xpulpnn_sim.proofs.faults.fault import Fault
-from xpulpnn_sim.proofs.faults.programs import COUNTER_FAULTS, PROGRAM_FAULTS, PROGRAMS
+from xpulpnn_sim.proofs.faults.catalog import COUNTER_FAULTS, PROGRAM_FAULTS
+from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
 from xpulpnn_sim.verification.random.designs import WISHBONE
 from xpulpnn_sim.verification.random.faulty_core import find_faults
 from xpulpnn_sim.verification.random.program_runs import CoreSource
@@ -53,7 +53,7 @@ QUICK_BRIDGES = (
 
 
 def test_faults_of_bridges_are_found_and_nothing_else():
-    none = Fault("none", WishboneBridge, {"port.rvalid": lambda right, _: right}, PROGRAMS)
+    none = Fault(WishboneBridge, "none", "port.rvalid", "right", PROGRAMS)
     faults = [none, *(fault for fault in BRIDGE_FAULTS if fault.name in QUICK_BRIDGES)]
     detections = list(find_faults(CoreSource(config=CONFIG), faults, 6000, engine=WISHBONE))
     assert len(detections) == 1 + len(QUICK_BRIDGES)

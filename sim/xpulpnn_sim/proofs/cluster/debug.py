@@ -1,14 +1,11 @@
 # amaranth: UnusedElaboratable=no
 """Claims about debugging: routing to the debug module's memory, system bus accesses, and halts of waiting cores."""
 
-from dataclasses import replace
-
 from amaranth.hdl import Mux, Signal
 from amaranth.lib.wiring import In
 
 from xpulpnn.cluster.event_unit.core_unit import CoreUnit, Wait
 from xpulpnn.component import signals
-from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import InstructionPortSignature
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.hart_control import flag
@@ -16,10 +13,8 @@ from xpulpnn.debug.port_demux import PortDemux
 from xpulpnn.debug.system_bus import BusState, SystemBus
 from xpulpnn.isa.debug import DEBUG_BYTES, SBCS_ERROR_LSB, SBERROR_BITS, DmReg, Sbcs, SbError
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.proofs.cluster.debug_module import CommandClaims, HartClaims, ShareClaims
 from xpulpnn_sim.proofs.cluster.event_unit import CoreUnitClaims, offset_of
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
-from xpulpnn_sim.proofs.cluster.transport import TransportClaims
 
 _PLACES = 2
 _MOST = 7  # maximum of outstanding accesses
@@ -146,8 +141,3 @@ class HaltClaims(CoreUnitClaims):
             self.once.eq(~(repeats & unit.access.read)),
             self.all.eq(~loads | repeats | unit.access.read),
         ]
-
-
-def debug_obligations(config: ClusterConfig) -> list[Obligation]:
-    halts = HaltClaims(replace(config, core=replace(config.core, debug=True)))
-    return [WayClaims(), SystemBusClaims(), halts, TransportClaims(), ShareClaims(), HartClaims(), CommandClaims()]

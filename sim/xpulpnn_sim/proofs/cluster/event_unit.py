@@ -8,6 +8,7 @@ from xpulpnn.cluster.event_unit.barrier import BarrierUnit
 from xpulpnn.cluster.event_unit.core_unit import CoreUnit, Wait, event_lines
 from xpulpnn.cluster.event_unit.dispatch import Dispatch
 from xpulpnn.cluster.event_unit.mutex import MutexUnit
+from xpulpnn.component import signals
 from xpulpnn.isa.cluster import BARRIER_BYTES, BLOCK_BYTES, Barrier, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
@@ -37,44 +38,37 @@ class CoreUnitClaims(Obligation):
 
     def claim(self, m):
         port = self.unit.port
-        granted = Signal()
-        open_ = Signal(name="is_open")
-        events_asked, clears, plain = Signal(), Signal(), Signal()
-        loads = Signal()
+        granted, loads, new, open_ = signals(1, "granted loads new is_open")
+        events_asked, clears, plain = signals(1, "events_asked clears plain")
         m.d.comb += [granted.eq(port.req & port.gnt), loads.eq(granted & ~port.we)]
         offset = offset_of(port)
         # fields of the last granted access
+        waiting, clearing = self._waiting(offset), self._clearing(offset)
         with m.If(granted):
             m.d.sync += [
-                events_asked.eq(loads & (self._waiting(offset) | self._clearing(offset))),
-                clears.eq(loads & self._clearing(offset)),
-                plain.eq(loads & ~self._waiting(offset) & ~self._clearing(offset) & ~self._others(offset)),
-                open_.eq(1),
+                events_asked.eq(loads & (waiting | clearing)),
+                clears.eq(loads & clearing),
+                plain.eq(loads & ~waiting & ~clearing & ~self._others(offset)),
             ]
-        with m.Elif(port.rvalid):
-            m.d.sync += open_.eq(0)
-        m.d.comb += self.orderly.eq((~port.rvalid | open_) & (~granted | ~open_ | port.rvalid))
-        new = Signal()
-        m.d.sync += new.eq(granted)
-        m.d.comb += self.prompt.eq(~(new & plain) | port.rvalid)
-
         waits = open_ & ~port.rvalid
-        m.d.comb += self.willing.eq(~port.req | port.gnt | waits)
+        m.d.sync += [open_.eq(granted | waits), new.eq(granted)]
         for_events = (self.waits_for == Wait.EVENT) | (self.waits_for == Wait.EVENT_CLEAR)
-        m.d.comb += self.honest.eq(
-            ((self.waits_for != Wait.NONE) == waits)
-            & (for_events == (waits & events_asked))
-            & ((self.waits_for == Wait.EVENT_CLEAR) == (waits & events_asked & clears))
-        )
+        m.d.comb += [
+            self.orderly.eq((~port.rvalid | open_) & (~granted | ~open_ | port.rvalid)),
+            self.prompt.eq(~(new & plain) | port.rvalid),
+            self.willing.eq(~port.req | port.gnt | waits),
+            self.honest.eq(
+                ((self.waits_for != Wait.NONE) == waits)
+                & (for_events == (waits & events_asked))
+                & ((self.waits_for == Wait.EVENT_CLEAR) == (waits & events_asked & clears))
+            ),
+        ]
         self._events(m, open_ & events_asked, clears)
 
     def _events(self, m, waiting, clears):
-        """Add the claims about recorded events, the event mask, and the results of waiting."""
         port = self.unit.port
-        arrived, cleared, before, mask = (Signal(XLEN, name=name) for name in ("arrived", "cleared", "before", "model"))
-        active = Signal(XLEN)
+        arrived, cleared, before, mask, active, now = signals(XLEN, "arrived cleared before model active now")
         could = Signal()
-        now = Signal(XLEN)
         answered_events = Mux(port.rvalid & waiting & clears, port.rdata, 0)
         m.d.comb += now.eq(before & ~cleared & ~answered_events | arrived)
         implemented = event_lines(self.config)
@@ -86,11 +80,8 @@ class CoreUnitClaims(Obligation):
             active.eq(now & mask),
             could.eq(waiting & ~port.rvalid),
         ]
-        for register, changed in (
-            (EventRegister.MASK, wdata),
-            (EventRegister.MASK_AND, mask & ~wdata),
-            (EventRegister.MASK_OR, mask | wdata),
-        ):
+        masks = {EventRegister.MASK: wdata, EventRegister.MASK_AND: mask & ~wdata, EventRegister.MASK_OR: mask | wdata}
+        for register, changed in masks.items():
             stored, _ = self._store(m, register)
             with m.If(stored):
                 m.d.sync += mask.eq(changed & implemented)
@@ -159,8 +150,7 @@ class DispatchClaims(Obligation):
         for core, count in enumerate(left):
             place = getattr(self, f"place_{core}")
             before = Signal.like(place, name=f"before_{core}")
-            got = Signal(name=f"got_{core}")
-            known = Signal(name=f"known_{core}")
+            got, known = signals(1, f"got_{core} known_{core}")
             moved = (place - before)[: len(place)]
             m.d.sync += [before.eq(place), got.eq(unit.popped[core]), known.eq(1)]
             # subtract the word that was passed in the last cycle
@@ -196,11 +186,9 @@ class BarrierClaims(Obligation):
     def claim(self, m):
         state, events = self.unit.state, self.unit.events
         cores = self.unit.cores
-        came = Signal(cores)
+        came, triggers, complete = Signal(cores), Signal(cores), Signal()
         # cores whose last trigger has completed a barrier; after reset no core has triggered
         spent = Signal(cores, init=-1)
-        triggers = Signal(cores)
-        complete = Signal()
         m.d.comb += [
             triggers.eq(self._triggers(cores)),
             complete.eq((state.trigger_mask != 0) & (came == state.trigger_mask)),
@@ -240,8 +228,7 @@ class MutexClaims(Obligation):
 
     def claim(self, m):
         waiting, granted = self.unit.waiting, self.unit.granted
-        owned = Signal()
-        unlocks = Signal()
+        owned, unlocks = Signal(), Signal()
         offset = EventRegister.MUTEX + WORD_BYTES * self.unit.number
         for access in self.unit.accesses:
             with m.If(access.write & (access.offset == offset)):

@@ -16,24 +16,9 @@ PROVED, REFUTED = "proved", "refuted"  # holds in every cycle after reset; viola
 class Obligation(wiring.Component, ABC):
     """A unit and claims about it, each an output that is 1 in every cycle after a reset.
 
-    Parameters
-    ----------
-    title : str
-        Name of the unit for readers.
-    unit : wiring.Component
-        The unit.
-    claims : dict[str, str]
-        Statement of each claim, by output.
-    registers : dict[str, tuple[str, int]]
-        Inputs that read a register of the unit, with the register's name and width.
-    ports : dict[str, Member]
-        Ports in place of ``io``, which has all ports of the unit.
-    number : tuple[str, int]
-        A constant input and its number of values; none if the name is empty.
-    depth : int
-        Depth of the induction in cycles.
-    refuted : set[str]
-        Claims that must not hold.
+    ``claims`` has the statement of each claim by output. ``registers`` are inputs that read a register of the unit,
+    with its name and width. ``ports`` replace ``io``, which has all ports of the unit. ``number`` is a constant input
+    and its number of values, ``depth`` the depth of the induction in cycles. Claims in ``refuted`` must not hold.
     """
 
     def __init__(self, title, unit, claims, registers, *, ports=None, number=("", 1), depth=1, refuted=()):
@@ -57,8 +42,7 @@ class Obligation(wiring.Component, ABC):
         return m
 
     @abstractmethod
-    def claim(self, m):
-        """Add the logic of the claims to the module ``m``."""
+    def claim(self, m): ...
 
     def expected(self, claim: str) -> str:
         return REFUTED if claim in self.refuted else PROVED

@@ -2,14 +2,17 @@
 """Parts of a cluster for which there are claims."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from xpulpnn.config import Arbiter as ArbiterKind
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.proofs.cluster.arbiter import ArbiterClaims
-from xpulpnn_sim.proofs.cluster.debug import debug_obligations
+from xpulpnn_sim.proofs.cluster.debug import HaltClaims, SystemBusClaims, WayClaims
+from xpulpnn_sim.proofs.cluster.debug_module import CommandClaims, HartClaims, ShareClaims
 from xpulpnn_sim.proofs.cluster.event_unit import BarrierClaims, CoreUnitClaims, DispatchClaims, MutexClaims
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
+from xpulpnn_sim.proofs.cluster.transport import TransportClaims
 
 
 def _arbiters(config: ClusterConfig) -> list[Obligation]:
@@ -18,13 +21,16 @@ def _arbiters(config: ClusterConfig) -> list[Obligation]:
     return [ArbiterClaims(inputs, kind) for kind in get_args(ArbiterKind) for inputs in sorted(sizes) if inputs > 1]
 
 
-def _event_unit(config: ClusterConfig) -> list[Obligation]:
-    return [claims(config) for claims in (CoreUnitClaims, BarrierClaims, MutexClaims, DispatchClaims)]
+def _debug(config: ClusterConfig) -> list[Obligation]:
+    halts = HaltClaims(replace(config, core=replace(config.core, debug=True)))
+    return [WayClaims(), SystemBusClaims(), halts, TransportClaims(), ShareClaims(), HartClaims(), CommandClaims()]
 
+
+_EVENT_UNIT = (CoreUnitClaims, BarrierClaims, MutexClaims, DispatchClaims)
 
 PARTS: Mapping[str, Callable[[ClusterConfig], Sequence[Obligation]]] = {
     "arbiter": _arbiters,
-    "event-unit": _event_unit,
-    "debug": debug_obligations,
+    "event-unit": lambda config: [claims(config) for claims in _EVENT_UNIT],
+    "debug": _debug,
 }
 """Functions that return the claims about each part of a cluster, by name of the part."""

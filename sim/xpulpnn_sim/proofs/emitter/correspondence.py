@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from xpulpnn.emit.names import plain_name
 from xpulpnn.errors import ToolError
@@ -23,8 +24,7 @@ _REGISTER = re.compile(r"\$_DFF_(?P<edge>[NP])(?:(?P<active>[NP])(?P<value>[01])
 Pin = tuple[str, str]  # instance (empty for the module itself) and port
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterBit:
+class RegisterBit(NamedTuple):
     # wires and bit numbers of the bit, source names first
     names: tuple[tuple[str, int], ...]
     start: int | None  # initial value, or None
@@ -47,14 +47,9 @@ class ModuleLogic:
         for cell in module.cells:
             if kind := _REGISTER.fullmatch(cell.type):
                 (net,), (following,), (clock,) = (cell.pins[pin] for pin in ("Q", "D", "C"))
-                value = kind["value"]
-                self.registers[net] = RegisterBit(
-                    names=tuple(names[net]),
-                    start=module.initial.get(net),
-                    reset=(cell.pins["R"][0], int(kind["active"] == "P"), int(value)) if value else None,
-                    clock=(clock, int(kind["edge"] == "P")),
-                    next=following,
-                )
+                value, edge, start = kind["value"], int(kind["edge"] == "P"), module.initial.get(net)
+                reset = (cell.pins["R"][0], int(kind["active"] == "P"), int(value)) if value else None
+                self.registers[net] = RegisterBit(tuple(names[net]), start, reset, (clock, edge), following)
             elif cell.type in directions:
                 self.instances[cell.name] = cell.type
                 for port, nets in cell.pins.items():
@@ -72,7 +67,6 @@ class ModuleLogic:
 
 
 def _names(module: NetlistModule) -> dict[int, list[tuple[str, int]]]:
-    """Return the wire names and bit numbers of each net; names from the source come first."""
     names: dict[int, list[tuple[str, int]]] = {}
     for wire in sorted(module.wires.values(), key=lambda wire: wire.hidden):
         for place, net in enumerate(wire.nets):
@@ -90,10 +84,7 @@ Prover = Callable[[GateGraph, Sequence[tuple[int, int]]], frozenset[int] | None]
 _CASES = 1 << 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """A port of the definition and the corresponding port of the image, which may be inverted."""
-
+class Pair(NamedTuple):
     definition: Pin
     image: Pin
     inverted: bool = False
@@ -101,8 +92,6 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetDifference:
-    """A signal that differs between definition and image, with a counterexample."""
-
     signal: str  # output, or register at the next clock edge
     # values of both sides
     expected: int
@@ -241,7 +230,6 @@ class _Induction:
                 return difference
 
     def _wrong_start(self) -> NetDifference | None:
-        """Return a difference if registers of the same name have different initial values."""
         for (_, net), (_, other) in self._same_names() if self._named and self._task.starts else ():
             register, image = self._task.definition.registers[net], self._task.image.registers[other]
             if register.start != image.start:
@@ -366,7 +354,6 @@ class _Induction:
         }
 
     def _counterexample_values(self, gates: _Gates, word: _Word, ones: frozenset[int]) -> dict[str, int]:
-        """Return a counterexample's values of the inputs and registers on which a signal depends, by name."""
         needed = set(gates.graph.variables(literal for pair in word.pairs for literal in pair))
         given: dict[str, int] = {}
         for name, literals in gates.ports.items():

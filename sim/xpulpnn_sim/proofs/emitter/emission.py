@@ -1,11 +1,9 @@
 """Compare each emitted Verilog module with Amaranth's RTLIL of the same component."""
 
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from xpulpnn.emit.names import port_name
 from xpulpnn.verilog import EmittedVerilog
@@ -19,11 +17,11 @@ from xpulpnn_sim.proofs.emitter.correspondence import (
     net_difference,
 )
 from xpulpnn_sim.proofs.engine import solvers
+from xpulpnn_sim.proofs.engine.clocked_gates import netlists
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
 from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, UNDECIDED
-from xpulpnn_sim.tools.netlists import read_modules
 from xpulpnn_sim.tools.yosys import find_yosys
 
 _INSTANCE = re.compile(r"^\s*cell \\(?P<type>\S+) \\(?P<name>\S+)$", re.MULTILINE)
@@ -40,14 +38,11 @@ simplemap t:* t:$*latch* t:$sr %u %d
 techmap t:$sh* t:$lt t:$le t:$gt t:$ge
 simplemap t:* t:$*latch* t:$sr %u %d
 clean
-write_json netlist.json
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmissionSource:
-    """A module to prove: its RTLIL, its Verilog, and the ports of its submodules."""
-
     name: str  # Verilog module
     rtlil: str  # text of one module
     verilog: str  # text of one module
@@ -78,17 +73,15 @@ Elaborated = tuple[EmissionSource, ModuleLogic, ModuleLogic]  # source, logic of
 
 def elaborate(sources: Sequence[EmissionSource]) -> Iterator[Elaborated]:
     """Yield the logic of the modules of a design; raise :class:`ToolError` if Yosys rejects RTLIL or Verilog."""
-    with tempfile.TemporaryDirectory(prefix="xpulpnn-emission-") as name:
-        folder = Path(name)
-        definitions = [f"{source.name}$definition{number}" for number, source in enumerate(sources)]
-        rtlil = [
-            _RTLIL_HEAD.sub(lambda _, new=new: f"module \\{new}", source.rtlil)
-            for new, source in zip(definitions, sources, strict=True)
-        ]
-        (folder / "definition.il").write_text("\n".join(rtlil))
-        (folder / "image.v").write_text("\n".join({source.name: source.verilog for source in sources}.values()))
-        find_yosys().run(_SCRIPT, folder, what="the emitted modules", results=["netlist.json"])
-        read = read_modules(folder / "netlist.json", [*definitions, *(source.name for source in sources)])
+    definitions = [f"{source.name}$definition{number}" for number, source in enumerate(sources)]
+    rtlil = [
+        _RTLIL_HEAD.sub(lambda _, new=new: f"module \\{new}", source.rtlil)
+        for new, source in zip(definitions, sources, strict=True)
+    ]
+    verilog = {source.name: source.verilog for source in sources}
+    files = {"definition.il": "\n".join(rtlil), "image.v": "\n".join(verilog.values())}
+    names = [*definitions, *(source.name for source in sources)]
+    read = netlists(_SCRIPT, files, names, find_yosys(), "the emitted modules")
     for source, definition, image in zip(sources, read[: len(sources)], read[len(sources) :], strict=True):
         directions: dict[str, dict[str, str]] = {module: {} for _, module in source.instances}
         for module, port, direction in source.ports:

@@ -30,7 +30,6 @@ def _table(function: int, where: tuple[int, ...]) -> int:
 
 
 def _majority_tables() -> dict[int, tuple[int, int, int]]:
-    """Return the truth tables of the majority of three leaves that may be inverted, each with these inversions."""
     tables: dict[int, tuple[int, int, int]] = {}
     for pattern in range(8):
         flips = (pattern & 1, pattern >> 1 & 1, pattern >> 2)
@@ -51,7 +50,6 @@ class AdderGraph(GateGraph):
         self._cuts: dict[int, tuple[Cut, ...]] = {0: ()}
 
     def level(self, node: int) -> int:
-        """Return the longest distance of a node from an input, which has level 0."""
         return self._levels.get(node, 0)
 
     def cuts(self, node: int) -> tuple[Cut, ...]:
@@ -59,13 +57,11 @@ class AdderGraph(GateGraph):
         return self._cuts.get(node, (((node,), _LEAF_TABLES[0]),))
 
     def has_majority(self, operands: Iterable[int]) -> bool:
-        """Return whether the graph has a node for the majority of three literals or its inverse."""
         x, y, z = sorted(operands)
         flip = x & 1
         return (GateKind.MAJORITY, (x ^ flip, y ^ flip, z ^ flip)) in self._known
 
     def has_half_adder(self, operands: tuple[int, ...], *, inverted: bool) -> bool:
-        """Return whether the graph has the AND of two nodes, or of both inverted if ``inverted``."""
         x, y = sorted(operand & ~1 for operand in operands)
         return (GateKind.AND, (x | inverted, y | inverted)) in self._known
 

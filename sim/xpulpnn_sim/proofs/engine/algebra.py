@@ -90,7 +90,6 @@ def times(x: Polynomial, y: Polynomial) -> Polynomial:
 
 
 def word(bits: Sequence[int], *, signed: bool = False) -> Polynomial:
-    """Return the value of a word of literals as a polynomial; the lowest bit is first."""
     weights = [1 << place for place in range(len(bits))]
     if signed:
         weights[-1] = -weights[-1]

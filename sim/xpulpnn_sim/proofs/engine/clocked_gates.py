@@ -8,7 +8,7 @@ from pathlib import Path
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, Word, extended
 from xpulpnn_sim.proofs.engine.solvers import Aiger, cycles_from_reset, to_aiger
-from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order, read_module
+from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order, read_modules
 from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 
 _SCRIPT = """read_verilog design.v
@@ -23,7 +23,6 @@ simplemap
 techmap t:$sh* t:$lt t:$le t:$gt t:$ge
 simplemap
 clean
-write_json netlist.json
 """
 _REGISTER, _CONSTANT, _FREE, _ASSERT, _ASSUME = "$_DFF_P_", "$anyconst", "$anyseq", "$assert", "$assume"
 
@@ -64,12 +63,22 @@ def clocked_gates(verilog: str, module: str) -> ClockedGates:
 def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Yosys) -> ClockedGates:
     """Return the gates of a module; pins of the submodules ``left_out`` and all other signals become ports."""
     cuts = (f"blackbox {' '.join(left_out)}", "expose -evert") if left_out else ("", "")
+    script = _SCRIPT.format(module=module, left_out=cuts[0], expose=cuts[1])
+    (netlist,) = netlists(script, {"design.v": verilog}, [module], yosys)
+    return ClockedGates(netlist)
+
+
+def netlists(
+    script: str, files: Mapping[str, str], modules: Sequence[str], yosys: Yosys, what: str = ""
+) -> list[NetlistModule]:
+    """Return the netlists of modules after a Yosys script that reads these files."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-proof-") as name:
         folder = Path(name)
-        (folder / "design.v").write_text(verilog)
-        script = _SCRIPT.format(module=module, left_out=cuts[0], expose=cuts[1])
-        yosys.run(script, folder, what=module, results=["netlist.json"])
-        return ClockedGates(read_module(folder / "netlist.json", module))
+        for file, text in files.items():
+            (folder / file).write_text(text)
+        script += "write_json netlist.json\n"
+        yosys.run(script, folder, what=what or modules[0], results=["netlist.json"])
+        return read_modules(folder / "netlist.json", modules)
 
 
 class ClockCycle:
@@ -142,7 +151,6 @@ class ClockedGraph(GateGraph):
         self.latches[latch] = (following, self.latches[latch][1])
 
     def constants(self, width: int) -> Word:
-        """Return a word of inputs that have the same value in all cycles."""
         word = [self.register(None) for _ in range(width)]
         for literal in word:
             self.follow(literal, literal)
@@ -167,7 +175,6 @@ class ClockedGraph(GateGraph):
         return to_aiger(self, outputs, self.latches)
 
     def replay(self, frames: Iterable[Collection[int]], signals: Mapping[str, Word]) -> list[dict[str, int]]:
-        """Return the values of signals in each cycle from reset, given the inputs that are 1 in each cycle."""
         values_of_cycles: list[dict[str, int]] = []
         for given in cycles_from_reset(self, self.latches, frames):
             values = iter(self.evaluate(given, [literal for word in signals.values() for literal in word]))

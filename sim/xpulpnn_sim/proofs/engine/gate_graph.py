@@ -159,7 +159,6 @@ class GateGraph:
         return [literal(target) for target in targets]
 
     def replaced(self, literals: Sequence[int], values: Mapping[int, int]) -> list[int]:
-        """Return literals in which some inputs are replaced by other literals."""
         known = {0: FALSE}
         make = {GateKind.AND: self.and_, GateKind.XOR: self.xor, GateKind.MAJORITY: self.majority}
 
@@ -178,15 +177,17 @@ class GateGraph:
         """Return the inputs that are 1 in a random case in which a pair of literals differs; None if none is found."""
         flat = [literal for pair in pairs for literal in pair]
         values = {variable: generator.getrandbits(cases) for variable in self.variables(flat)}
+        return self.different_case(values, flat, cases)
+
+    def different_case(self, values: Mapping[int, int], flat: Sequence[int], cases: int) -> frozenset[int] | None:
+        """Return the inputs that are 1 in a case in which neighbours of ``flat`` differ; None if there is none."""
         results = self.evaluate(values, flat, (1 << cases) - 1)
         wrong = next(
-            (value ^ other for value, other in zip(results[::2], results[1::2], strict=True) if value != other), 0
+            (bits ^ other for bits, other in zip(results[::2], results[1::2], strict=True) if bits != other), 0
         )
-        case = (wrong & -wrong).bit_length() - 1
-        return frozenset(variable for variable, value in values.items() if value >> case & 1) if wrong else None
+        return first_case(values, wrong) if wrong else None
 
     def number(self, ones: Iterable[int], word: Iterable[int]) -> int:
-        """Return the value of a word if the input literals ``ones`` are 1 and all others are 0."""
         return self.numbers(ones, [word])[0]
 
     def numbers(self, ones: Iterable[int], words: Iterable[Iterable[int]]) -> list[int]:
@@ -215,6 +216,12 @@ class GateGraph:
         return node << 1
 
 
+def first_case(values: Mapping[int, int], wrong: int) -> frozenset[int]:
+    """Return the inputs that are 1 in the first case whose bit of ``wrong`` is 1."""
+    case = (wrong & -wrong).bit_length() - 1
+    return frozenset(variable for variable, bits in values.items() if bits >> case & 1)
+
+
 def counting_pattern(place: int, cases: int) -> int:
     """Return an integer of ``cases`` bits; its bit ``i`` is the bit ``place`` of the number ``i``."""
     period = 2 << place
@@ -226,7 +233,6 @@ def literals_of(value: int, width: int) -> list[int]:
 
 
 def extended(word: Sequence[int], width: int, *, signed: bool = False) -> list[int]:
-    """Extend a word to ``width`` bits by its sign or zeros, or truncate it."""
     fill = word[-1] if signed and word else FALSE
     return [*word, *[fill] * (width - len(word))][:width]
 

@@ -16,7 +16,6 @@ Number = list[int]  # literals of an exact integer, never empty
 
 
 def trimmed(number: Sequence[int]) -> Number:
-    """Remove repetitions of the sign bit."""
     end = len(number)
     while end > 1 and number[end - 1] == number[end - 2]:
         end -= 1

@@ -27,7 +27,7 @@ Item = TypeVar("Item")
 class Outcome:
     name: str
     verdict: str
-    seconds: float  # search time without Yosys
+    seconds: float = 0.0  # search time without Yosys
     statement: str = ""  # claim, if ``name`` has several
     method: str = ""
     # first failing cycle after reset; else the last fully searched one, or -1
@@ -53,6 +53,11 @@ class Ledger:
             return None
         return Outcome(**row["outcome"])
 
+    def find_all(self, names: Mapping[Item, tuple[str, str]]) -> tuple[list[Outcome], list[Item]]:
+        found = {item: self.find(name, key) for item, (name, key) in names.items()}
+        stored = [outcome for outcome in found.values() if outcome]
+        return stored, [item for item, outcome in found.items() if outcome is None]
+
     def store(self, outcome: Outcome, key: str) -> Outcome:
         Results(self.folder).keep(outcome.name, {"timeout_s": self.timeout_s, "outcome": asdict(outcome)}, key)
         return outcome
@@ -68,13 +73,8 @@ class Ledger:
         jobs: int = 1,
     ) -> Iterator[Outcome]:
         """Yield stored outcomes, then those of ``prover(item, shared)`` for the remaining items as they complete."""
-        open_items: list[Item] = []
-        for item in items:
-            outcome = self.find(name(item), key(item))
-            if outcome is None:
-                open_items.append(item)
-            else:
-                yield outcome
+        stored, open_items = self.find_all({item: (name(item), key(item)) for item in items})
+        yield from stored
         with executor(jobs) as pool:
             for item, outcome in completed(pool, prover, open_items, pool.share(shared)):
                 yield self.store(outcome, key(item))
@@ -97,7 +97,6 @@ def counterexample_lines(outcome: Outcome, hidden: Sequence[str] = ("clk",)) -> 
 
 
 def retirements(trace: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return a line of text with the fields of the retirement port for each retiring instruction."""
     lines: list[str] = []
     for cycle, values in enumerate(trace):
         if not values.get("rvfi_valid"):

@@ -87,7 +87,6 @@ def cycles_from_reset(
 
 
 def read_outputs(path: Path) -> list[int]:
-    """Return the output literals in a binary AIGER file; literal 0 is constant 0."""
     header, *lines = path.read_bytes().split(b"\n")
     latches, outputs = map(int, header.split()[3:5])
     return list(map(int, lines[latches : latches + outputs]))
@@ -163,8 +162,6 @@ def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> 
 
 @dataclass(frozen=True, slots=True)
 class CycleSearch:
-    """Searches with ABC on graphs of a core, in a folder and up to a deadline."""
-
     abc: str
     folder: Path
     ends: float

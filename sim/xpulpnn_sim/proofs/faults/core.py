@@ -1,9 +1,8 @@
 """Faults of a core that checks of riscv-formal or properties of the pipeline must find."""
 
-from amaranth.hdl import Cat, Const, Mux
+from functools import partial
 
 from xpulpnn.core.compressed_decoder import CompressedDecoder
-from xpulpnn.core.control import CsrOp, ImmSel, MacLoad, MemSize, System, TargetSel, Unit
 from xpulpnn.core.controller import Controller
 from xpulpnn.core.csr_check import CsrCheck
 from xpulpnn.core.csr_file import CsrFile
@@ -19,278 +18,188 @@ from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.simd_alu import SimdAlu
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.dotp.nnrf import NnRf
-from xpulpnn.isa.machine import NNRF_WEIGHTS, SECOND_PAIR, ExceptionCause
-from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, where
+from xpulpnn.isa.machine import NNRF_WEIGHTS, SECOND_PAIR
+from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
 
+_read, _id, _lsu, _expander = (partial(Fault, unit) for unit in (OperandRead, IdStage, Lsu, CompressedDecoder))
+_immediates, _csrs, _prefetch = (partial(Fault, unit) for unit in (Immediates, CsrFile, PrefetchBuffer))
+_loops, _controller, _wb = (partial(Fault, unit) for unit in (HwLoops, Controller, WbStage))
 
-def _expands(quadrant, funct3, wrong, further=lambda word: 1):
-    """Return a fault that changes how some compressed instructions are expanded."""
+_PAIR, _EXACT = "mac_load_pair", "reads_factor requantise_exact"  # settings that faults need
 
-    def changed(right, u):
-        word = u("word")
-        matches = (word[:2] == quadrant) & (word[13:16] == funct3) & further(word)
-        return Mux(matches, wrong(Cat(right, Const(0, 32))[:32]), right)
+_WAITS = " | ".join(
+    f"decoder.ctrl.{field}_used & ~{port}_read.ready" for port, field in (("rs1", "rs1"), ("rs2", "rs2"), ("rs3", "rd"))
+)
+"""Condition that an instruction waits for its registers, without any other reasons to wait."""
 
-    return {"expanded": changed}
-
-
-def _target_of_redirect(right, u):
-    target = Mux(u("redirect"), u("target")[2:], u("loop_start")[2:])
-    return Cat(Const(0, 2), Mux(u(".redirects"), target, u(".ahead")))
-
-
-def _kept_by_redirect(right, u):
-    stays = u("insn.valid") & ~u("insn.ready")
-    return Mux(u("redirect"), u(".take") | stays, right)
-
-
-_HALF_OF_LOAD = where(".wb_size", MemSize.HALF, lambda _, u: Cat(u(".aligned")[:16], u(".aligned")[15].replicate(16)))
-
-
-def _waits_for_registers(_, u):
-    """Return whether an instruction waits for its registers, without any other reasons to wait."""
-    uses = {"rs1_read": "rs1_used", "rs2_read": "rs2_used", "rs3_read": "rd_used"}
-    waits = Cat(u(f"decoder.ctrl.{used}") & ~u(f"{read}.ready") for read, used in uses.items())
-    return waits != 0
-
-
-def _entry_in_use(right, u):
-    reloads = (u("decoder.ctrl.mac_load") == MacLoad.NN) & u("insn.payload.word")[23]
-    return Mux(reloads, u("nn_act_addr"), right)
-
-
-def _cause_of_ecall(right, u):
-    breaks = ~u(".illegal") & (u("decoder.ctrl.system") == System.EBREAK)
-    return Mux(breaks, ExceptionCause.ENVIRONMENT_CALL, right)
-
-
-def _waits_but_for_entry_9(right, u):
-    is_second = u("decoder.pair.valid") & (u("id_ex.nn_addr") == SECOND_PAIR + 1)
-    return Mux(is_second, _waits_for_registers(right, u), right)
-
-
-def _factor_in_its_register(right, u):
-    return Mux(u("wgt_addr") == NNRF_WEIGHTS, u("nn_kappa"), right)
-
+_EXPANDED = "Cat(right, Const(0, 32))[:32]"
+_ADDI4SPN, _SRAI = "word[:2] == 0, word[13:16] == 0", "word[:2] == 1, word[13:16] == 0b100, word[10:12] == 1"
+_REDIRECTED = "Mux(net.redirects, Mux(redirect, target[2:], loop_start[2:]), net.ahead)"
+_ENTRY_IN_USE = "Mux((decoder.ctrl.mac_load == MacLoad.NN) & insn.payload.word[23], nn_act_addr, right)"
+_BREAKS = "~net.illegal & (decoder.ctrl.system == System.EBREAK)"
+_ENTRY_9 = f"decoder.pair.valid & (id_ex.nn_addr == {SECOND_PAIR + 1})"
+_OTHERS_ILLEGAL = "((decoder.ctrl.csr != CsrOp.NONE) & ~csr_check.legal) | insn.payload.error"
+_SIGNED_HALF = "Cat(net.aligned[:16], net.aligned[15].replicate(16))"
 
 CORE_FAULTS = (
-    Fault("nothing is forwarded from EX", OperandRead, {"from_ex": lambda *_: 0}, "reg"),
-    Fault(
-        "nothing is forwarded from WB", OperandRead, {"other": lambda _, u: u("stored")}, "reg", "registers", PROGRAMS
+    _read("nothing is forwarded from EX", "from_ex", "0", "reg"),
+    _read("nothing is forwarded from WB", "other", "stored", f"reg, registers, {PROGRAMS}"),
+    _read("no wait for a value being loaded", "ready", "1", "reg, registers"),
+    _id("the third operand is the second", "rs3_read.addr", "insn.payload.word[20:25]", "registers"),
+    _id("x0 reads x1", "regfile.rs1_addr", "right | (right == 0)", "insn_add"),
+    _lsu("lhu extends the sign", "wb_rdata", f"Mux(net.wb_size == MemSize.HALF, {_SIGNED_HALF}, right)", "insn_lhu"),
+    _lsu(
+        "lb does not extend the sign", "wb_rdata", "Mux(net.wb_size == MemSize.BYTE, net.aligned[:8], right)", "insn_lb"
     ),
-    Fault("no wait for a value being loaded", OperandRead, {"ready": lambda *_: 1}, "reg", "registers"),
-    Fault(
-        "the third operand is the second",
-        IdStage,
-        {"rs3_read.addr": lambda _, u: u("insn.payload.word")[20:25]},
-        "registers",
-    ),
-    Fault("x0 reads x1", IdStage, {"regfile.rs1_addr": lambda right, _: right | (right == 0)}, "insn_add"),
-    Fault("lhu extends the sign", Lsu, {"wb_rdata": _HALF_OF_LOAD}, "insn_lhu"),
-    Fault(
-        "lb does not extend the sign",
-        Lsu,
-        {"wb_rdata": where(".wb_size", MemSize.BYTE, lambda _, u: u(".aligned")[:8])},
-        "insn_lb",
-    ),
-    Fault(
+    _lsu(
         "lh across words is one access",
-        Lsu,
-        {".crosses": where("ex_ctrl.size", MemSize.HALF, lambda *_: 0)},
-        "data",
-        PROGRAMS,
+        "net.crosses",
+        "Mux(ex_ctrl.size == MemSize.HALF, 0, right)",
+        f"data, {PROGRAMS}",
     ),
-    Fault(
-        "the second access goes to the first word",
-        Lsu,
-        {"data.addr": lambda _, u: Cat(Const(0, 2), u("ex_address")[2:])},
-        "data",
-    ),
-    Fault(
+    _lsu("the second access goes to the first word", "data.addr", "Cat(Const(0, 2), ex_address[2:])", "data"),
+    _lsu(
         "bytes of a load in the wrong order",
-        Lsu,
-        {".aligned": where(".wb_byte", 1, lambda _, u: u(".low").rotate_right(8))},
+        "net.aligned",
+        "Mux(net.wb_byte == 1, net.low.rotate_right(8), right)",
         "data",
     ),
-    Fault(
+    _lsu(
         "a failed access stays under way",
-        Lsu,
-        {".outstanding": lambda right, u: Mux(u("ex_granted"), right, u("data.err"))},
-        "liveness",
-        "progress",
-        PROGRAMS,
+        "net.outstanding",
+        "Mux(ex_granted, right, data.err)",
+        f"liveness, progress, {PROGRAMS}",
     ),
-    Fault(
+    _expander(
         "c.addi4spn mixes two bits",
-        CompressedDecoder,
-        _expands(0, 0, lambda right: Cat(right[:22], right[23], right[22], right[24:])),
+        "expanded",
+        f"Mux(Cat({_ADDI4SPN}).all(), (lambda x: Cat(x[:22], x[23], x[22], x[24:]))({_EXPANDED}), right)",
         "insn_c_addi4spn",
     ),
-    Fault(
+    _expander(
         "c.srai shifts in zeros",
-        CompressedDecoder,
-        _expands(1, 0b100, lambda right: right & ~(1 << 30), lambda word: word[10:12] == 1),
-        "insn_c_srai",
-        PROGRAMS,
+        "expanded",
+        f"Mux(Cat({_SRAI}).all(), {_EXPANDED} & ~(1 << 30), right)",
+        f"insn_c_srai, {PROGRAMS}",
     ),
-    Fault(
-        "lui loses a bit",
-        Immediates,
-        {"imm": where("sel", ImmSel.U_TYPE, lambda right, _: right & ~0x1000)},
-        "insn_lui",
+    _immediates("lui loses a bit", "imm", "Mux(sel == ImmSel.U_TYPE, right & ~0x1000, right)", "insn_lui"),
+    _immediates(
+        "backward branches go forward", "offset", "Mux(target_sel == TargetSel.BRANCH, right[:12], right)", "insn_beq"
     ),
+    _immediates("the link of a compressed jump", "imm", "Mux(sel == ImmSel.LINK, 4, right)", "insn_c_jalr"),
+    Fault(SimdAlu, "unsigned comparisons are signed", "comparator.signed", "1", "insn_bltu"),
+    _csrs("csrrc sets", "wdata", "Mux(csr.op == CsrOp.CLEAR, csr.rdata | csr.wdata, right)", "csrw_mscratch, system"),
+    _csrs("mepc loses a bit", "net.mepc_bits", "Mux(enter, right, right[:30])", f"csrc_any_mepc, system, {PROGRAMS}"),
+    Fault(CsrCheck, "mvendorid can be written", "legal", "1", "csrw_mvendorid"),
+    _prefetch("a redirect changes a waiting request", "instr.addr", f"Cat(Const(0, 2), {_REDIRECTED})", "obi"),
+    _prefetch("a dropped word is taken", "net.arriving", "instr.rvalid", "bus_imem, fetches"),
     Fault(
-        "backward branches go forward",
-        Immediates,
-        {"offset": where("target_sel", TargetSel.BRANCH, lambda right, _: right[:12])},
-        "insn_beq",
+        IfStage,
+        "a taken branch does not drop what is in ID",
+        "insn.valid",
+        "Mux(redirect, net.take | (insn.valid & ~insn.ready), right)",
+        "pc_fwd",
     ),
-    Fault("the link of a compressed jump", Immediates, {"imm": where("sel", ImmSel.LINK, lambda *_: 4)}, "insn_c_jalr"),
-    Fault("unsigned comparisons are signed", SimdAlu, {"comparator.signed": lambda *_: 1}, "insn_bltu"),
-    Fault(
-        "csrrc sets",
-        CsrFile,
-        {"wdata": where("csr.op", CsrOp.CLEAR, lambda _, u: u("csr.rdata") | u("csr.wdata"))},
-        "csrw_mscratch",
-        "system",
-    ),
-    Fault(
-        "mepc loses a bit",
-        CsrFile,
-        {".mepc_bits": lambda right, u: Mux(u("enter"), right, right[:30])},
-        "csrc_any_mepc",
-        "system",
-        PROGRAMS,
-    ),
-    Fault("mvendorid can be written", CsrCheck, {"legal": lambda *_: 1}, "csrw_mvendorid"),
-    Fault("a redirect changes a waiting request", PrefetchBuffer, {"instr.addr": _target_of_redirect}, "obi"),
-    Fault(
-        "a dropped word is taken", PrefetchBuffer, {".arriving": lambda _, u: u("instr.rvalid")}, "bus_imem", "fetches"
-    ),
-    Fault("a taken branch does not drop what is in ID", IfStage, {"insn.valid": _kept_by_redirect}, "pc_fwd"),
-    Fault(
-        "an illegal word does nothing",
-        IdStage,
-        {
-            ".illegal": lambda _, u: (
-                ((u("decoder.ctrl.csr") != CsrOp.NONE) & ~u("csr_check.legal")) | u("insn.payload.error")
-            )
-        },
-        "ill",
-    ),
-    Fault("fetching stops after a redirect", PrefetchBuffer, {".running": lambda *_: 0}, "hang"),
-    Fault(
-        "the second word of an instruction may fail",
-        PrefetchBuffer,
-        {"error": lambda _, u: u(".first_error")},
-        "bus_imem_fault",
-        "fetches",
-    ),
-    Fault(
-        "a quotient is a product",
-        ExStage,
-        {"result": where("ctrl.unit", Unit.DIV, lambda _, u: u("mult.result"))},
-        "insn_div",
-    ),
-    Fault(
-        "a taken branch counts",
-        HwLoops,
-        {".counted": lambda right, u: right | Mux(u("ex_leaves"), u(".late"), 0)},
-        "loops",
-        PROGRAMS,
-    ),
-    Fault(
-        "both loops count at a common end",
-        HwLoops,
-        {".id_goes_back[1]": lambda _, u: u(".id_again")[1]},
-        "loops",
-        PROGRAMS,
-    ),
-    Fault("fetching past the end of a loop is not corrected", HwLoops, {"wrong": lambda *_: 0}, "loops"),
-    Fault("no wait for the entry being loaded", IdStage, {".id_late_operand": _waits_for_registers}, "mac_load"),
-    Fault("both update bits reload the activation in use", IdStage, {"id_ex.nn_addr": _entry_in_use}, "mac_load"),
-    Fault("a second access before the first is answered", Lsu, {"data.req": lambda _, u: u("ex_ctrl.valid")}, "obi"),
-    Fault(
+    _id("an illegal word does nothing", "net.illegal", _OTHERS_ILLEGAL, "ill"),
+    _prefetch("fetching stops after a redirect", "net.running", "0", "hang"),
+    _prefetch("the second word of an instruction may fail", "error", "net.first_error", "bus_imem_fault, fetches"),
+    Fault(ExStage, "a quotient is a product", "result", "Mux(ctrl.unit == Unit.DIV, mult.result, right)", "insn_div"),
+    _loops("a taken branch counts", "net.counted", "right | Mux(ex_leaves, net.late, 0)", f"loops, {PROGRAMS}"),
+    _loops("both loops count at a common end", "net.id_goes_back[1]", "net.id_again[1]", f"loops, {PROGRAMS}"),
+    _loops("fetching past the end of a loop is not corrected", "wrong", "0", "loops"),
+    _id("no wait for the entry being loaded", "net.id_late_operand", _WAITS, "mac_load"),
+    _id("both update bits reload the activation in use", "id_ex.nn_addr", _ENTRY_IN_USE, "mac_load"),
+    _lsu("a second access before the first is answered", "data.req", "ex_ctrl.valid", "obi"),
+    _controller(
         "an interrupt does not wait for what is older",
-        Controller,
-        {"irq_ack": lambda _, u: u(".interrupts") & u("id_valid") & ~u(".sleeping") & ~u(".faulted")},
+        "irq_ack",
+        "net.interrupts & id_valid & ~net.sleeping & ~net.faulted",
         "interrupts",
     ),
-    Fault(
+    _controller(
         "an interrupt drops the instruction behind it",
-        Controller,
-        {"enter_pc": lambda right, u: Mux(u(".faulted"), right, u("id_next"))},
-        "interrupts",
-        PROGRAMS,
+        "enter_pc",
+        "Mux(net.faulted, right, id_next)",
+        f"interrupts, {PROGRAMS}",
     ),
-    Fault(
-        "mret leaves interrupts off",
-        CsrFile,
-        {".mstatus_bits[0]": lambda right, u: right & ~u("leave")},
-        "system",
-        PROGRAMS,
+    _csrs("mret leaves interrupts off", "net.mstatus_bits[0]", "right & ~leave", f"system, {PROGRAMS}"),
+    _id(
+        "ebreak is ecall",
+        "trap.cause",
+        f"Mux({_BREAKS}, ExceptionCause.ENVIRONMENT_CALL, right)",
+        f"system, {PROGRAMS}",
     ),
-    Fault("ebreak is ecall", IdStage, {"trap.cause": _cause_of_ecall}, "system", PROGRAMS),
-    Fault("fence.i keeps what was fetched", Controller, {".flush": lambda *_: 0}, "system", PROGRAMS),
-    Fault(
+    _controller("fence.i keeps what was fetched", "net.flush", "0", f"system, {PROGRAMS}"),
+    _id(
         "fence.i does not wait for what is older",
-        IdStage,
-        {".id_drains": lambda right, u: right & (u("decoder.ctrl.system") != System.FENCE_I)},
+        "net.id_drains",
+        "right & (decoder.ctrl.system != System.FENCE_I)",
         "system",
     ),
-    Fault(
-        "wfi sleeps although an interrupt waits",
-        Controller,
-        {".sleeping": lambda right, u: right | u(".sleeping")},
-        "progress",
-    ),
-    Fault(
+    _controller("wfi sleeps although an interrupt waits", "net.sleeping", "right | net.sleeping", "progress"),
+    _id(
         "no wait for a second activation being loaded",
-        IdStage,
-        {".id_late_operand": _waits_but_for_entry_9},
+        "net.id_late_operand",
+        f"Mux({_ENTRY_9}, {_WAITS}, right)",
         "mac_load",
-        needs="mac_load_pair",
+        _PAIR,
     ),
-    Fault(
+    _read(
         "the second sum is not forwarded",
-        OperandRead,
-        {"other": lambda _, u: Mux(u("wb.we") & (u("wb.addr") == u("addr")), u("wb.data"), u("stored"))},
+        "other",
+        "Mux(wb.we & (wb.addr == addr), wb.data, stored)",
         "registers",
-        needs="mac_load_pair",
+        _PAIR,
     ),
+    _read("no wait for a second sum", "ready", "~(ex_late_we & (ex_late_addr == addr))", "registers", _PAIR),
     Fault(
-        "no wait for a second sum",
-        OperandRead,
-        {"ready": lambda _, u: ~(u("ex_late_we") & (u("ex_late_addr") == u("addr")))},
-        "registers",
-        needs="mac_load_pair",
-    ),
-    Fault(
-        "an odd register takes the first sum",
         RegFile,
-        {".x5": lambda right, u: Mux(u("we_b") & (u("addr_b") == 5), right, u("data_a"))},
+        "an odd register takes the first sum",
+        "net.x5",
+        "Mux(we_b & (addr_b == 5), right, data_a)",
         "registers",
-        needs="mac_load_pair",
+        _PAIR,
     ),
+    _wb("two registers are restored behind an access fault", "wb.pair", "right | fault", "registers", _PAIR),
     Fault(
-        "two registers are restored behind an access fault",
-        WbStage,
-        {"wb.pair": lambda right, u: right | u("fault")},
-        "registers",
-        needs="mac_load_pair",
-    ),
-    Fault(
-        "the factor on its way to its entry is missed",
         NnRf,
-        {"wgt": _factor_in_its_register},
+        "the factor on its way to its entry is missed",
+        "wgt",
+        f"Mux(wgt_addr == {NNRF_WEIGHTS}, nn_kappa, right)",
         "mac_load",
-        needs="reads_factor requantise_exact",
+        _EXACT,
     ),
-    Fault(
-        "no wait for a summand in WB",
-        WbStage,
-        {"summand_pending": lambda *_: 0},
-        "mac_load",
-        needs="reads_factor requantise_exact",
-    ),
+    _wb("no wait for a summand in WB", "summand_pending", "0", "mac_load", _EXACT),
 )
+
+
+def _halt(name, signal, wrong):
+    return Fault(Controller, name, signal, wrong, "halts", "debug")
+
+
+HALT_FAULTS = (
+    _halt(
+        "dpc is behind the instruction that has not been executed",
+        "net.access_pc",
+        "Mux(net.halts, id_next[-len(right) :], right)",
+    ),
+    _halt("dpc is not changed by a halt", "net.access_pc", "Mux(debug.enter, net.access_pc, right)"),
+    _halt("a halt does not wait for what is older", "net.halts", "halting & id_valid & ~net.sleeping & ~net.dropped"),
+    _halt("a request to halt does not hold what follows", "halting", "net.stepped"),
+    _halt(
+        "an interrupt is taken while the core halts",
+        "irq_ack",
+        "net.interrupts & id_valid & ~busy & ~net.sleeping & ~net.faulted",
+    ),
+    _halt("an access that fails when the core halts is lost", "net.aborted", "0"),
+    _halt("a halt enters a trap", "enter", "right | debug.enter"),
+    _halt(
+        "debug mode begins at the address for exceptions",
+        "net.other_target",
+        "Mux(net.halts, debug_exception_addr, right)",
+    ),
+    _halt("the core resumes where a trap returns", "debug.pc", "mepc"),
+    _halt("a step ends before it has begun", "net.stepped", "1"),
+    _halt("interrupts are taken in debug mode", "irq_masked", "0"),
+)
+"""Faults of debug mode that the pipeline property ``halts`` must find."""

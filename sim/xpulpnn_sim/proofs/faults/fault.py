@@ -1,80 +1,78 @@
 """Structural faults: a signal of a unit, given by name, is assigned another value."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import Elaboratable, Fragment, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Elaboratable, Fragment, Mux, Signal, Value
 from amaranth.hdl._ast import Assign, Slice, Statement, Switch
 from amaranth.lib import wiring
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.core.alu_ctrl import AluCount, AluFieldPlace, AluResult, AluShift
+from xpulpnn.core.control import CsrOp, ImmSel, MacLoad, MemSize, System, TargetSel, Unit
+from xpulpnn.core.mult import MultOp
 from xpulpnn.emit.names import snake_case
 from xpulpnn.errors import ToolError
+from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import ExceptionCause
+from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.tools.probes import UNIT_NETS
-
-Wrong = Callable[[Any, Any], Any]  # computes the faulty value from the correct one and a _Unit
-
 
 CHOICE, CHOICE_BITS = "chosen_fault", 8
 """Name and width of the register that selects a fault; simulators set it, else it inverts itself in each cycle."""
 
-
-def lost_reset(right: Value, _: "_Unit") -> Value:
-    """Stand for the fault that a register is not reset."""
-    return right
+PROGRAMS, COSTS = "verify random", "verify costs"  # checks that are programs
 
 
-class _Unit:
-    """An elaborated unit whose signals can be read by name."""
+LOST_RESET = "lost reset"  # stands for the fault that a register is not reset
 
-    def __init__(self, component: wiring.Component, fragment: Fragment) -> None:
-        self._component = component
-        self._children = {name: child for child, name, _ in fragment.subfragments}
-        ports = [value for _, _, value in component.signature.flatten(component)]
-        outside = {id(Value.cast(port)) for port in ports}
-        self._inside: dict[str, Signal] = {}
-        for statements in fragment.statements.values():
-            for signal in (*statements._lhs_signals(), *statements._rhs_signals()):
-                if id(signal) not in outside:
-                    self._inside.setdefault(signal.name, signal)
+_NAMES = {each.__name__: each for each in (Cat, Const, Mux, Value, CsrOp, ImmSel, MacLoad, MemSize, System, TargetSel)}
+_NAMES |= {each.__name__: each for each in (AluCount, AluFieldPlace, AluResult, AluShift, MultOp, Unit, ElemFmt)}
+_NAMES |= {each.__name__: each for each in (ExceptionCause, WaitCause)}
 
-    def __call__(self, path: str) -> Any:
-        """Return the signal at a path such as ``ctrl.fmt``, ``rs1_read.addr``, ``.done`` or ``moved[16:24]``.
 
-        A path begins with a port, a submodule, or a dot and the probe of an internal net; names of members or of the
-        submodule's ports follow, and then bits. Raises :class:`ToolError` for an unknown name.
+class Fault:
+    """A fault of a unit: a signal has another value; both are Python expressions.
+
+    Names in expressions are ports and submodules of the unit, which have their own ports as attributes; ``net``, with
+    the probes of internal nets as attributes; and ``right``, the correct value.
+
+    ``checks`` are all checks that must find the fault, separated by commas: a check of riscv-formal, a property of the
+    pipeline, the mnemonic of an instruction, :data:`PROGRAMS` or :data:`COSTS`. ``needs`` lists settings that a core
+    must have or, with ``!``, must not have.
+    """
+
+    def __init__(self, unit: type[Any], name: str, signal: str, wrong: str, checks: str, needs: str = "") -> None:
+        self.unit, self.name, self.signal, self.wrong = unit, name, signal, wrong
+        self.checks, self._needs = checks.split(", "), needs.split()
+
+    def fits(self, config: CoreConfig) -> bool:
+        return all(bool(getattr(config, name.removeprefix("!"))) != name.startswith("!") for name in self._needs)
+
+    @property
+    def module(self) -> str:
+        return snake_case(self.unit.__name__)
+
+    @contextmanager
+    def seeded(self, number: int | None = None) -> Generator[None]:
+        """Inject the fault into every unit of this type that is elaborated in the block.
+
+        With a ``number``, the fault is active only while the register :data:`CHOICE` equals it, so that a design can
+        have many faults.
         """
-        path, _, bits = path.partition("[")
-        inside = path.startswith(".")
-        first, *rest = path.removeprefix(".").split(".")
-        value: Any
+        elaborate = self.unit.elaborate
+        self.unit.elaborate = lambda unit, platform: _Seeded(self, unit, elaborate(unit, platform), number)
         try:
-            if inside:
-                value = self._inside[UNIT_NETS[type(self._component).__name__][first]]
-            elif first in self._children:
-                origins = self._children[first].origins or ()
-                value = next(origin for origin in origins if isinstance(origin, wiring.Component))
-            else:
-                value = getattr(self._component, first)
-            for name in rest:
-                value = getattr(value, name)
-        except (AttributeError, KeyError):
-            raise ToolError(f"{type(self._component).__name__} must have {path}") from None
-        if bits:
-            low, _, high = bits.removesuffix("]").partition(":")
-            return value[int(low) : int(high or int(low) + 1)]
-        return value
+            yield
+        finally:
+            self.unit.elaborate = elaborate
 
 
-class Seeded(Elaboratable):
-    """A unit with faulty assignments; with a ``number``, they apply only while the register :data:`CHOICE` has it."""
-
-    def __init__(
-        self, component: wiring.Component, elaborated: Any, wrong: Mapping[str, Wrong], number: int | None = None
-    ) -> None:
-        self._component, self._elaborated, self._wrong = component, elaborated, wrong
+class _Seeded(Elaboratable):
+    def __init__(self, fault: Fault, component: wiring.Component, elaborated: Any, number: int | None) -> None:
+        self._fault, self._component, self._elaborated = fault, component, elaborated
         self._choice = None if number is None else Signal(CHOICE_BITS, name=CHOICE, reset_less=True)
         self._chosen = None if self._choice is None else self._choice == number
 
@@ -82,23 +80,24 @@ class Seeded(Elaboratable):
         fragment = Fragment.get(self._elaborated, platform)
         # the fragment stands for the component
         fragment.origins = None
-        unit = _Unit(self._component, fragment)
+        unit, path, wrong = _Unit(self._component, fragment), self._fault.signal, self._fault.wrong
         if self._choice is not None:
             # simulators overwrite this register
             fragment.add_statements("sync", self._choice.eq(~self._choice))
-        for path, wrong in self._wrong.items():
-            if wrong is lost_reset:
-                self._lose_reset(fragment, unit(path))
-                continue
-            change = _Change(_place(Value.cast(unit(path))), partial(self._wrong_value, unit, wrong))
-            for domain, statements in fragment.statements.items():
-                fragment.statements[domain] = change.of(statements)
-            if not change.made:
-                raise ToolError(f"{type(self._component).__name__} must assign {path}")
-        return fragment
+        if wrong == LOST_RESET:
+            self._lose_reset(fragment, unit.evaluate(path))
+            return fragment
 
-    def _wrong_value(self, unit: _Unit, wrong: Wrong, right: Value) -> Any:
-        return wrong(right, unit) if self._chosen is None else Mux(self._chosen, wrong(right, unit), right)
+        def changed(right: Value) -> Any:
+            value = unit.evaluate(wrong, right)
+            return value if self._chosen is None else Mux(self._chosen, value, right)
+
+        change = _Change(_place(Value.cast(unit.evaluate(path))), changed)
+        for domain, statements in fragment.statements.items():
+            fragment.statements[domain] = change.of(statements)
+        if not change.made:
+            raise ToolError(f"{type(self._component).__name__} must assign {path}")
+        return fragment
 
     def _lose_reset(self, fragment: Fragment, register: Signal) -> None:
         """Let a register ignore resets; with a choice of faults, only while this fault is selected."""
@@ -108,6 +107,39 @@ class Seeded(Elaboratable):
             runs = Signal(name="runs")
             resets = Switch(~runs & ~self._chosen, [(("1",), [register.eq(register.init)], None)])
             fragment.add_statements("sync", [runs.eq(1), resets])
+
+
+class _Unit(dict[str, Any]):
+    """An elaborated unit whose signals can be read by name."""
+
+    def __init__(self, component: wiring.Component, fragment: Fragment) -> None:
+        super().__init__((name, _component_of(child)) for child, name, _ in fragment.subfragments)
+        self._component = component
+        outside = {id(Value.cast(port)) for _, _, port in component.signature.flatten(component)}
+        inside: dict[str, Signal] = {}
+        for statements in fragment.statements.values():
+            for signal in (*statements._lhs_signals(), *statements._rhs_signals()):
+                if id(signal) not in outside:
+                    inside.setdefault(signal.name, signal)
+        nets = UNIT_NETS.get(type(component).__name__, {})
+        self["net"] = SimpleNamespace(**{probe: inside[net] for probe, net in nets.items() if net in inside})
+
+    def __missing__(self, name: str) -> Any:
+        if not hasattr(self._component, name):
+            raise KeyError(name)
+        return getattr(self._component, name)
+
+    def evaluate(self, expression: str, right: Value | None = None) -> Any:
+        """Return the value of an expression; raise :class:`ToolError` for an unknown name."""
+        self["right"] = right
+        try:
+            return eval(expression, _NAMES, self)
+        except (AttributeError, NameError):
+            raise ToolError(f"{type(self._component).__name__} must have {expression}") from None
+
+
+def _component_of(fragment: Fragment) -> Any:
+    return next((each for each in fragment.origins or () if isinstance(each, wiring.Component)), None)
 
 
 _Place = tuple[int, int, int]  # id() of a signal, first bit, and end of the bits
@@ -139,45 +171,3 @@ def _place(value: Value) -> _Place | None:
         whole = _place(value.value)
         return whole and (whole[0], whole[1] + value.start, whole[1] + value.stop)
     return (id(value), 0, len(value)) if isinstance(value, Signal) else None
-
-
-PROGRAMS, COSTS = "verify random", "verify costs"  # checks that are programs
-
-
-class Fault:
-    """A fault of a unit.
-
-    ``wrong`` maps signals to functions that return the faulty value, given the correct value and the :class:`_Unit`.
-    ``checks`` are all checks that must find the fault: a check of riscv-formal, a property of the pipeline, the
-    mnemonic of an instruction, :data:`PROGRAMS` or :data:`COSTS`. ``needs`` lists settings that a core must have or,
-    with ``!``, must not have.
-    """
-
-    def __init__(self, name: str, unit: type[Any], wrong: Mapping[str, Wrong], *checks: str, needs: str = "") -> None:
-        self.name, self.unit, self.wrong, self.checks, self._needs = name, unit, wrong, checks, needs.split()
-
-    def fits(self, config: CoreConfig) -> bool:
-        return all(bool(getattr(config, name.removeprefix("!"))) != name.startswith("!") for name in self._needs)
-
-    @property
-    def module(self) -> str:
-        return snake_case(self.unit.__name__)
-
-    @contextmanager
-    def seeded(self, number: int | None = None) -> Generator[None]:
-        """Inject the fault into every unit of this type that is elaborated in the block.
-
-        With a ``number``, the fault is active only while the register :data:`CHOICE` equals it, so that a design can
-        have many faults.
-        """
-        elaborate = self.unit.elaborate
-        self.unit.elaborate = lambda unit, platform: Seeded(unit, elaborate(unit, platform), self.wrong, number)
-        try:
-            yield
-        finally:
-            self.unit.elaborate = elaborate
-
-
-def where(signal, value, wrong):
-    """Return a faulty value that applies only while a signal of the unit has a certain value."""
-    return lambda right, u: Mux(u(signal) == value, wrong(right, u), right)

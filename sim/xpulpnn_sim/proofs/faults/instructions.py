@@ -1,12 +1,12 @@
 """Faults of a core; the proof of an instruction must find each of them."""
 
-from amaranth.hdl import Cat, Const, Mux, Value
+from functools import partial
+
+from amaranth.hdl import Const
 
 from xpulpnn.core.alu import Alu
-from xpulpnn.core.alu_ctrl import AluCount, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.bit_count import BitCount
 from xpulpnn.core.bit_field import BitField
-from xpulpnn.core.control import ImmSel, MemSize, TargetSel
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.id_stage import IdStage
 from xpulpnn.core.immediates import Immediates
@@ -20,255 +20,164 @@ from xpulpnn.core.simd_shifter import SimdShifter
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.dotp.nnrf import NnRf
-from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.machine import WORD_MASK, XLEN
-from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault, where
+from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
 
+_adder, _comparator, _count, _field = (partial(Fault, unit) for unit in (SimdAdder, SimdComparator, BitCount, BitField))
+_move, _immediates, _id, _nnrf = (partial(Fault, unit) for unit in (LaneMove, Immediates, IdStage, NnRf))
+_requantiser, _ex, _wb = (partial(Fault, unit) for unit in (Requantiser, ExStage, WbStage))
 
-def _format(u, fmt):
-    """Return the bit of the one-hot lane format that is 1 for this element format and for narrower ones."""
-    return Value.cast(u("fmt"))[fmt]
+_PAIR, _WIDENS, _EXACT = "mac_load_pair", "mixed_weights", "requantise_exact"  # settings that faults need
 
-
-def _clip_bound(_, u):
-    count = u("word")[20:25]
-    return Mux(count.any(), (Const(1, 32) << count)[:32] - 1, 0)
-
-
-def _rounds_by_a_place(_, u):
-    rounds = u("ctrl.rounding") & (u("ctrl.shift") == AluShift.NORMALISE)
-    return (Const(WORD_MASK, XLEN) >> ~u("shamt")) & rounds.replicate(32)
-
-
-def _other_weight(right, u):
-    written = u("we") & (u("waddr") == u("wgt_addr") + u("activations"))
-    return Mux(~written & (u("wgt_addr") == 2), u(".nn_wgt3"), right)
-
-
-def _swapped_signs(right, u):
-    """Invert both signs of a dot product if they differ, in the whole control word or in a single sign bit."""
-    differ = u("decoder.ctrl.ex.dotp.a_signed") ^ u("decoder.ctrl.ex.dotp.b_signed")
-    signs = Const.cast(DotpCtrl.const({"a_signed": 1, "b_signed": 1})).value
-    return right ^ (differ if len(right) == 1 else Mux(differ, signs, 0))
-
+_IS_NARROWER = "Value.cast(fmt)[ElemFmt.{}]"  # bit of the one-hot lane format for an element format and narrower ones
+_CLIP_BOUND = "Mux(word[20:25].any(), (Const(1, 32) << word[20:25])[:32] - 1, 0)"
+_CLB = "Mux(net.missing, word[0].replicate(5), net.first)"
+_SELECTOR = "Cat(op_b[24:26], op_b[31])"
+_WRITTEN = "we & (waddr == wgt_addr + activations)"
+_DIFFER = "decoder.ctrl.ex.dotp.a_signed ^ decoder.ctrl.ex.dotp.b_signed"
+_SIGNS = f"1 if len(right) == 1 else {Const.cast(DotpCtrl.const({'a_signed': 1, 'b_signed': 1})).value}"
 
 INSTRUCTION_FAULTS = (
-    Fault("carries pass from crumb to crumb", SimdAdder, {".lane_lsbs": lambda right, _: right & ~4}, "pv.add.c"),
-    Fault("no borrow of the lowest lane", SimdAdder, {".carry_starts": lambda right, _: right & ~1}, "pv.sub.n"),
+    _adder("carries pass from crumb to crumb", "net.lane_lsbs", "right & ~4", "pv.add.c"),
+    _adder("no borrow of the lowest lane", "net.carry_starts", "right & ~1", "pv.sub.n"),
     Fault(
-        "every other bit of nibbles does not move",
         SimdShifter,
-        {".moving_2_up_2": lambda right, u: Mux(_format(u, ElemFmt.N), right & 0x2222_2222, right)},
+        "every other bit of nibbles does not move",
+        "net.moving_2_up_2",
+        f"Mux({_IS_NARROWER.format('N')}, right & 0x2222_2222, right)",
         "pv.sra.n",
     ),
+    _comparator("equality of crumbs looks at one bit", "net.equal_2", "right | alike & (1 << 31)", "pv.cmpeq.c"),
+    _comparator("branches ask for half of the word", "holds", "net.relation[15]", "p.bneimm"),
     Fault(
-        "equality of crumbs looks at one bit",
-        SimdComparator,
-        {".equal_2": lambda right, u: right | u("alike") & (1 << 31)},
-        "pv.cmpeq.c",
-    ),
-    Fault("branches ask for half of the word", SimdComparator, {"holds": lambda _, u: u(".relation")[15]}, "p.bneimm"),
-    Fault(
-        "clipu of 0 by a negative bound is the bound",
         Alu,
-        {"simd_alu.clip.beyond_b": lambda right, u: right | (u("ctrl.result") == AluResult.CLIPU) & ~u("op_a")[31]},
-        "p.clipu",
-        PROGRAMS,
+        "clipu of 0 by a negative bound is the bound",
+        "simd_alu.clip.beyond_b",
+        "right | (ctrl.result == AluResult.CLIPU) & ~op_a[31]",
+        f"p.clipu, {PROGRAMS}",
     ),
-    Fault(
-        "fl1 of 0 is 31",
-        BitCount,
-        {"result": where("count", AluCount.FL1, lambda _, u: ~u(".first"))},
-        "p.fl1",
-        PROGRAMS,
+    _count("fl1 of 0 is 31", "result", "Mux(count == AluCount.FL1, ~net.first, right)", f"p.fl1, {PROGRAMS}"),
+    _count("clb counts one more", "result", f"Mux(count == AluCount.CLB, {_CLB}, right)", "p.clb"),
+    _count("cnt loses the carry", "result", "Mux(count == AluCount.CNT, right[:5], right)", "p.cnt"),
+    _field("fields past bit 31 wrap", "net.end", "net.last[:5]", "p.extract"),
+    _field(
+        "pv.insert.b replaces nine bits", "net.width_m1", "Mux(place == AluFieldPlace.BYTE, 8, right)", "pv.insert.b"
     ),
-    Fault(
-        "clb counts one more",
-        BitCount,
-        {
-            "result": where(
-                "count", AluCount.CLB, lambda _, u: Mux(u(".missing"), u("word")[0].replicate(5), u(".first"))
-            )
-        },
-        "p.clb",
-    ),
-    Fault(
-        "cnt loses the carry", BitCount, {"result": where("count", AluCount.CNT, lambda right, _: right[:5])}, "p.cnt"
-    ),
-    Fault("fields past bit 31 wrap", BitField, {".end": lambda _, u: u(".last")[:5]}, "p.extract"),
-    Fault(
-        "pv.insert.b replaces nine bits",
-        BitField,
-        {".width_m1": where("place", AluFieldPlace.BYTE, lambda *_: 8)},
-        "pv.insert.b",
-    ),
-    Fault(
-        "packhi swaps its sources",
-        LaneMove,
-        {"moved[16:24]": lambda right, u: Mux(u(".from_b")[2], u("op_a")[:8], right)},
-        "pv.packhi.b",
-    ),
-    Fault(
+    _move("packhi swaps its sources", "moved[16:24]", "Mux(net.from_b[2], op_a[:8], right)", "pv.packhi.b"),
+    _move(
         "shuffle2 takes its selector's sign",
-        LaneMove,
-        {".selector_3": lambda right, u: Mux(_format(u, ElemFmt.B), Cat(u("op_b")[24:26], u("op_b")[31]), right)},
-        "pv.shuffle2.b",
-        PROGRAMS,
+        "net.selector_3",
+        f"Mux({_IS_NARROWER.format('B')}, {_SELECTOR}, right)",
+        f"pv.shuffle2.b, {PROGRAMS}",
     ),
-    Fault(
+    _immediates(
         "bit 25 is the highest of imm6",
-        Immediates,
-        {"imm": where("sel", ImmSel.IMM6_SIGNED, lambda _, u: u("word")[20:26].as_signed())},
+        "imm",
+        "Mux(sel == ImmSel.IMM6_SIGNED, word[20:26].as_signed(), right)",
         "pv.add.sci.b",
     ),
-    Fault(
+    _immediates(
         "the unsigned imm6 has a sign",
-        Immediates,
-        {
-            "imm": where(
-                "sel", ImmSel.IMM6_UNSIGNED, lambda _, u: Value.cast(Cat(u("word")[25], u("word")[20:25])).as_signed()
-            )
-        },
+        "imm",
+        "Mux(sel == ImmSel.IMM6_UNSIGNED, Cat(word[25], word[20:25]).as_signed(), right)",
         "pv.minu.sci.h",
     ),
-    Fault("clipi bounds by 2 ** Is2", Immediates, {".clip_bound": _clip_bound}, "p.clipi"),
-    Fault(
+    _immediates("clipi bounds by 2 ** Is2", "net.clip_bound", _CLIP_BOUND, "p.clipi"),
+    _immediates(
         "the short offset of a loop is signed",
-        Immediates,
-        {"offset": where("target_sel", TargetSel.LOOP_SHORT, lambda right, _: right[:6].as_signed())},
+        "offset",
+        "Mux(target_sel == TargetSel.LOOP_SHORT, right[:6].as_signed(), right)",
         "lp.setupi",
     ),
-    Fault(
-        "the immediate of a branch is unsigned",
-        Immediates,
-        {"imm": where("sel", ImmSel.SIMM5, lambda right, _: right[:5])},
-        "p.beqimm",
-    ),
-    Fault("rounding adds a whole place", SimdAlu, {".below": _rounds_by_a_place}, "p.addRNi"),
-    Fault(
-        "the shift amount is always in the word",
-        IdStage,
-        {"id_ex.shamt": lambda _, u: u("insn.payload.word")[25:30]},
-        "p.subuRN",
+    _immediates(
+        "the immediate of a branch is unsigned", "imm", "Mux(sel == ImmSel.SIMM5, right[:5], right)", "p.beqimm"
     ),
     Fault(
-        "the scalar of bytes has seven bits", IdStage, {".id_op_b_lane_b": lambda right, _: right[:7]}, "pv.dotsp.sc.b"
+        SimdAlu,
+        "rounding adds a whole place",
+        "net.below",
+        "(Const(0xFFFF_FFFF, 32) >> ~shamt) & (ctrl.rounding & (ctrl.shift == AluShift.NORMALISE)).replicate(32)",
+        "p.addRNi",
     ),
-    Fault(
-        "the factors' signs are swapped",
-        IdStage,
-        {"dotp_ctrl": _swapped_signs},
-        "pv.dotusp.h",
+    _id("the shift amount is always in the word", "id_ex.shamt", "insn.payload.word[25:30]", "p.subuRN"),
+    _id("the scalar of bytes has seven bits", "net.id_op_b_lane_b", "right[:7]", "pv.dotsp.sc.b"),
+    _id("the factors' signs are swapped", "dotp_ctrl", f"right ^ Mux({_DIFFER}, {_SIGNS}, 0)", "pv.dotusp.h"),
+    _nnrf(
+        "the weight of another number",
+        "wgt",
+        f"Mux(~({_WRITTEN}) & (wgt_addr == 2), net.nn_wgt3, right)",
+        "pv.mlsdotup.h",
     ),
-    Fault("the weight of another number", NnRf, {"wgt": _other_weight}, "pv.mlsdotup.h"),
-    Fault(
+    _nnrf(
         "the word on its way to an entry is missed",
-        NnRf,
-        {"act": lambda _, u: Mux(u("act_addr"), u(".nn_act1"), u(".nn_act0"))},
-        "pv.mlsdotsp.b",
-        "mac_load",
-        PROGRAMS,
+        "act",
+        "Mux(act_addr, net.nn_act1, net.nn_act0)",
+        f"pv.mlsdotsp.b, mac_load, {PROGRAMS}",
     ),
-    Fault(
+    _id(
         "the base of a Mac&Load stays if rd is x0",
-        IdStage,
-        {"id_ex.wb_we": lambda right, u: right & u("insn.payload.word")[7:12].any()},
+        "id_ex.wb_we",
+        "right & insn.payload.word[7:12].any()",
         "pv.mlsdotsup.n",
     ),
-    Fault("post-increment accesses go to the sum", Lsu, {"ex_address": lambda _, u: u("ex_sum")}, "p.lw"),
+    Fault(Lsu, "post-increment accesses go to the sum", "ex_address", "ex_sum", "p.lw"),
     Fault(
-        "p.lh does not extend the sign",
         Lsu,
-        {"wb_rdata": where(".wb_size", MemSize.HALF, lambda _, u: u(".aligned")[:16])},
+        "p.lh does not extend the sign",
+        "wb_rdata",
+        "Mux(net.wb_size == MemSize.HALF, net.aligned[:16], right)",
         "p.lh",
     ),
-    Fault(
+    _requantiser(
         "pv.rqs clips a bit too late",
-        Requantiser,
-        {".too_large": where("ctrl.fmt", ElemFmt.N, lambda _, u: u(".above") | u(".shifted_1")[4:].any())},
+        "net.too_large",
+        "Mux(ctrl.fmt == ElemFmt.N, net.above | net.shifted_1[4:].any(), right)",
         "pv.rqs.n",
-        needs="requantise !requantise_exact",
+        "requantise !requantise_exact",
     ),
-    Fault(
+    _requantiser(
         "pv.rqs clips a bit too late",
-        Requantiser,
-        {".high": where("ctrl.fmt", ElemFmt.N, lambda right, u: right & (u(".above") | u(".moved")[4:].any()))},
+        "net.high",
+        "Mux(ctrl.fmt == ElemFmt.N, right & (net.above | net.moved[4:].any()), right)",
         "pv.rqs.n",
-        needs="requantise_exact",
+        _EXACT,
     ),
-    Fault(
+    _requantiser(
         "pv.rqxu rounds halves down with the lowest code of 0",
-        Requantiser,
-        {".moved": lambda right, u: right - (u("rounds") & u(".shifted_1")[0] & (u("zero") == 0x80))},
+        "net.moved",
+        "right - (rounds & net.shifted_1[0] & (zero == 0x80))",
         "pv.rqxu.b",
-        needs="requantise_exact",
+        _EXACT,
     ),
-    Fault(
+    _requantiser(
         "pv.rqu writes the next lane too",
-        Requantiser,
-        {".crumbs": where("ctrl.fmt", ElemFmt.C, lambda right, _: right | (right << 1))},
+        "net.crumbs",
+        "Mux(ctrl.fmt == ElemFmt.C, right | (right << 1), right)",
         "pv.rqu.c",
     ),
-    Fault(
+    _id(
         "pv.rqld mixes factor and summand",
-        IdStage,
-        {"id_ex.nn_addr": lambda right, u: Mux(u("decoder.requantise.load"), 7 - u("insn.payload.word")[20], right)},
+        "id_ex.nn_addr",
+        "Mux(decoder.requantise.load, 7 - insn.payload.word[20], right)",
         "pv.rqld",
     ),
-    Fault(
+    _id(
         "jalr does not wait for the second sum",
-        IdStage,
-        {".id_jalr_waits": lambda right, u: right & ~(u("wb.pair") & u("insn.payload.word")[15])},
+        "net.id_jalr_waits",
+        "right & ~(wb.pair & insn.payload.word[15])",
         "jalr",
-        needs="mac_load_pair",
+        _PAIR,
     ),
-    Fault(
-        "the second product is of the first pair",
-        NnRf,
-        {"act2": lambda _, u: u(".nn_act1")},
-        "pv.mlsduosp.b",
-        needs="mac_load_pair",
-    ),
-    Fault(
-        "the second sum goes on from the first",
-        ExStage,
-        {"mult.second_sum": lambda _, u: u("op_c")},
-        "pv.mlsduoup.n",
-        needs="mac_load_pair",
-    ),
-    Fault(
+    _nnrf("the second product is of the first pair", "act2", "net.nn_act1", "pv.mlsduosp.b", _PAIR),
+    _ex("the second sum goes on from the first", "mult.second_sum", "op_c", "pv.mlsduoup.n", _PAIR),
+    _ex(
         "the base of two products moves by the second sum",
-        ExStage,
-        {"alu.op_b": lambda right, u: Mux(u("pair"), u("second_sum"), right)},
+        "alu.op_b",
+        "Mux(pair, second_sum, right)",
         "pv.mlsduoup.h",
-        needs="mac_load_pair",
+        _PAIR,
     ),
-    Fault(
-        "both sums are the first",
-        WbStage,
-        {"wb.odd": lambda _, u: u("ex.first")},
-        "pv.mlduosp.c",
-        needs="mac_load_pair",
-    ),
-    Fault(
-        "narrower weights have no sign",
-        IdStage,
-        {"widener.is_signed": lambda *_: 0},
-        "pv.mlsduosup.b.n1",
-        needs="mixed_weights",
-    ),
-    Fault(
-        "weights of a quarter are not widened",
-        IdStage,
-        {"widener.quarter": lambda *_: 0},
-        "pv.mlduousp.b.c2",
-        needs="mixed_weights",
-    ),
-    Fault(
-        "the last quarter is the third",
-        IdStage,
-        {"widener.part": lambda right, _: Mux(right.all(), 2, right)},
-        "pv.mlsduoup.h.n3",
-        needs="mixed_weights",
-    ),
+    _wb("both sums are the first", "wb.odd", "ex.first", "pv.mlduosp.c", _PAIR),
+    _id("narrower weights have no sign", "widener.is_signed", "0", "pv.mlsduosup.b.n1", _WIDENS),
+    _id("weights of a quarter are not widened", "widener.quarter", "0", "pv.mlduousp.b.c2", _WIDENS),
+    _id("the last quarter is the third", "widener.part", "Mux(right.all(), 2, right)", "pv.mlsduoup.h.n3", _WIDENS),
 )

@@ -43,7 +43,6 @@ def equalities(unrolling: Unrolling, body: Sequence[ast.stmt] | None = None) -> 
 
 
 def _identity(unrolling: Unrolling) -> list[Equality]:
-    """Return equalities of word, address and register numbers at retirement, and of the absence of an exception."""
     issue, leave = unrolling.issue, unrolling.leave
     full = issue.bit("insn__payload__compressed") ^ 1
     return [
@@ -182,7 +181,6 @@ def proof_name(insn: Insn) -> str:
 
 
 def provable(insn: Insn) -> bool:
-    """Return whether an instruction has 32 bits and statements that can be executed on gates."""
     return insn.size == 4 and is_executable(insn)
 
 
@@ -227,7 +225,6 @@ class InstructionProver:
 
 
 def _counterexample(unrolling: Unrolling, claims: Sequence[Equality], ones: frozenset[int]) -> list[str]:
-    """Return lines of text on a case in which an instruction deviates from its statements."""
 
     def value(literals: Sequence[int]) -> int:
         return unrolling.graph.number(ones, literals)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
-from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
+from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, unsigned
 from xpulpnn_sim.proofs.units.dotp import lane_products
 
 _HALF = 16
@@ -33,10 +33,18 @@ def dot_product(pins: Pins, z: Integers) -> list[int]:
     return low(result, XLEN)
 
 
+def _half_sum(pins: Pins, z: Integers, factors: tuple[Number, Number], upper: int, signed: int, old: Number) -> Number:
+    """Return ``old`` and the product of two half-words, rounded for a shift."""
+    halves = [z.choose(upper, z.right(factor, constant(_HALF)), factor) for factor in factors]
+    x, y = (z.extended(low(half, _HALF), signed) for half in halves)
+    half_place = z.left(z.choose(pins["round"][0], constant(1), constant(0)), unsigned(pins["shamt"]))
+    return z.add(z.add(old, z.multiply(x, y)), z.right(half_place, constant(1)))
+
+
 def product(pins: Pins, z: Integers) -> list[int]:
     """Return the product of the multiplier, as selected by its control word."""
     op_a, op_b, op_c = (unsigned(pins[name]) for name in ("op_a", "op_b", "op_c"))
-    (upper,), (signed,), (rounds,) = (pins[name] for name in ("upper", "a_signed", "round"))
+    (upper,), (signed,) = (pins[name] for name in ("upper", "a_signed"))
     (accumulate,), (subtract,), (other_signed,) = (pins[name] for name in ("accumulate", "subtract", "b_signed"))
     old = z.choose(accumulate, op_c, constant(0))
 
@@ -59,12 +67,8 @@ def product(pins: Pins, z: Integers) -> list[int]:
             words = z.choose(requantises, scaled, words)
         result = z.choose(kind(_WORD_OP), words, result)
     if kind(_HALF_OP) != FALSE:
-        halves = [z.choose(upper, z.right(factor, constant(_HALF)), factor) for factor in (op_a, op_b)]
-        x, y = (z.extended(low(half, _HALF), signed) for half in halves)
-        amount = unsigned(pins["shamt"])
-        rounding = z.right(z.left(z.choose(rounds, constant(1), constant(0)), amount), constant(1))
-        total = low(z.add(z.add(old, z.multiply(x, y)), rounding), XLEN)
-        result = z.choose(kind(_HALF_OP), z.right(z.extended(total, signed), amount), result)
+        total = low(_half_sum(pins, z, (op_a, op_b), upper, signed, old), XLEN)
+        result = z.choose(kind(_HALF_OP), z.right(z.extended(total, signed), unsigned(pins["shamt"])), result)
     if kind(_HIGH_OP) != FALSE:
         exact = z.multiply(z.extended(pins["op_a"], signed), z.extended(pins["op_b"], other_signed))
         result = z.choose(kind(_HIGH_OP), z.right(exact, constant(XLEN)), result)
@@ -111,7 +115,7 @@ def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[in
         return {name: low(z.choose(is_right[name], total, constant(0)), XLEN) for name, total in totals.items()}
     common = formats["dotp2"][0]
     (signed,), (other_signed,) = common["a_signed"], common["b_signed"]
-    (accumulate,), (subtract,), (rounds,) = (pins[name] for name in ("accumulate", "subtract", "round"))
+    (accumulate,), (subtract,) = (pins[name] for name in ("accumulate", "subtract"))
     old = z.choose(accumulate, unsigned(pins["op_c"]), constant(0))
     total = half = constant(0)
     if word != FALSE:
@@ -122,14 +126,8 @@ def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[in
             summand = z.choose(scaled, unsigned(pins["nn_lambda"]), old)
         total = z.choose(subtract, z.subtract(summand, whole), z.add(summand, whole))
     if word != TRUE:
-        halves = [
-            z.right(unsigned(pins[name]), z.choose(upper, constant(_HALF), constant(0)))
-            for name in ("dotp_a", "dotp_b")
-        ]
-        x, y = (z.extended(low(half, _HALF), signed) for half in halves)
-        amount = unsigned(pins["shamt"])
-        rounding = z.right(z.left(z.choose(rounds, constant(1), constant(0)), amount), constant(1))
-        half = z.add(z.add(old, z.multiply(x, y)), rounding)
+        factors = unsigned(pins["dotp_a"]), unsigned(pins["dotp_b"])
+        half = _half_sum(pins, z, factors, upper, signed, old)
     same = z.equal(unsigned(pins["dotp_format"]), unsigned(pins["dotp2_format"]))
     is_right = z.graph.and_(scalar, z.equal(unsigned(common["fmt"]), constant(ElemFmt.H.value)))
     is_right = z.graph.and_(is_right, z.graph.and_(same, formats["dotp2"][1]))

@@ -76,7 +76,6 @@ class BackendFrame(ClockCycle):
         return net
 
     def pins(self, unit: str) -> dict[str, list[int]]:
-        """Return the literals of the ports of a cut unit and of the fields of its control word."""
         return {name: self.nets(nets) for name, nets in self._backend.pins[unit].items()}
 
     def has(self, name: str) -> bool:
@@ -86,7 +85,6 @@ class BackendFrame(ClockCycle):
         return self.word(name)[0]
 
     def changed(self, given: Mapping[str, Sequence[int]]) -> "BackendFrame":
-        """Return this cycle with other literals for the given signals."""
         return BackendFrame(self.graph, self._backend, {**self._given, **given}, self.variables())
 
     def where(self, values: Mapping[str, int]) -> tuple["BackendFrame", list[int]]:
@@ -117,11 +115,7 @@ _EXECUTES = {"ex_ready": TRUE}
 _LEAVES = {"rvfi__valid": TRUE, "rvfi__trap": FALSE}
 """Values of single-bit signals when an instruction leaves ID (``_ISSUES``), EX (``_EXECUTES``) and WB (``_LEAVES``)."""
 
-_READS = {
-    "read_rs1": "rs1",
-    "read_rs2": "rs2",
-    "read_rs3": "rd",
-}  # register-file ports, and the fields that they read
+_READS = {"read_rs1": "rs1", "read_rs2": "rs2", "read_rs3": "rd"}  # register-file ports, and the fields that they read
 
 _WRITES = {"ex_we": "ex_addr", "late_we": "late_addr", "wb_we": "wb_addr", "wb_wrote": "wb_old_addr"}
 """Signals of each pending register write: its enable, and its register number."""

@@ -30,17 +30,18 @@ _QUESTIONS = 10  # time limit of an induction with many short questions, as a mu
 _RESET = "rst"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputCase:
+Values = Mapping[str, Collection[int]]
+"""Possible values of inputs or internal words, any if not named; ``name[2]`` is a bit of a word."""
+
+
+class InputCase(NamedTuple):
     """Input values that occur together, and the outputs that are observed then."""
 
-    # possible values of inputs or internal words, any if not named; ``name[2]`` is a bit of a word
-    values: Mapping[str, Collection[int]]
+    values: Values
     outputs: Collection[str] | None = None  # observed outputs or bits; None for all
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StableInputs:
+class StableInputs(NamedTuple):
     words: Collection[str]
     # single-bit word that is 1 during the operation, and falls early if it is aborted
     during: str
@@ -48,18 +49,15 @@ class StableInputs:
 
 
 class Handshake(NamedTuple):
-    """Names of the single-bit words of a request, its grant and its response."""
-
     request: str
     grant: str
     answer: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class InputConstraints:
     cases: Sequence[InputCase] = ()  # one of them holds in every cycle; empty for any
-    # rows of values (see InputCase); one of each row holds in every cycle
-    always: Sequence[Sequence[Mapping[str, Collection[int]]]] = ()
+    always: Sequence[Sequence[Values]] = ()  # rows of values; one of each row holds in every cycle
     stable: Sequence[StableInputs] = ()
     # ports with responses only to earlier granted requests, at most seven outstanding
     answered: Sequence[Handshake] = ()
@@ -238,7 +236,6 @@ class MutantComparer:
         return self._graph.and_(literal, self._gates.words.get(_RESET, [FALSE])[0] ^ 1)
 
     def _first_difference(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
-        """Return the name of the first bit that differs between unit and mutant."""
         values = self._graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
         wrong = (
             name for (name, *_), value, other in zip(bits, values[::2], values[1::2], strict=True) if value != other
@@ -275,7 +272,7 @@ class MutantComparer:
         seen = graph.any(graph.and_(looked_at(case.outputs), self._holds(case.values)) for case in cases)
         return graph.and_(seen, self._always())
 
-    def _holds(self, values: Mapping[str, Collection[int]]) -> int:
+    def _holds(self, values: Values) -> int:
         return self._graph.all(
             self._graph.any(self._graph.is_value(self._word(name), value) for value in sorted(numbers))
             for name, numbers in values.items()

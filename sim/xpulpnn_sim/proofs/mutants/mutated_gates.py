@@ -1,21 +1,13 @@
 """Gates of a unit and of its mutants in one graph; only gates that depend on a mutation are duplicated."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates
+from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates, netlists
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph
-from xpulpnn_sim.tools.netlists import (
-    DONT_CARE,
-    ONE,
-    ZERO,
-    NetlistCell,
-    NetlistModule,
-    read_module,
-)
+from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule
 from xpulpnn_sim.tools.yosys import Yosys
 
 SELECT = "mutant_select"  # input that selects a mutant; 0 is the unit itself
@@ -24,8 +16,7 @@ NEXT = "next "  # name prefix of register inputs
 
 Bit = tuple[str, int, int]  # name of an observed bit, its literal in the unit, and in the mutant
 
-_BASE = "base.il"
-_SCRIPT = """read_rtlil {base}
+_SCRIPT = """read_rtlil base.il
 hierarchy -top {top}
 {changes}
 hierarchy -top {top}
@@ -38,7 +29,6 @@ techmap
 simplemap
 dffunmap
 opt_clean
-write_json netlist.json
 """
 
 _REGISTER, _MEMORY = "$_DFF_P_", "$mem_v2"
@@ -66,15 +56,12 @@ def read_mutated(
         command.replace("mutate ", f"mutate -ctrl {SELECT} {width} {place} ", 1)
         for place, command in enumerate(changes.values(), 1)
     ]
-    with tempfile.TemporaryDirectory(prefix="xpulpnn-mutants-") as name:
-        folder = Path(name)
-        (folder / _BASE).write_bytes(base.read_bytes())
-        without = "".join(f"delete -output {top}/w:{pattern}\n" for pattern in ignored)
-        ignoring = f"{without}opt_clean -purge\n" if ignored else ""
-        memories = "" if whole_memories else "memory_map"
-        script = _SCRIPT.format(base=_BASE, top=top, changes="\n".join(commands), ignored=ignoring, memories=memories)
-        yosys.run(script, folder, what=f"mutants of {top}", results=["netlist.json"])
-        return MutatedGates(read_module(folder / "netlist.json", top), list(changes))
+    without = "".join(f"delete -output {top}/w:{pattern}\n" for pattern in ignored)
+    ignoring = f"{without}opt_clean -purge\n" if ignored else ""
+    memories = "" if whole_memories else "memory_map"
+    script = _SCRIPT.format(top=top, changes="\n".join(commands), ignored=ignoring, memories=memories)
+    (netlist,) = netlists(script, {"base.il": base.read_text()}, [top], yosys, f"mutants of {top}")
+    return MutatedGates(netlist, list(changes))
 
 
 class MutatedGates:

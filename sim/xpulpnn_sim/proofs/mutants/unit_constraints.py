@@ -20,9 +20,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, NNRF_WORDS, SECOND_PAIR, WORD_BYTES
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.proofs.mutants.mutant_comparison import Handshake, InputCase, InputConstraints, StableInputs
-
-_Look = tuple[Mapping[str, Collection[int]], tuple[str, ...]]  # values of words, and the outputs observed then
+from xpulpnn_sim.proofs.mutants.mutant_comparison import Handshake, InputCase, InputConstraints, StableInputs, Values
 
 _NO_REGISTER = 0x1F << 20  # mask of the field rs2
 
@@ -70,34 +68,20 @@ def _alu(config: CoreConfig, *, lanes: bool = False) -> InputConstraints:
             outputs.add("sum")
         for output in outputs:
             words[second, plain, output].add(word)
-    return InputConstraints(
-        cases=[
-            InputCase(
-                values={"ctrl": controls} | ({"op_b": second} if second else {}) | ({"clip": {0}} if plain else {}),
-                outputs=(output,),
-            )
-            for (second, plain, output), controls in words.items()
-        ]
-    )
+    cases: list[InputCase] = []
+    for (second, plain, output), controls in words.items():
+        values: Values = {"ctrl": controls} | ({"op_b": second} if second else {}) | ({"clip": {0}} if plain else {})
+        cases.append(InputCase(values, (output,)))
+    return InputConstraints(cases)
 
 
-def _serial(controls: Collection[Mapping[str, Collection[int]]], *held: str) -> InputConstraints:
+def _serial(controls: Collection[Values], *held: str) -> InputConstraints:
     """Return constraints for a unit with ``start``, ``done`` and ``take``, and control inputs out of ``controls``."""
-    operands = ("ctrl", "op_a", "op_b", *held)
-    return InputConstraints(
-        cases=[
-            InputCase(values={"start": {0}, "take": {0, 1}}, outputs=()),
-            *(
-                InputCase(values={"start": {1}, "done": {0}, "take": {0}, **control}, outputs=("done",))
-                for control in controls
-            ),
-            *(
-                InputCase(values={"start": {1}, "done": {1}, **control}, outputs=("done", "result"))
-                for control in controls
-            ),
-        ],
-        stable=[StableInputs(words=operands, during="start", until=("done", "take"))],
-    )
+    idle = InputCase({"start": {0}, "take": {0, 1}}, ())
+    running = [InputCase({"start": {1}, "done": {0}, "take": {0}, **control}, ("done",)) for control in controls]
+    ending = [InputCase({"start": {1}, "done": {1}, **control}, ("done", "result")) for control in controls]
+    stable = StableInputs(("ctrl", "op_a", "op_b", *held), "start", ("done", "take"))
+    return InputConstraints([idle, *running, *ending], stable=[stable])
 
 
 def _array_outputs(insn: Insn) -> tuple[str, ...]:
@@ -120,27 +104,18 @@ def _products(config: CoreConfig) -> InputConstraints:
         a_signed, b_signed = reversed(signs) if insn.is_mac_load else signs
         fmt = insn.fmt if insn.uses_dotp and insn.fmt is not None else ElemFmt.H
         word = Const.cast(ArrayFormat.const(ArrayFormat.fields(fmt, bool(a_signed), bool(b_signed)))).value
-        second = insn.is_pair or not insn.uses_dotp
-        formats = {"dotp_format": word} | ({"dotp2_format": word} if second else {})
-        inputs = {
-            "dotp_form": Const.cast(ProductForm.const(ProductForm.fields(multiplied, pair=insn.is_pair))).value,
-            **formats,
-            "dotp_accumulate": int(insn.uses_dotp and insn.accumulates),
-            "pair": int(insn.is_pair),
-            "requantise": int(insn.requantises),
-        }
+        form = Const.cast(ProductForm.const(ProductForm.fields(multiplied, pair=insn.is_pair))).value
+        inputs = {"dotp_form": form, "dotp_format": word}
+        inputs |= {"dotp2_format": word} if insn.is_pair or not insn.uses_dotp else {}
+        inputs |= {"dotp_accumulate": int(insn.uses_dotp and insn.accumulates)}
+        inputs |= {"pair": int(insn.is_pair), "requantise": int(insn.requantises)}
         places = None if insn.uses_dotp or insn.requantises else _places(insn, fields)
         words[_array_outputs(insn), places, tuple(inputs.items())].add(_word(MultCtrl, fields, "ex.mult."))
-    return InputConstraints(
-        cases=[
-            InputCase(
-                values={"ctrl": controls, **{name: {value} for name, value in inputs}}
-                | ({} if places is None else {"shamt": places}),
-                outputs=outputs,
-            )
-            for (outputs, places, inputs), controls in words.items()
-        ]
-    )
+    cases: list[InputCase] = []
+    for (outputs, places, inputs), controls in words.items():
+        values: Values = {"ctrl": controls, **{name: {value} for name, value in inputs}}
+        cases.append(InputCase(values | ({} if places is None else {"shamt": places}), outputs))
+    return InputConstraints(cases)
 
 
 def _mult(config: CoreConfig) -> InputConstraints:
@@ -150,22 +125,22 @@ def _mult(config: CoreConfig) -> InputConstraints:
     for insn, fields in _rows(config):
         if fields["ex.unit"] is Unit.MULT:
             words[insn.requantises, insn.is_exact, _places(insn, fields)].add(_word(MultCtrl, fields, "ex.mult."))
-    controls: dict[bool, list[Mapping[str, Collection[int]]]] = {False: [], True: []}
-    looks: list[_Look] = []
+    controls: dict[bool, list[Values]] = {False: [], True: []}
+    exact: list[InputCase] = []
     for (requantises, is_exact, places), controls_of_places in words.items():
-        values = {"ctrl": controls_of_places} | ({} if places is None else {"shamt": places})
+        values: Values = {"ctrl": controls_of_places} | ({} if places is None else {"shamt": places})
         controls[requantises].append(values)
         # the exact form is done at once, and has an upper word
         outputs = ("done", "result", "upper") if is_exact else ("done", "result")
-        looks.append(({"start": {1}, "requantise": {int(requantises)}, **values}, outputs))
+        exact.append(InputCase({"start": {1}, "requantise": {int(requantises)}, **values}, outputs))
     if config.requantise_exact:
-        return InputConstraints(cases=[InputCase(values=values, outputs=outputs) for values, outputs in looks])
+        return InputConstraints(exact)
     plain = _serial(controls[False], "op_c", "shamt")
     if not config.requantise:
         return plain
-    cases = [InputCase(values={**case.values, "requantise": {0}}, outputs=case.outputs) for case in plain.cases]
-    both = [InputCase(values={"start": {1}, "requantise": {1}, **control}) for control in controls[True]]
-    return InputConstraints(cases=[*cases, *both], stable=plain.stable)
+    cases = [InputCase({**values, "requantise": {0}}, outputs) for values, outputs in plain.cases]
+    cases += [InputCase({"start": {1}, "requantise": {1}, **control}) for control in controls[True]]
+    return InputConstraints(cases, stable=plain.stable)
 
 
 def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
@@ -182,7 +157,7 @@ def _div(config: CoreConfig) -> InputConstraints:
 
 def _dotp(config: CoreConfig) -> InputConstraints:
     controls = {_word(DotpCtrl, fields, "ex.dotp.") for insn, fields in _rows(config) if insn.uses_dotp}
-    return InputConstraints(cases=[InputCase(values={"ctrl": controls})])
+    return InputConstraints([InputCase({"ctrl": controls})])
 
 
 def _lsu(config: CoreConfig) -> InputConstraints:
@@ -194,15 +169,16 @@ def _lsu(config: CoreConfig) -> InputConstraints:
         for valid in (False, True)
     }
     valid = f"ex_ctrl[{_word(LsuCtrl, {'valid': True}, '').bit_length() - 1}]"
-    looks: list[_Look] = [
-        ({}, ("ex_address", "ex_done", "wb_done", "ex_granted", "fault__valid", "fault__store", "data__req")),
-        ({"data__req": {1}}, ("data__addr", "data__we", "data__be")),
-        ({"data__req": {1}, "data__we": {1}}, ("data__wdata",)),
-        ({"wb_busy": {1}, "wb_done": {1}}, ("wb_rdata",)),
+    always = ("ex_address", "ex_done", "wb_done", "ex_granted", "fault__valid", "fault__store", "data__req")
+    cases = [
+        InputCase({}, always),
+        InputCase({"data__req": {1}}, ("data__addr", "data__we", "data__be")),
+        InputCase({"data__req": {1}, "data__we": {1}}, ("data__wdata",)),
+        InputCase({"wb_busy": {1}, "wb_done": {1}}, ("wb_rdata",)),
     ]
     return InputConstraints(
-        cases=[InputCase(values={**values, "ex_ctrl": controls | {0}}, outputs=seen) for values, seen in looks],
-        stable=[StableInputs(words=("ex_ctrl", "ex_base", "ex_sum", "ex_wdata"), during=valid, until=("ex_done",))],
+        [InputCase({**values, "ex_ctrl": controls | {0}}, outputs) for values, outputs in cases],
+        stable=[StableInputs(("ex_ctrl", "ex_base", "ex_sum", "ex_wdata"), valid, ("ex_done",))],
         # an access is not aborted between its two requests
         always=[({"second": {0}}, {valid: {1}})],
         answered=[Handshake("data__req", "data__gnt", "data__rvalid")],
@@ -210,30 +186,20 @@ def _lsu(config: CoreConfig) -> InputConstraints:
 
 
 def _requantiser(config: CoreConfig) -> InputConstraints:
-    ends = {
-        _word(RequantiseCtrl, fields, "requantise."): insn.fmt for insn, fields in _rows(config) if insn.requantises
-    }
-    rests = {_word(RequantiseCtrl, fields, "requantise.") for insn, fields in _rows(config) if not insn.requantises}
-    return InputConstraints(
-        cases=[
-            InputCase(values={"ctrl": rests}),
-            *(
-                InputCase(values={"ctrl": {word}, "lane": set(range(fmt.lanes))})
-                for word, fmt in ends.items()
-                if fmt is not None
-            ),
-        ]
-    )
+    rows = [(insn, _word(RequantiseCtrl, fields, "requantise.")) for insn, fields in _rows(config)]
+    formats = {word: insn.fmt for insn, word in rows if insn.requantises}
+    cases = [InputCase({"ctrl": {word for insn, word in rows if not insn.requantises}})]
+    cases += [InputCase({"ctrl": {word}, "lane": set(range(fmt.lanes))}) for word, fmt in formats.items() if fmt]
+    return InputConstraints(cases)
 
 
 def _widener(config: CoreConfig) -> InputConstraints:
     ports = {"fmt": "ex.dotp.fmt", "half": "pair.half", "quarter": "pair.quarter"}
-    combinations = {
-        tuple(int(fields.get(field, 0)) for field in ports.values()) for insn, fields in _rows(config) if insn.is_pair
-    }
+    pairs = [fields for insn, fields in _rows(config) if insn.is_pair]
+    combinations = {tuple(int(fields.get(field, 0)) for field in ports.values()) for fields in pairs}
     return InputConstraints(
-        cases=[
-            InputCase(values={port: {value} for port, value in zip(ports, combination, strict=True)})
+        [
+            InputCase({port: {value} for port, value in zip(ports, combination, strict=True)})
             for combination in sorted(combinations)
         ]
     )
@@ -243,18 +209,13 @@ def _nnrf(config: CoreConfig) -> InputConstraints:
     pairs = config.mac_load_pair
     entries = {*range(config.nnrf_entries), *range(SECOND_PAIR, NNRF_WORDS * pairs)}
     # read addresses are instruction fields, which may mean something else
-    looks: list[_Look] = [
+    reads: list[tuple[Values, tuple[str, ...]]] = [
         ({}, ("act2", "nn_kappa", "nn_lambda")),
         ({"wgt_addr": range(NNRF_WEIGHTS + config.reads_factor)}, ("wgt",)),
         ({"act_addr": range(NNRF_ACTIVATIONS + pairs)}, ("act",)),
     ]
-    return InputConstraints(
-        cases=[
-            InputCase(values={**write, **addresses}, outputs=outputs)
-            for write in ({"we": {0}}, {"we": {1}, "waddr": entries})
-            for addresses, outputs in looks
-        ]
-    )
+    writes: list[Values] = [{"we": {0}}, {"we": {1}, "waddr": entries}]
+    return InputConstraints([InputCase({**write, **at}, outputs) for write in writes for at, outputs in reads])
 
 
 _IN_STAGE = {"ctrl": "ctrl.mult", "dotp_accumulate": "ctrl.dotp.accumulate"}
@@ -265,32 +226,30 @@ _SUMS = ("first", "upper")  # 0 for instructions that do not compute them
 def _ex_stage(config: CoreConfig) -> InputConstraints:
     """Return constraints for an EX stage in which all products use the same arrays."""
 
-    def of_unit(unit: Unit, values: Mapping[str, Collection[int]], outputs: Collection[str] | None) -> _Look:
+    def of_unit(unit: Unit, values: Values, outputs: Collection[str]) -> InputCase:
         others = {"valid": {1}, "ctrl.mult": {0}, "pair": {0}}
-        return {**others, **values, "ctrl.unit": {unit.value}}, ("done", *_SUMS, *(outputs or ()))
+        return InputCase({**others, **values, "ctrl.unit": {unit.value}}, ("done", *_SUMS, *outputs))
 
-    looks: list[_Look] = [({}, ("id_nn_act", "id_nn_wgt")), of_unit(Unit.CSR, {}, ("result",))]
-    for case in _alu(config).cases:
-        values = {"ctrl.alu" if name == "ctrl" else name: numbers for name, numbers in case.values.items()}
-        if case.outputs == ("result",):
-            looks.append(of_unit(Unit.ALU, values, case.outputs))
+    cases = [InputCase({"valid": {0}}, ()), InputCase({}, ("id_nn_act", "id_nn_wgt"))]
+    cases.append(of_unit(Unit.CSR, {}, ("result",)))
+    for case, outputs in _alu(config).cases:
+        values = {"ctrl.alu" if name == "ctrl" else name: numbers for name, numbers in case.items()}
+        if outputs == ("result",):
+            cases.append(of_unit(Unit.ALU, values, outputs or ()))
         else:
             # a Mac&Load uses the adder while another unit makes the result
-            looks.append(({"valid": {1}, **values}, tuple(case.outputs or ())))
-    for case in _products(config).cases:
-        values = {_IN_STAGE.get(name, name): numbers for name, numbers in case.values.items() if name != "requantise"}
-        unit = Unit.MULT if case.values["dotp_form"] != {0} else Unit.DOTP
-        outputs = ["result" if name == "first" else name for name in case.outputs or ()]
-        if case.values["pair"] == {1}:
-            unit, outputs = Unit.ALU, ["second"]
-        looks.append(of_unit(unit, values, outputs))
-    for case in _div(config).cases[1:]:
-        values = {_DIVIDES_IN_STAGE.get(name, name): numbers for name, numbers in case.values.items()}
-        looks.append(of_unit(Unit.DIV, values, case.outputs))
-    return InputConstraints(
-        cases=[InputCase(values={"valid": {0}}, outputs=()), *(InputCase(values=v, outputs=o) for v, o in looks)],
-        stable=[StableInputs(words=("ctrl", "op_a", "op_b"), during="valid", until=("done", "advance"))],
-    )
+            cases.append(InputCase({"valid": {1}, **values}, outputs))
+    for case, outputs in _products(config).cases:
+        values = {_IN_STAGE.get(name, name): numbers for name, numbers in case.items() if name != "requantise"}
+        unit = Unit.MULT if case["dotp_form"] != {0} else Unit.DOTP
+        seen = ["result" if name == "first" else name for name in outputs or ()]
+        if case["pair"] == {1}:
+            unit, seen = Unit.ALU, ["second"]
+        cases.append(of_unit(unit, values, seen))
+    for case, outputs in _div(config).cases[1:]:
+        values = {_DIVIDES_IN_STAGE.get(name, name): numbers for name, numbers in case.items()}
+        cases.append(of_unit(Unit.DIV, values, outputs or ()))
+    return InputConstraints(cases, stable=[StableInputs(("ctrl", "op_a", "op_b"), "valid", ("done", "advance"))])
 
 
 CONSTRAINTS: Mapping[str, Callable[[CoreConfig], InputConstraints]] = {

@@ -11,15 +11,15 @@ WINDOW = 16
 """Cycles after which ``progress`` requires a retirement with prompt memories; cycles of slow units do not count."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PipelineProperty:
     name: str
     statement: str
-    limits: str = ""  # exceptions, or empty
     # cutpoints as Yosys selections `MODULE/INSTANCE` and `MODULE/w:WIRE`
     cutpoints: tuple[str, ...]
     # registers with free initial bits (`x`), by `MODULE/w:REGISTER`
     initial: Mapping[str, str] = field(default_factory=dict[str, str])
+    limits: str = ""  # exceptions, or empty
     prompt: bool = False  # memories grant at once and respond in the next cycle
     # at one address, instruction memory is constant and data memory keeps what is stored
     fixed_memory: bool = False
@@ -28,8 +28,7 @@ class PipelineProperty:
     # this many cycles; else one cycle
     within: int = 0
     counts: str = ""  # a register that counts up to a violation
-    # default search depth in cycles without a proof
-    depth: int = 15
+    depth: int = 15  # default search depth in cycles without a proof
 
 
 _DATA = ("units", "counters", "fetched", "csrs", "operands", "alu", "nnrf", "loaded", "loops")
@@ -46,74 +45,62 @@ def _any(high: int, low: int = 0) -> str:
 
 
 _LOOPS = PipelineProperty(
-    name="loops",
-    statement="hardware loops set the next address and the remaining counts, for any initial loop registers",
-    cutpoints=_cut_but("loaded", "loops"),
-    initial={
-        f"{register}{loop}": _any(32, int(name != "count"))
-        for name, register in LOOP_REGISTERS.items()
-        for loop in range(2)
-    },
+    "loops",
+    "hardware loops set the next address and the remaining counts, for any initial loop registers",
+    _cut_but("loaded", "loops"),
+    {f"{nets}{loop}": _any(32, int(name != "count")) for name, nets in LOOP_REGISTERS.items() for loop in range(2)},
 )
-
 _MAC_LOAD = PipelineProperty(
-    name="mac_load",
-    statement="each factor is the last older load of its NN-RF entry, and each load writes the entry that it names",
-    cutpoints=_cut_but("nnrf"),
-    initial={NNRF_REGISTERS: _any(32)},
+    "mac_load",
+    "each factor is the last older load of its NN-RF entry, and each load writes the entry that it names",
+    _cut_but("nnrf"),
+    {NNRF_REGISTERS: _any(32)},
 )
-
 _HALTS = PipelineProperty(
-    name="halts",
-    statement="halts, steps and resumptions neither lose nor repeat instructions, come in time, and enter no trap",
-    cutpoints=_cut_but("csrs"),
+    "halts",
+    "halts, steps and resumptions neither lose nor repeat instructions, come in time, and enter no trap",
+    _cut_but("csrs"),
     halts=True,
     depth=20,
 )
-
 _COMMON = (
     PipelineProperty(
-        name="obi",
-        statement="requests stay until granted; aligned words, adjacent bytes, no more outstanding than allowed",
-        cutpoints=_cut_but("alu", "loops"),
+        "obi",
+        "requests stay until granted; aligned words, adjacent bytes, no more outstanding than allowed",
+        _cut_but("alu", "loops"),
     ),
     PipelineProperty(
-        name="fetches",
-        statement="each instruction is what memory holds at its address, and traps if the bus fails there",
+        "fetches",
+        "each instruction is what memory holds at its address, and traps if the bus fails there",
+        _cut_but("fetched"),
         limits="memory that does not change",
-        cutpoints=_cut_but("fetched"),
         fixed_memory=True,
     ),
     PipelineProperty(
-        name="interrupts",
-        statement="interrupts are not late, lost, repeated or imprecise; mret returns; wfi wakes",
-        cutpoints=_cut_but("csrs"),
+        "interrupts", "interrupts are not late, lost, repeated or imprecise; mret returns; wfi wakes", _cut_but("csrs")
     ),
     PipelineProperty(
-        name="registers",
-        statement="each register read, in any of three fields, returns the last value written through either port",
-        cutpoints=_cut_but("operands"),
+        "registers",
+        "each register read, in any of three fields, returns the last value written through either port",
+        _cut_but("operands"),
     ),
     PipelineProperty(
-        name="data",
-        statement="each load returns the last older store, for all sizes and addresses",
-        cutpoints=_cut_but("alu", "loaded"),
-        initial={"harness/w:data_value": "x"},
+        "data",
+        "each load returns the last older store, for all sizes and addresses",
+        _cut_but("alu", "loaded"),
+        {"harness/w:data_value": "x"},
         fixed_memory=True,
     ),
     PipelineProperty(
-        name="system",
-        statement="CSRs keep written values; exceptions, mret and fence.i have their effects, and nothing else has",
-        cutpoints=_cut_but("csrs"),
+        "system",
+        "CSRs keep written values; exceptions, mret and fence.i have their effects, and nothing else has",
+        _cut_but("csrs"),
     ),
     PipelineProperty(
-        name="progress",
-        statement=(
-            f"an instruction retires or an interrupt is taken within {WINDOW} cycles, "
-            "unless wfi waits or a unit computes"
-        ),
+        "progress",
+        f"an instruction retires or an interrupt is taken within {WINDOW} cycles, unless wfi waits or a unit computes",
+        _cut_but(),
         limits="memories that answer in the next cycle",
-        cutpoints=_cut_but(),
         prompt=True,
         within=WINDOW + 1,
         counts="progress_quiet",

@@ -120,7 +120,6 @@ def script(checked: PipelineProperty, harness: EmittedHarness) -> str:
 
 
 def _is_cut(probe: Probe, checked: PipelineProperty, harness: EmittedHarness) -> bool:
-    """Return whether a probed signal is inside an instance that the property cuts out."""
     inner, places = harness.emitted.manifest["hierarchy"], (path.split(".") for path in probe.paths)
     return any(
         f"{inner['.'.join([MODULE, *names[:depth]])]}/{names[depth]}" in checked.cutpoints

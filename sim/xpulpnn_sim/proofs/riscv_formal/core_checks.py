@@ -13,27 +13,7 @@ from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import CycleSearch
 from xpulpnn_sim.proofs.faults.fault import Fault
-from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
-    GATES,
-    Cutpoint,
-    cut_commands,
-    cut_core,
-    emit_cut_design,
-    kept_wires,
-    make_gates,
-)
-from xpulpnn_sim.proofs.riscv_formal.model_check import (
-    BAD,
-    CLAIMS,
-    SIMPLE,
-    bmc_problem,
-    read_check,
-    search,
-    search_group,
-    shared_search,
-    top_text,
-    with_claims,
-)
+from xpulpnn_sim.proofs.riscv_formal import cutpoints, model_check
 from xpulpnn_sim.proofs.riscv_formal.suite import Check, Suite
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.pool import completed
@@ -59,23 +39,18 @@ class CoreChecks:
     def prepare(self) -> None:
         """Convert the core to gates unless the folder has them; raise :class:`ToolError` if a tool fails."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        stamp, key = Results(self.folder / "stamp"), digest(self.design.text, kept_wires(self.design.modules))
-        if not stamp.find(GATES, key) or not (self.folder / GATES).exists():
+        stamp, key = Results(self.folder / "stamp"), digest(self.design.text, cutpoints.kept_wires(self.design.modules))
+        if not stamp.find(cutpoints.GATES, key) or not (self.folder / cutpoints.GATES).exists():
             stamp.remove()
             for old in self.folder.glob(f"{_CORES}*"):
                 shutil.rmtree(old)
-            make_gates(self.design, self.folder, self.yosys, self.like, self.changed)
-            stamp.keep(GATES, True, key)
+            cutpoints.make_gates(self.design, self.folder, self.yosys, self.like, self.changed)
+            stamp.keep(cutpoints.GATES, True, key)
 
     def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
         ledger = Ledger(self.folder / "results", self.timeout_s, resume)
-        open_checks: list[Check] = []
-        for check in checks:
-            outcome = ledger.find(check.name, self._key(check))
-            if outcome is None:
-                open_checks.append(check)
-            else:
-                yield outcome
+        stored, open_checks = ledger.find_all({check: (check.name, self._key(check)) for check in checks})
+        yield from stored
         if not open_checks:
             return
         self.prepare()
@@ -89,70 +64,66 @@ class CoreChecks:
                 for check, outcome in zip(group, outcomes, strict=True):
                     yield ledger.store(outcome, self._key(check))
 
-    def without_files(self, outcome: Outcome) -> Outcome:
-        """Remove the files of a check unless it fails."""
-        folder = self.folder / outcome.name
-        if outcome.verdict != FAILED:
-            for name in ("check.json", BAD, SIMPLE, CLAIMS):
-                (folder / name).unlink(missing_ok=True)
-        return outcome
-
     def _key(self, check: Check) -> str:
         parts = [self.suite.text(name) for name in check.files]
-        cuts = cut_commands(check.cutpoints, self.design.modules)
+        cuts = cutpoints.cut_commands(check.cutpoints, self.design.modules)
         limits = f"{check.cycle} {check.first} {check.delay} {check.sliced} {cuts}"
-        inputs = xpulpnn_sim.proofs.riscv_formal, top_text(check, self.design.manifest), limits
+        inputs = xpulpnn_sim.proofs.riscv_formal, model_check.top_text(check, self.design.manifest), limits
         return digest(self.design.text, inputs, parts)
 
 
 def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
     """Search a group of checks together and, unless all of them pass, each separately; return their outcomes."""
-    core = _core(checked, checks[0].cutpoints)
+    core, manifest = _core(checked, checks[0].cutpoints), checked.design.manifest
+    abc, limit_s = checked.abc, checked.timeout_s
     graphs: list[ClockedGates] = []
     for check in checks:
         folder = checked.folder / check.name
         shutil.rmtree(folder, ignore_errors=True)
-        graphs.append(read_check(check, checked.suite, checked.design.manifest, folder, checked.yosys))
+        graphs.append(model_check.read_check(check, checked.suite, manifest, folder, checked.yosys))
     outcomes: list[Outcome] = []
-    together = bmc_problem(checks, graphs, core) if len(checks) > 1 else None
+    together = model_check.bmc_problem(checks, graphs, core) if len(checks) > 1 else None
     seconds = None
     if together:
-        seconds = search_group(checks, together, checked.folder / checks[0].name, checked.abc, checked.timeout_s)
+        seconds = model_check.search_group(checks, together, checked.folder / checks[0].name, abc, limit_s)
     for place, (check, graph) in enumerate(zip(checks, graphs, strict=True)):
         folder = checked.folder / check.name
         if together and seconds is not None:
             outcome = Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=seconds / len(checks))
             problem, claim = together, together.claims[place]
         else:
-            problem = bmc_problem([check], [graph], core)
-            outcome = search(check, problem, folder, checked.abc, checked.timeout_s, shortest=bool(checked.changed))
+            problem = model_check.bmc_problem([check], [graph], core)
+            outcome = model_check.search(check, problem, folder, abc, limit_s, shortest=bool(checked.changed))
             (claim,) = problem.claims
-        searching = CycleSearch(checked.abc, folder, time.monotonic() + checked.timeout_s)
-        outcomes.append(checked.without_files(with_claims(outcome, check, claim, problem.graph, searching)))
+        searching = CycleSearch(abc, folder, time.monotonic() + limit_s)
+        outcomes.append(model_check.with_claims(outcome, check, claim, problem.graph, searching))
+        if outcomes[-1].verdict != FAILED:
+            for name in ("check.json", model_check.BAD, model_check.SIMPLE, model_check.CLAIMS):
+                (folder / name).unlink(missing_ok=True)
     return outcomes
 
 
-def _make_core(cutpoints: tuple[Cutpoint, ...], checked: CoreChecks) -> None:
-    _core(checked, cutpoints)
-
-
-def _core(checked: CoreChecks, cutpoints: tuple[Cutpoint, ...]) -> ClockedGates:
-    key = digest(checked.folder.absolute(), checked.design.text, repr(cutpoints))
-    if key not in _cores:
-        folder = checked.folder / f"{_CORES}{digest(repr(cutpoints))[:8]}"
-        gates = (checked.folder / GATES).absolute()
-        _cores[key] = cut_core(checked.design, cutpoints, gates, folder, checked.yosys)
-    return _cores[key]
+def _make_core(cuts: tuple[str, ...], checked: CoreChecks) -> None:
+    _core(checked, cuts)
 
 
 _cores: dict[str, ClockedGates] = {}  # cached graphs of this process
+
+
+def _core(checked: CoreChecks, cuts: tuple[str, ...]) -> ClockedGates:
+    key = digest(checked.folder.absolute(), checked.design.text, repr(cuts))
+    if key not in _cores:
+        folder = checked.folder / f"{_CORES}{digest(repr(cuts))[:8]}"
+        gates = (checked.folder / cutpoints.GATES).absolute()
+        _cores[key] = cutpoints.cut_core(checked.design, cuts, gates, folder, checked.yosys)
+    return _cores[key]
 
 
 def _groups(checks: Sequence[Check]) -> list[list[Check]]:
     """Return groups of limited size of the checks that can be searched together, in order."""
     groups: dict[object, list[Check]] = {}
     for check in checks:
-        groups.setdefault(shared_search(check) or check.name, []).append(check)
+        groups.setdefault(model_check.shared_search(check) or check.name, []).append(check)
     return [group[at : at + _MOST_TOGETHER] for group in groups.values() for at in range(0, len(group), _MOST_TOGETHER)]
 
 
@@ -162,11 +133,11 @@ def find_faults(
     """For each fault, run on the core with that fault one of the checks that must find it."""
     if faults:
         checked.prepare()
-    gates = (checked.folder / GATES).absolute()
+    gates = (checked.folder / cutpoints.GATES).absolute()
     for fault in faults:
         folder = checked.folder / "faults" / fault.name.replace(" ", "-")
         with fault.seeded():
-            design = emit_cut_design(checked.config, checked.suite.masks)
+            design = cutpoints.emit_cut_design(checked.config, checked.suite.masks)
         faulty = replace(checked, design=design, folder=folder, like=gates, changed=fault.module)
         check = next(check for check in checks if check.name in fault.checks)
         for outcome in faulty.run([check], 1, resume=resume):

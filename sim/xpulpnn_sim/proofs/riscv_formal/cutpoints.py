@@ -7,7 +7,7 @@ memories is converted to gates once for all checks.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
@@ -19,80 +19,49 @@ from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.probes import CUT_WIRES
 from xpulpnn_sim.tools.yosys import Yosys
 
-
-@dataclass(frozen=True, slots=True)
-class Cutpoint:
-    name: str  # name for readers
-    # as `module/wire`, ignored in cores without the module; wildcards match names that Yosys makes for arrays
-    wires: tuple[str, ...]
-    ties: tuple[tuple[str, str], ...] = ()  # wires that are constant instead, and their values
+IDLE_LOOPS = ""
+"""Assumption, among names of cutpoints, that no hardware loop is ever set up; no wire is cut."""
 
 
-def _cutpoint(name: str) -> Cutpoint:
-    wires = (f"{module}/{wire}" for module, names in CUT_WIRES[name].items() for wire in names.split())
-    return Cutpoint(name, tuple(wires))
+def _cuts(*names: str) -> tuple[str, ...]:
+    return tuple(name for text in names for name in text.split(", "))
 
 
-FETCH = _cutpoint("fetched words")
-REGISTERS = _cutpoint("registers")
-FORWARDED = _cutpoint("forwarded results")
-PRODUCTS = _cutpoint("products")
-QUOTIENTS = _cutpoint("quotients")
-FACTORS = _cutpoint("dot products")
-RESULTS = _cutpoint("results")
-ALU = _cutpoint("results of the ALU")
-SUMS = _cutpoint("addresses")
-PLACES = _cutpoint("bases and targets of branches")
-COMPARISONS = _cutpoint("comparisons")
-LOADS = _cutpoint("loaded values")
-CSRS = _cutpoint("CSRs")
-CSR_WRITES = _cutpoint("values written to CSRs")
-HANDLERS = _cutpoint("handlers")
-INTERRUPTS = _cutpoint("interrupts")
-RETURNS = _cutpoint("interrupts but for mepc")
-LOOPS = _cutpoint("hardware loops")
-LOOP_ENDS = _cutpoint("ends of hardware loops")
-TARGETS = _cutpoint("targets")
-CONSTANTS = _cutpoint("constants and targets")
-IDLE_LOOPS = Cutpoint("", (), tuple(probes.IDLE_LOOPS.items()))
-"""Assumption that no hardware loop is ever set up; no wire is cut."""
+_VALUES = "fetched words, products, quotients, results, addresses, comparisons, loaded values"
+_REGISTERS = "registers, forwarded results"
+_PROGRAM = f"fetched words, {_REGISTERS}, handlers, interrupts"
+_CSRS = "CSRs, values written to CSRs"
+_MOVES = f"{_VALUES}, {_CSRS}, handlers, interrupts, hardware loops, constants and targets"
 
-_VALUES = (FETCH, PRODUCTS, QUOTIENTS, RESULTS, SUMS, COMPARISONS, LOADS)
-_PROGRAM = (FETCH, REGISTERS, FORWARDED, HANDLERS, INTERRUPTS)
-
-_MOVES = (*_VALUES, CSRS, CSR_WRITES, HANDLERS, INTERRUPTS, LOOPS, CONSTANTS)
-
-MOVES = (*_MOVES, PLACES)
+MOVES = _cuts(_MOVES, "bases and targets of branches")
 """Cutpoints for the flow of values through the pipeline: the values, and decisions that depend on them, are free."""
 
-ORDER = (*_MOVES, REGISTERS, FORWARDED)  # for the order of retirements
+ORDER = _cuts(_MOVES, _REGISTERS)  # for the order of retirements
 
-ADDRESSES = (*_VALUES, REGISTERS, FORWARDED, CSRS, CSR_WRITES, RETURNS, LOOP_ENDS, TARGETS)
+ADDRESSES = _cuts(_VALUES, _REGISTERS, _CSRS, "interrupts but for mepc, ends of hardware loops, targets")
 """Cutpoints for checks of program counters."""
 
-PROGRESS = (REGISTERS, FORWARDED, SUMS, COMPARISONS, LOADS, RESULTS, CSRS, CSR_WRITES, HANDLERS, CONSTANTS, LOOP_ENDS)
+PROGRESS = _cuts(
+    f"{_REGISTERS}, addresses, comparisons, loaded values, results, {_CSRS}",
+    "handlers, constants and targets, ends of hardware loops",
+)
 """Cutpoints for checks of progress; logic on which durations depend stays."""
 
-FETCHES = tuple(cut for cut in ADDRESSES if cut is not FETCH)  # for the instruction port
+FETCHES = tuple(cut for cut in ADDRESSES if cut != "fetched words")  # for the instruction port
+ACCESSES = tuple(cut for cut in ORDER if cut not in ("addresses", "loaded values"))  # for the data port
 
-ACCESSES = tuple(cut for cut in ORDER if cut not in (SUMS, LOADS))  # for the data port
+CSR_ACCESSES = _cuts(_PROGRAM, "products, quotients, results of the ALU, addresses, comparisons, loaded values")
+"""Cutpoints for CSRs, whose contents stay."""
 
-CSR_ACCESSES = (*_PROGRAM, PRODUCTS, QUOTIENTS, ALU, SUMS, COMPARISONS, LOADS)  # for CSRs, whose contents stay
-
-EVERY = tuple(dict.fromkeys((*ORDER, *MOVES, *ADDRESSES, *PROGRESS, *CSR_ACCESSES, FACTORS, ALU, IDLE_LOOPS)))
-
-
-_ALL_INSTRUCTIONS = (*_PROGRAM, CSRS, CSR_WRITES)
-_MULTIPLICATION = (*_ALL_INSTRUCTIONS, FACTORS, ALU, SUMS, COMPARISONS, LOADS, IDLE_LOOPS)
-_BRANCH = (*_ALL_INSTRUCTIONS, PRODUCTS, QUOTIENTS, RESULTS, SUMS, LOADS, IDLE_LOOPS)
-_ACCESS = (*_ALL_INSTRUCTIONS, PRODUCTS, QUOTIENTS, RESULTS, COMPARISONS, IDLE_LOOPS)
-_OPERATION = (*_ALL_INSTRUCTIONS, PRODUCTS, QUOTIENTS, SUMS, COMPARISONS, LOADS, IDLE_LOOPS)
+_INSTRUCTIONS = f"{_PROGRAM}, {_CSRS}"
 
 CLASSES = {
-    "operation": _OPERATION,
-    "multiplication": _MULTIPLICATION,
-    "branch": _BRANCH,
-    "access": _ACCESS,
+    "operation": _cuts(_INSTRUCTIONS, "products, quotients, addresses, comparisons, loaded values", IDLE_LOOPS),
+    "multiplication": _cuts(
+        _INSTRUCTIONS, "dot products, results of the ALU, addresses, comparisons, loaded values", IDLE_LOOPS
+    ),
+    "branch": _cuts(_INSTRUCTIONS, "products, quotients, results, addresses, loaded values", IDLE_LOOPS),
+    "access": _cuts(_INSTRUCTIONS, "products, quotients, results, comparisons", IDLE_LOOPS),
     "moves": MOVES,
     "order": ORDER,
     "addresses": ADDRESSES,
@@ -107,33 +76,37 @@ CLASSES = {
 _ACCESSES = ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp")
 
 
-def of_instruction(name: str) -> tuple[Cutpoint, ...]:
+def of_instruction(name: str) -> tuple[str, ...]:
     """Return the cutpoints for the check of an RV32IMC instruction: the units that the instruction does not use."""
     base = name.removeprefix("c_")
     if base.startswith(("mul", "div", "rem")):
-        return _MULTIPLICATION
+        return CLASSES["multiplication"]
     if base.startswith("b"):
-        return _BRANCH
-    return _ACCESS if base in _ACCESSES else _OPERATION
+        return CLASSES["branch"]
+    return CLASSES["access" if base in _ACCESSES else "operation"]
 
 
-def class_of(cutpoints: tuple[Cutpoint, ...]) -> str:
+def class_of(cutpoints: tuple[str, ...]) -> str:
     """Return the displayed name of a set of cutpoints, or a list of the cutpoints if the set has no name."""
     return next((name for name, each in CLASSES.items() if each == cutpoints), shown_cuts(cutpoints))
 
 
-def shown_cuts(cutpoints: Iterable[Cutpoint]) -> str:
-    return ", ".join(cut.name for cut in cutpoints if cut.name) or "nothing"
+def shown_cuts(cutpoints: Iterable[str]) -> str:
+    return ", ".join(filter(None, cutpoints)) or "nothing"
 
 
 _ARRAY = r"\breg \[\d+:0\] \w+ \["
 
 
-def existing_wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
+def existing_wires(cutpoints: Iterable[str], modules: Mapping[str, str]) -> list[str]:
+    """Return the wires of cutpoints, and those tied to constants, as ``module/wire``."""
     existing: list[str] = []
     for cut in cutpoints:
-        for wire in (*cut.wires, *(name for name, _ in cut.ties)):
+        tables = CUT_WIRES.get(cut, {})
+        wires = [f"{module}/{wire}" for module, names in tables.items() for wire in names.split()]
+        for wire in wires if cut else probes.IDLE_LOOPS:
             module, _, name = wire.partition("[")[0].partition("/")
+            # wildcards match names that Yosys makes for arrays
             if re.search(_ARRAY if "*" in name else rf"\b{name}\b", modules.get(module, "")):
                 existing.append(wire)
     return existing
@@ -141,26 +114,24 @@ def existing_wires(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) ->
 
 def kept_wires(modules: Mapping[str, str]) -> list[str]:
     """Return all wires, without bit indices, that a check can cut."""
-    return sorted({wire.partition("[")[0] for wire in existing_wires(EVERY, modules)})
+    return sorted({wire.partition("[")[0] for wire in existing_wires((*CUT_WIRES, IDLE_LOOPS), modules)})
 
 
-def cut_commands(cutpoints: Iterable[Cutpoint], modules: Mapping[str, str]) -> list[str]:
+def cut_commands(cutpoints: Iterable[str], modules: Mapping[str, str]) -> list[str]:
     """Return Yosys commands that cut wires, which become free variables, or tie them to constants."""
     lines: list[str] = []
-    for cut in cutpoints:
-        ties = dict(cut.ties)
-        for wire in existing_wires([cut], modules):
-            module, _, name = wire.partition("/")
-            whole = name.partition("[")[0]
-            lines.append(f"select -assert-min 1 {module}/w:{whole}")
-            if wire in ties:
-                lines += [f"cd {module}", f"connect -set {name} {ties[wire]}", "cd .."]
-            elif name != whole or re.search(rf"\boutput [^;,]*\b{re.escape(whole)}\b", modules[module]):
-                # the command cutpoint needs whole wires, and would leave an output its value inside the module
-                lines += [f"cd {module}", f"connect -unset {name}", "cd .."]
-            else:
-                # an undriven wire would still be merged with its readers
-                lines.append(f"cutpoint {module}/w:{name}")
+    for wire in existing_wires(cutpoints, modules):
+        module, _, name = wire.partition("/")
+        whole = name.partition("[")[0]
+        lines.append(f"select -assert-min 1 {module}/w:{whole}")
+        if wire in probes.IDLE_LOOPS:
+            lines += [f"cd {module}", f"connect -set {name} {probes.IDLE_LOOPS[wire]}", "cd .."]
+        elif name != whole or re.search(rf"\boutput [^;,]*\b{re.escape(whole)}\b", modules[module]):
+            # the command cutpoint needs whole wires, and would leave an output its value inside the module
+            lines += [f"cd {module}", f"connect -unset {name}", "cd .."]
+        else:
+            # an undriven wire would still be merged with its readers
+            lines.append(f"cutpoint {module}/w:{name}")
     return lines
 
 
@@ -238,9 +209,7 @@ def make_gates(design: EmittedVerilog, folder: Path, yosys: Yosys, like: Path | 
     yosys.run(script, folder, what="the core", results=[GATES], name="core")
 
 
-def cut_core(
-    design: EmittedVerilog, cutpoints: Sequence[Cutpoint], gates: Path, folder: Path, yosys: Yosys
-) -> ClockedGates:
+def cut_core(design: EmittedVerilog, cutpoints: Sequence[str], gates: Path, folder: Path, yosys: Yosys) -> ClockedGates:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / NETLIST).exists():
         # the Yosys wheel does not follow symbolic links out of its folder

@@ -14,17 +14,7 @@ from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates, Cl
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PASSED, UNDECIDED, VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import WITNESS, CycleSearch, read_witness
-from xpulpnn_sim.proofs.riscv_formal.suite import (
-    ASSUMPTIONS,
-    COUNTS,
-    FAIR,
-    NO_TRAPS,
-    NO_WAITING,
-    ONE_WRITE,
-    OWN,
-    Check,
-    Suite,
-)
+from xpulpnn_sim.proofs.riscv_formal.suite import COUNTS, FAIR, NO_TRAPS, NO_WAITING, ONE_WRITE, OWN, Check, Suite
 from xpulpnn_sim.tools.netlists import read_module
 from xpulpnn_sim.tools.yosys import Yosys
 
@@ -145,7 +135,6 @@ def top_text(check: Check, manifest: Mapping[str, Any]) -> str:
 
 
 def _top(check: Check, manifest: Mapping[str, Any]) -> str:
-    """Return the Verilog module of a check, whose inputs are the outputs of the core."""
     outputs = {port["name"]: port["width"] for port in manifest["ports"] if port["direction"] == "output"}
     has_bus = any(name.startswith("RISCV_FORMAL_BUS") for name in check.defines)
     ports = [f"input {name}" for name in ("clock", RESET, CHECK, TRIGGER)]
@@ -171,15 +160,13 @@ def _top(check: Check, manifest: Mapping[str, Any]) -> str:
             f"rvfi_{check.checker}_check checker_inst ({joined},\n        `RVFI_CONN\n        `RVFI_BUS_CONN\n    );"
         )
     for name in check.assumed:
-        if name not in _ASSUMED:
-            continue
-        body.append(f"// assumed: {ASSUMPTIONS[name]}\n    always @* if (!{RESET}) assume ({_ASSUMED[name]});")
+        if name in _ASSUMED:
+            body.append(f"// assumed: {name}\n    always @* if (!{RESET}) assume ({_ASSUMED[name]});")
     ports_text, shown = ",\n    ".join(ports), "\n    ".join([*body, *check.body])
     return f"module {TOP} (\n    {ports_text}\n);\n    {shown}\nendmodule\n"
 
 
 def _csr_ports(name: str) -> list[str]:
-    """Return Verilog lines that assign the access of the retiring instruction to the ports of a CSR."""
     address = csr_address(name)
     is_accessed = f"{CORE}csr_addr == 12'h{address:03x}"
     if name in _WIDE_CSRS:
@@ -231,7 +218,6 @@ def shared_search(check: Check) -> tuple[object, ...] | None:
 
 
 def keeps_triggers(yosys: Yosys) -> bool:
-    """Return whether Yosys keeps properties as cells with a trigger, as versions from 0.37 on do."""
     number = re.match(r"0\.(\d+)", yosys.tools["yosys"])
     return number is None or int(number[1]) >= 37
 

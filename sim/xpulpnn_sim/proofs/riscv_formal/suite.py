@@ -2,9 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
@@ -20,7 +20,6 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     MOVES,
     ORDER,
     PROGRESS,
-    Cutpoint,
     of_instruction,
 )
 
@@ -58,28 +57,21 @@ FAIR = "RISCV_FORMAL_FAIRNESS"  # macro of checks with fair memories
 
 OWN = "own"  # checker of our own checks
 
-NO_LOOPS, NO_TRAPS, ONE_WRITE, NO_WAITING = "XPULPNN_NO_LOOPS", "XPULPNN_NO_TRAPS", "XPULPNN_ONE_WRITE", "XPULPNN_AWAKE"
-COUNTS = "XPULPNN_COUNTS"
-
-ASSUMPTIONS: Mapping[str, str] = {
-    NO_LOOPS: "no hardware loops",
-    NO_TRAPS: "no traps, interrupts or mret",
-    ONE_WRITE: "no instruction that writes two registers",
-    NO_WAITING: "no wfi",
-    COUNTS: "no writes to mcycle and minstret",
-}
+NO_LOOPS, NO_TRAPS, NO_WAITING = "no hardware loops", "no traps, interrupts or mret", "no wfi"
+ONE_WRITE, COUNTS = "no instruction that writes two registers", "no writes to mcycle and minstret"
+"""Assumptions of checks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     name: str  # `insn_add`, `reg` or `csrw_mscratch` of the suite, or our `order`
     checker: str  # file `rvfi_CHECKER_check.sv`, or OWN
     cycle: int  # last cycle after reset that is examined
     defines: tuple[str, ...] = ()  # additional macros: a name, or name and value
-    assumed: tuple[str, ...] = ()  # keys of ASSUMPTIONS
+    assumed: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()  # included files besides the checker
     csr: str = ""  # CSR of the check, or empty
-    cutpoints: tuple[Cutpoint, ...] = ()
+    cutpoints: tuple[str, ...] = ()
     # core outputs with independent bits, each of which is checked separately
     sliced: tuple[str, ...] = ()
     first: int = 1  # first cycle after reset that is examined
@@ -123,27 +115,14 @@ class Suite:
 
     def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:
         loops = (NO_LOOPS,) if config.xpulpv2 else ()
-        of_bus = partial(Check, cycle=depth, defines=_BUS_DEFINES)
-        of_instructions = (
-            Check(
-                name=f"insn_{name}",
-                checker="insn",
-                cycle=depth,
-                defines=(f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",),
-                assumed=loops,
-                sources=(f"insn_{name}.v",),
-                cutpoints=of_instruction(name),
-            )
-            for name in self.instructions
-        )
-        return [
-            *(_consistency(name, config, depth) for name in _CONSISTENCY),
-            *(of_bus(name=name, checker=name, cutpoints=FETCHES) for name in ("bus_imem", "bus_imem_fault")),
-            of_bus(name="bus_dmem_fault", checker="bus_dmem_fault", cutpoints=ACCESSES),
-            Check(name="order", checker=OWN, cycle=depth, body=_ORDER, cutpoints=ORDER),
-            *of_instructions,
-            *self._csr_checks(depth, loops),
-        ]
+        buses = {"bus_imem": FETCHES, "bus_imem_fault": FETCHES, "bus_dmem_fault": ACCESSES}
+        checks = [_consistency(name, config, depth) for name in _CONSISTENCY]
+        checks += [Check(name, name, depth, _BUS_DEFINES, cutpoints=cuts) for name, cuts in buses.items()]
+        checks.append(Check("order", OWN, depth, body=_ORDER, cutpoints=ORDER))
+        for name in self.instructions:
+            defines, cuts = (f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",), of_instruction(name)
+            checks.append(Check(f"insn_{name}", "insn", depth, defines, loops, (f"insn_{name}.v",), cutpoints=cuts))
+        return [*checks, *self._csr_checks(depth, loops)]
 
     def _csr_checks(self, depth: int, loops: tuple[str, ...]) -> Iterator[Check]:
         known = self.text("checks/rvfi_macros.vh")
@@ -154,17 +133,11 @@ class Suite:
             if f"`ifdef RISCV_FORMAL_CSR_{csr.name.upper()}\n" in known
             if not csr.name.startswith("mhpm") or csr.name in ("mhpmcounter3", "mhpmevent3")
         ]
+        cuts = (*CSR_ACCESSES, *((IDLE_LOOPS,) if loops else ()))
         for csr in rows:
             wide = ("RISCV_FORMAL_CSRWH",) if csr.name in _COUNTERS else ()
-            yield Check(
-                name=f"csrw_{csr.name}",
-                checker="csrw",
-                cycle=depth,
-                defines=(f"RISCV_FORMAL_CSRW_NAME {csr.name}", *wide),
-                assumed=loops,
-                csr=csr.name,
-                cutpoints=(*CSR_ACCESSES, *((IDLE_LOOPS,) if loops else ())),
-            )
+            defines = (f"RISCV_FORMAL_CSRW_NAME {csr.name}", *wide)
+            yield Check(f"csrw_{csr.name}", "csrw", depth, defines, loops, csr=csr.name, cutpoints=cuts)
         for csr in rows:
             kind, more, assumed = "", (), ()
             if csr.name in _COUNTERS:
@@ -178,39 +151,27 @@ class Suite:
             elif csr.name == "misa":
                 kind, more = "const", ("RISCV_FORMAL_CSRC_CONSTVAL rdata_shadow",)
             if kind:
-                yield Check(
-                    name=f"csrc_{kind}_{csr.name}",
-                    checker=f"csrc_{kind}",
-                    cycle=depth,
-                    defines=(f"RISCV_FORMAL_CSRC_NAME {csr.name}", *more),
-                    assumed=assumed,
-                    csr=csr.name,
-                    cutpoints=CSR_ACCESSES,
-                )
+                name, defines = f"csrc_{kind}_{csr.name}", (f"RISCV_FORMAL_CSRC_NAME {csr.name}", *more)
+                yield Check(name, f"csrc_{kind}", depth, defines, assumed, csr=csr.name, cutpoints=CSR_ACCESSES)
         kinds = tuple(f"RISCV_FORMAL_ILL_{name}" for name in ("MMODE", "READ", "WRITE"))
         for address in (0x302, 0x306, 0x3A0, 0x7A0):
             defines = (f"RISCV_FORMAL_ILL_CSR_ADDR 12'h{address:03x}", *kinds)
-            yield Check(name=f"csr_ill_{address:03x}", checker="csr_ill", cycle=depth, defines=defines, cutpoints=ORDER)
+            yield Check(f"csr_ill_{address:03x}", "csr_ill", depth, defines, cutpoints=ORDER)
 
 
 def _consistency(name: str, config: CoreConfig, depth: int) -> Check:
-    assumed: tuple[str, ...] = ()
-    if name == "reg" and config.xpulpv2:
-        assumed = (ONE_WRITE,)
+    check = Check(name, name, depth, cutpoints=_CUTS.get(name, ORDER))
+    if name == "reg":
+        sliced = ("rvfi_rd_wdata", "rvfi_rs1_rdata", "rvfi_rs2_rdata")
+        return replace(check, assumed=(ONE_WRITE,) if config.xpulpv2 else (), sliced=sliced)
+    if name == "fault":
+        return replace(check, csr="mcause")
+    if name == "hang":
+        return replace(check, cycle=_HANG_CYCLE, first=_HANG_CYCLE, defines=(FAIR,))
     if name == "liveness":
-        assumed = (NO_WAITING,)
-    return Check(
-        name=name,
-        checker=name,
-        cycle={"hang": _HANG_CYCLE, "liveness": _LIVENESS_WINDOW + depth}.get(name, depth),
-        first=_HANG_CYCLE if name == "hang" else 1,
-        delay=_LIVENESS_WINDOW if name == "liveness" else None,
-        defines=(FAIR,) if name in ("hang", "liveness") else (),
-        assumed=assumed,
-        cutpoints=_CUTS.get(name, ORDER),
-        sliced=("rvfi_rd_wdata", "rvfi_rs1_rdata", "rvfi_rs2_rdata") if name == "reg" else (),
-        csr="mcause" if name == "fault" else "",
-    )
+        cycle = _LIVENESS_WINDOW + depth
+        return replace(check, cycle=cycle, delay=_LIVENESS_WINDOW, defines=(FAIR,), assumed=(NO_WAITING,))
+    return check
 
 
 @cache

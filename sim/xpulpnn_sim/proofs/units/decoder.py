@@ -69,8 +69,8 @@ def _decoder_claims(unit: ProvenUnit) -> list[Claim]:
         return unequal(decoder.graph, unproved, [*decoder.controls()], {"word": decoder.word}, timeout_s)
 
     return [
-        Claim(statement="every 32-bit word: legal or not", method="sat", decide=legality),
-        Claim(statement="CSR, system and pv.qnt words: control word of the row", method="sat", decide=controls),
+        Claim("every 32-bit word: legal or not", "sat", legality),
+        Claim("CSR, system and pv.qnt words: control word of the row", "sat", controls),
     ]
 
 
@@ -122,12 +122,8 @@ def _wrong_word(unit: ProvenUnit) -> str:
 
 COMPRESSED = Definition(
     lambda unit: [
-        Claim(
-            statement="every 16-bit word, whatever follows",
-            method="exhaustive",
-            decide=lambda _: next(_wrong_halves(unit), ""),
-        ),
-        Claim(statement="every 32-bit word stays", method="same gates", decide=lambda _: _wrong_word(unit)),
+        Claim("every 16-bit word, whatever follows", "exhaustive", lambda _: next(_wrong_halves(unit), "")),
+        Claim("every 32-bit word stays", "same gates", lambda _: _wrong_word(unit)),
     ],
     [InputFault("word", 0x4501)],
 )

@@ -125,9 +125,9 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
         return unequal(graph, TRUE, equalities, {**division.operands, **held}, timeout_s)
 
     return [
-        Claim(statement="first cycle: divisor shifted, bounds", method="sat", decide=first),
-        Claim(statement="each step: remainder, quotient, bounds", method="sat", decide=step),
-        Claim(statement="result until it is taken", method="sat", decide=last),
+        Claim("first cycle: divisor shifted, bounds", "sat", first),
+        Claim("each step: remainder, quotient, bounds", "sat", step),
+        Claim("result until it is taken", "sat", last),
     ]
 
 

@@ -1,31 +1,49 @@
-"""Gates of an operation of the dot-product unit, its definition, and claims that both are equal."""
+"""Prove that every structure of the dot-product unit computes the sum of products."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations, product
+from random import Random
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.config import CoreConfig, DotpConfig
+from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, counting_pattern, first_case
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, unsigned
-from xpulpnn_sim.proofs.units.unit_proof import Claim, ProvenUnit
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, prove_equal
+from xpulpnn_sim.proofs.units.unit_proof import (
+    DIFFERENT,
+    EQUAL,
+    UNDECIDED,
+    Claim,
+    Decision,
+    Definition,
+    InputFault,
+    ProvenUnit,
+)
 from xpulpnn_sim.reference.golden.dotp import unpack
 
+METHODS = ("algebra", "sat", "exhaustive", "random")
+LANES, SAMPLED = "equal lane by lane", "no difference"
+"""Additional verdicts: proved for each lane separately; not refuted by random operands."""
+
+ALL_SIGNS = ("uu", "us", "su", "ss")  # signs of rs1 and rs2: signed or unsigned
+ARRAY_CLAIMS = "two sums of products"
+
 _WORD = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Signs:
-    a: bool
-    b: bool
-
-    def __str__(self) -> str:
-        return ("s" if self.a else "u") + ("s" if self.b else "u")
-
-
-ALL_SIGNS = tuple(Signs(a, b) for a in (False, True) for b in (False, True))
+_FIRST_CASES = 1024
+_BLOCK_BITS = 18  # log2 of the cases evaluated at a time
+_RANDOM_BLOCKS = 256
+_SAT_WIDTH = 4  # default limit of element widths for SAT, which takes minutes for 8-bit products
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +52,7 @@ class DotpOperation:
 
     graph: AdderGraph
     fmt: ElemFmt
-    signs: Signs
+    signs: str
     # literals of the operands; unused lanes are constants
     rs1: Word
     rs2: Word
@@ -42,27 +60,37 @@ class DotpOperation:
     accumulate: int  # literal of the control bit
     result: Word  # literals of the result
     # if the result is kept until the next operation (always true for units without registers)
-    holds: bool
+    holds: bool = True
+
+    @property
+    def signed(self) -> tuple[int, int]:
+        a, b = (int(sign == "s") for sign in self.signs)
+        return a, b
 
     def definition(self) -> algebra.Polynomial:
-        products = (
-            (1, algebra.times(algebra.word(x, signed=self.signs.a), algebra.word(y, signed=self.signs.b)))
-            for x, y in self._lanes()
-        )
-        accumulator = algebra.times(algebra.word(self.rd), algebra.literal(self.accumulate))
-        return algebra.plus([(1, accumulator), *products])
+        terms = [(1, algebra.times(algebra.word(self.rd), algebra.literal(self.accumulate)))]
+        for lowest in range(0, _WORD, self.fmt.width):
+            lanes = (word[lowest : lowest + self.fmt.width] for word in (self.rs1, self.rs2))
+            x, y = (algebra.word(lane, signed=bool(sign)) for lane, sign in zip(lanes, self.signed, strict=True))
+            terms.append((1, algebra.times(x, y)))
+        return algebra.plus(terms)
 
     def plain_gates(self) -> list[int]:
         """Return the result computed by the simplest structure: one multiplier per lane and a chain of adders."""
         z = Integers(self.graph)
-        products = lane_products(z, self.fmt, (self.rs1, self.rs2), (int(self.signs.a), int(self.signs.b)))
+        products = lane_products(z, self.fmt, (self.rs1, self.rs2), self.signed)
         return low(z.add(z.choose(self.accumulate, unsigned(self.rd), constant(0)), products), _WORD)
 
+    def golden(self, operands: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        rs1, rs2, rd, accumulate = operands
+        a_signed, b_signed = map(bool, self.signed)
+        products = unpack(rs1, self.fmt, signed=a_signed) * unpack(rs2, self.fmt, signed=b_signed)
+        return products.sum(axis=0, dtype=np.int32).view(np.uint32) + rd * accumulate
+
     def case(self, ones: frozenset[int]) -> str:
-        words = {"rs1": self.rs1, "rs2": self.rs2, "rd": self.rd, "accumulate": [self.accumulate]}
-        rs1, rs2, rd, accumulate = values = [self.graph.number(ones, word) for word in words.values()]
-        expected = int(golden(self.fmt, self.signs, *(np.array([value], np.uint32) for value in values))[0])
-        result = self.graph.number(ones, self.result)
+        words = (self.rs1, self.rs2, self.rd, [self.accumulate], self.result)
+        rs1, rs2, rd, accumulate, result = self.graph.numbers(ones, words)
+        expected = int(self.golden(np.array([[rs1], [rs2], [rd], [accumulate]], np.uint32))[0])
         return (
             f"rs1=0x{rs1:08x} rs2=0x{rs2:08x} rd=0x{rd:08x} accumulate={accumulate}: "
             f"result must be 0x{expected:08x}, not 0x{result:08x}"
@@ -70,27 +98,19 @@ class DotpOperation:
 
     def sample(self, cases: int, seed: int) -> frozenset[int] | None:
         """Return the input literals that are 1 in a random case in which gates and golden model differ, or None."""
-        generator = np.random.default_rng(seed)
-        rs1, rs2, rd = generator.integers(0, 1 << _WORD, (3, cases), np.uint32)
-        accumulate = generator.integers(0, 2, cases, np.uint32)
+        operands = np.random.default_rng(seed).integers(0, 1 << _WORD, (4, cases), np.uint32)
+        operands[3] &= 1
         given: dict[int, int] = {}
-        for literals, words in ((self.rs1, rs1), (self.rs2, rs2), (self.rd, rd), ([self.accumulate], accumulate)):
+        for literals, words in zip((self.rs1, self.rs2, self.rd, [self.accumulate]), operands, strict=True):
             for place, literal in enumerate(literals):
                 if literal > TRUE:
                     given[literal] = _column(words, place)
                 else:
                     words &= ~np.uint32(1 << place)
-        expected = golden(self.fmt, self.signs, rs1, rs2, rd, accumulate)
-        got = self.graph.evaluate(given, self.result, (1 << cases) - 1)
-        wrong = 0
-        for place, bits in enumerate(got):
+        expected, wrong = self.golden(operands), 0
+        for place, bits in enumerate(self.graph.evaluate(given, self.result, (1 << cases) - 1)):
             wrong |= bits ^ _column(expected, place)
-        case = (wrong & -wrong).bit_length() - 1
-        return frozenset(literal for literal, bits in given.items() if bits >> case & 1) if wrong else None
-
-    def _lanes(self) -> list[tuple[list[int], list[int]]]:
-        width = self.fmt.width
-        return [(self.rs1[low : low + width], self.rs2[low : low + width]) for low in range(0, _WORD, width)]
+        return first_case(given, wrong) if wrong else None
 
 
 def lane_products(z: Integers, fmt: ElemFmt, factors: tuple[Word, Word], signed: tuple[int, int]) -> Number:
@@ -102,19 +122,13 @@ def lane_products(z: Integers, fmt: ElemFmt, factors: tuple[Word, Word], signed:
     return total
 
 
-def golden(
-    fmt: ElemFmt,
-    signs: Signs,
-    rs1: NDArray[np.uint32],
-    rs2: NDArray[np.uint32],
-    rd: NDArray[np.uint32],
-    accumulate: NDArray[np.uint32],
-) -> NDArray[np.uint32]:
-    products = unpack(rs1, fmt, signed=signs.a) * unpack(rs2, fmt, signed=signs.b)
-    return products.sum(axis=0, dtype=np.int32).view(np.uint32) + rd * accumulate
+def _column(words: NDArray[np.uint32], place: int) -> int:
+    """Return an integer made of bit ``place`` of each word; the first word gives the lowest bit."""
+    bits = (words >> np.uint32(place) & np.uint32(1)).astype(np.uint8)
+    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
 
 
-def operation(unit: ProvenUnit, fmt: ElemFmt, signs: Signs, lane: int | None = None) -> DotpOperation:
+def operation(unit: ProvenUnit, fmt: ElemFmt, signs: str, lane: int | None = None) -> DotpOperation:
     """Return the gates of one operation; with ``lane``, the operands of all other lanes are zero.
 
     A unit with operand registers runs for two cycles: the operation enters in the first cycle, from any register
@@ -124,7 +138,8 @@ def operation(unit: ProvenUnit, fmt: ElemFmt, signs: Signs, lane: int | None = N
     used = range(_WORD) if lane is None else range(lane * fmt.width, (lane + 1) * fmt.width)
     rs1, rs2 = ([graph.input() if bit in used else FALSE for bit in range(_WORD)] for _ in range(2))
     rd, accumulate = graph.inputs(_WORD), graph.input()
-    fields = {"fmt": int(fmt), "a_signed": int(signs.a), "b_signed": int(signs.b), "accumulate": [accumulate]}
+    a_signed, b_signed = (int(sign == "s") for sign in signs)
+    fields = {"fmt": int(fmt), "a_signed": a_signed, "b_signed": b_signed, "accumulate": [accumulate]}
     words, ctrl = {"rs1": rs1, "rs2": rs2, "rd": rd}, unit.control(fields)
     last, holds = unit.cycle(graph, words, ctrl=ctrl, enable=[TRUE]), True
     if "enable" in unit.gates.ports:
@@ -135,15 +150,6 @@ def operation(unit: ProvenUnit, fmt: ElemFmt, signs: Signs, lane: int | None = N
     return DotpOperation(graph=graph, fmt=fmt, signs=signs, **words, accumulate=accumulate, result=result, holds=holds)
 
 
-def _column(words: NDArray[np.uint32], place: int) -> int:
-    """Return an integer made of bit ``place`` of each word; the first word gives the lowest bit."""
-    bits = (words >> np.uint32(place) & np.uint32(1)).astype(np.uint8)
-    return int.from_bytes(np.packbits(bits, bitorder="little").tobytes(), "little")
-
-
-ARRAY_CLAIMS = "two sums of products"
-
-
 def array_format(fmt: ElemFmt, *signs: int) -> dict[str, list[int]]:
     """Return the format ports of both dot-product units: one-hot format bits, and such bits for each signed factor."""
     bits = [sign if each is fmt else FALSE for sign in (TRUE, *signs) for each in ElemFmt]
@@ -151,32 +157,163 @@ def array_format(fmt: ElemFmt, *signs: int) -> dict[str, list[int]]:
 
 
 def array_claims(unit: ProvenUnit) -> list[Claim]:
-    """Return claims about both dot products of a unit that also multiplies words."""
 
-    def wrong(fmt: ElemFmt, signs: Signs, timeout_s: float) -> str:
+    def wrong(fmt: ElemFmt, signs: str, timeout_s: float) -> str:
         graph, names = AdderGraph(), ("dotp_a", "act2", "dotp_b", "second_sum", "op_c")
         words, accumulate = {name: graph.inputs(_WORD) for name in names}, graph.input()
         # control of a pair product, not of a multiplication
-        control = {
-            "dotp_form": [FALSE, FALSE, TRUE, TRUE],
-            "requantise": [FALSE],
-            "ctrl": unit.control({}),
-            "pair": [TRUE],
-        }
-        control |= {"dotp_accumulate": [accumulate], **array_format(fmt, int(signs.a), int(signs.b))}
-        cycle = unit.cycle(graph, {**words, **control})
+        control = {"dotp_form": [FALSE, FALSE, TRUE, TRUE], "requantise": [FALSE], "pair": [TRUE]}
+        control |= {"ctrl": unit.control({}), "dotp_accumulate": [accumulate]}
+        cycle = unit.cycle(graph, words | control | array_format(fmt, *(int(sign == "s") for sign in signs)))
         for name, factor, old in (("first", "dotp_a", "op_c"), ("second", "act2", "second_sum")):
             given = {"rs1": words[factor], "rs2": words["dotp_b"], "rd": words[old], "accumulate": accumulate}
-            dotp = DotpOperation(graph=graph, fmt=fmt, signs=signs, **given, result=cycle.port(name), holds=True)
+            dotp = DotpOperation(graph=graph, fmt=fmt, signs=signs, **given, result=cycle.port(name))
             ones = algebra.prove(graph, dotp.result, dotp.definition(), timeout_s=timeout_s)
             if ones is not None:
                 return f"{name}, {signs}: {dotp.case(ones)}"
         return ""
 
-    def of_format(fmt: ElemFmt) -> Claim:
-        def decide(timeout_s: float) -> str:
-            return next(filter(None, (wrong(fmt, signs, timeout_s) for signs in ALL_SIGNS)), "")
+    def decide(fmt: ElemFmt, timeout_s: float) -> str:
+        return next(filter(None, (wrong(fmt, signs, timeout_s) for signs in ALL_SIGNS)), "")
 
-        return Claim(statement=f"{ARRAY_CLAIMS} .{fmt.suffix}, all signs", method="algebra", decide=decide)
+    return [
+        Claim(f"{ARRAY_CLAIMS} .{fmt.suffix}, all signs", "algebra", partial(decide, fmt))
+        for fmt in unit.config.dotp.formats
+    ]
 
-    return [of_format(fmt) for fmt in unit.config.dotp.formats]
+
+def unit_structures(config: CoreConfig, fixed: Sequence[str] = (), *, widths: bool = False) -> dict[str, CoreConfig]:
+    """Return every structure of the dot-product unit, by its settings.
+
+    Structures are all combinations of :class:`DotpConfig` choices that its constructor accepts. Fields in ``fixed``
+    stay as in ``config``. With ``widths``, each is combined with every non-empty subset of the configured widths.
+    """
+    choices: dict[str, tuple[Any, ...]] = {}
+    if widths:
+        configured = sorted(config.dotp.widths, reverse=True)
+        sizes = range(1, len(configured) + 1)
+        choices["widths"] = tuple(frozenset(subset) for size in sizes for subset in combinations(configured, size))
+    for name, hint in get_type_hints(DotpConfig).items():
+        values = get_args(hint) if get_origin(hint) is Literal else (False, True) if hint is bool else ()
+        if values:
+            choices[name] = (getattr(config.dotp, name),) if name in fixed else values
+    structures: dict[str, CoreConfig] = {}
+    for values in product(*choices.values()):
+        settings = dict(zip(choices, values, strict=True))
+        try:
+            changed = replace(config, dotp=replace(config.dotp, **settings))
+        except ConfigError:
+            continue
+        structures[" ".join(f"{name}={_shown(value)}" for name, value in settings.items())] = changed
+    return structures
+
+
+def _shown(value: object) -> str:
+    return ",".join(map(str, sorted(value, reverse=True))) if isinstance(value, frozenset) else str(value).lower()
+
+
+def dot_products(formats: Sequence[ElemFmt] = tuple(ElemFmt), methods: Sequence[str] = ()) -> Definition:
+    """Return claims about all sums of products in some formats, with all signs, with and without accumulator.
+
+    A few random operands are compared with the golden model first. The method ``algebra`` proves the result for all
+    operands (:mod:`~xpulpnn_sim.proofs.engine.algebra`). ``sat`` proves each lane separately, with any accumulator and
+    zeros in other lanes. ``exhaustive`` evaluates all operands of each lane separately, with random accumulators and
+    zeros in other lanes. ``random`` evaluates random operands in all lanes.
+
+    Each of ``methods`` makes a separate claim. By default, the first method that decides is used: algebra, then SAT for
+    narrow elements, then exhaustive evaluation; the last two are followed by random operands.
+    """
+
+    def decide(unit: ProvenUnit, fmt: ElemFmt, method: str, timeout_s: float) -> Decision:
+        chain = ["algebra", *(["sat"] if fmt.width <= _SAT_WIDTH else []), "exhaustive"]
+        tried = chain if method == "any" else [method]
+        decisions = [_decide(partial(operation, unit, fmt, signs), tried, timeout_s) for signs in ALL_SIGNS]
+        worst = (DIFFERENT, UNDECIDED, SAMPLED, LANES, EQUAL)
+        return min(decisions, key=lambda decision: worst.index(decision.verdict))
+
+    def claims(unit: ProvenUnit) -> list[Claim]:
+        return [
+            Claim(f"sums of products .{fmt.suffix}, all signs", method, partial(decide, unit, fmt, method))
+            for method, fmt in product(methods or ("any",), unit.config.dotp.formats)
+            if fmt in formats
+        ]
+
+    # the fault confuses accumulators of -1 and -2
+    return Definition(claims, [InputFault("rd", WORD_MASK)])
+
+
+_Build = partial[DotpOperation]  # takes a lane, or nothing for all lanes
+_Answer = tuple[str, str]  # verdict, and a counterexample for DIFFERENT
+
+
+def _decide(build: _Build, methods: Sequence[str], timeout_s: float) -> Decision:
+    whole = build()
+    ones = whole.sample(_FIRST_CASES, seed=1)
+    if ones is not None:
+        return Decision(DIFFERENT, "random", f"{whole.signs}: {whole.case(ones)}")
+    if not whole.holds:
+        return Decision(DIFFERENT, methods[0], f"{whole.signs}: the result must stay until the next operation")
+    run = {"algebra": _algebra, "sat": _sat, "exhaustive": _exhaustive, "random": _random}
+    verdict, text, method = UNDECIDED, "", methods[0]
+    for method in methods:
+        try:
+            verdict, text = run[method](build, time.monotonic() + timeout_s)
+        except GaveUpError:
+            continue
+        break
+    if verdict == LANES and len(methods) > 1:
+        _, text = _random(build, time.monotonic() + timeout_s)
+        verdict, method = (DIFFERENT, "random") if text else (verdict, method)
+    return Decision(verdict, method, f"{whole.signs}: {text}" if text else "")
+
+
+def _algebra(build: _Build, deadline: float) -> _Answer:
+    whole = build()
+    timeout_s = deadline - time.monotonic()
+    ones = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=timeout_s)
+    return (EQUAL, "") if ones is None else (DIFFERENT, whole.case(ones))
+
+
+def _sat(build: _Build, deadline: float) -> _Answer:
+    for lane in map(build, range(build().fmt.lanes)):
+        left_s = int(deadline - time.monotonic())
+        if left_s < 1:
+            raise GaveUpError
+        ones = prove_equal(lane.graph, (lane.result, lane.plain_gates()), timeout_s=left_s)
+        if ones is not None:
+            return DIFFERENT, lane.case(ones)
+    return LANES, ""
+
+
+def _exhaustive(build: _Build, deadline: float) -> _Answer:
+    for lane in map(build, range(build().fmt.lanes)):
+        counted = [literal for literal in (*lane.rs1, *lane.rs2) if literal > TRUE]
+        if text := _evaluated(lane, counted, 1 << max(len(counted) - _BLOCK_BITS, 0), deadline):
+            return DIFFERENT, text
+    return LANES, ""
+
+
+def _random(build: _Build, deadline: float) -> _Answer:
+    text = _evaluated(build(), [], _RANDOM_BLOCKS, deadline)
+    return (DIFFERENT, text) if text else (SAMPLED, "")
+
+
+def _evaluated(dotp: DotpOperation, counted: Sequence[int], blocks: int, deadline: float) -> str:
+    """Return text on a case in which unit and simplest structure differ, or an empty string.
+
+    Inputs in ``counted`` take all values, other inputs are random. Raises :class:`GaveUpError` on timeout.
+    """
+    plain, rng = dotp.plain_gates(), Random(1)
+    cases = 1 << (min(len(counted), _BLOCK_BITS) or _BLOCK_BITS)
+    ones = (1 << cases) - 1
+    flat = [literal for pair in zip(dotp.result, plain, strict=True) if pair[0] != pair[1] for literal in pair]
+    patterns = {literal: counting_pattern(place, cases) for place, literal in enumerate(counted[:_BLOCK_BITS])}
+    for block in range(blocks):
+        if time.monotonic() > deadline:
+            raise GaveUpError
+        known = patterns | {literal: ones * (block >> place & 1) for place, literal in enumerate(counted[_BLOCK_BITS:])}
+        variables = dotp.graph.variables(flat)
+        given = {literal: known[literal] if literal in known else rng.getrandbits(cases) for literal in variables}
+        if (different := dotp.graph.different_case(given, flat, cases)) is not None:
+            return dotp.case(different)
+    return ""

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import Out
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, TOP, Obligation
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates, clocked_gates
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError, prove_equal, require_met
 from xpulpnn_sim.proofs.faults.fault import Fault
@@ -41,7 +41,7 @@ def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, ti
     an outcome is the depth of the induction or the length of the counterexample.
     """
     depth, began = obligation.depth, time.monotonic()
-    step = _Cycles(obligation, gates, depth + 1, timeout_s, number)
+    step, steps = _Cycles(obligation, gates, depth + 1, timeout_s, number), dict[str, Trace | None]()
 
     def from_reset(claims: Iterable[str], beyond: int) -> dict[str, Trace | None]:
         return _Cycles(obligation, gates, depth + beyond, timeout_s, number, resets=True).wrong(claims, since=1)
@@ -51,7 +51,7 @@ def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, ti
         text = obligation.claims[claim]
         return Outcome(name=claim, statement=text, verdict=verdict, cycle=cycle, trace=trace, seconds=seconds)
 
-    base, steps = from_reset(obligation.claims, _BEYOND), dict[str, Trace | None]()
+    base = from_reset(obligation.claims, _BEYOND)
     assumed = [claim for claim in obligation.claims if claim not in obligation.refuted and not base[claim]]
     while assumed:
         try:
@@ -89,11 +89,10 @@ class _Cycles:
     ) -> None:
         self._graph, self._gates, self._timeout_s = GateGraph(), gates, timeout_s
         self._cycles: list[ClockCycle] = []
+        constants = {obligation.number: literals_of(number, (obligation.numbers - 1).bit_length())}
         state = dict(zip(gates.registers, self._graph.inputs(len(gates.registers)), strict=True))
         for cycle in range(count):
-            given = {_RESET: [TRUE]} if resets and not cycle else {}
-            width = (obligation.numbers - 1).bit_length()
-            given[obligation.number] = [TRUE if number >> bit & 1 else FALSE for bit in range(width)]
+            given = constants | ({_RESET: [TRUE]} if resets and not cycle else {})
             for port, register in obligation.registers.items():
                 nets = gates.words.get(f"unit.{register}", ())
                 if not state.keys() >= set(nets) or not nets:
@@ -108,8 +107,7 @@ class _Cycles:
         The trace is empty if the claim is never violated, and None on timeout. Raises :class:`VacuousError` if the
         assumed claims contradict each other.
         """
-        graph = self._graph
-        held = self._held(assumed, since)
+        graph, held = self._graph, self._held(assumed, since)
         literals = {
             claim: graph.all([held, graph.all(cycle.port(claim)[0] for cycle in self._cycles[since:]) ^ 1])
             for claim in claims
@@ -133,10 +131,9 @@ class _Cycles:
         if ones is None:
             return ()
         trace: list[dict[str, int]] = []
-        words = [cycle.port(name) for cycle in self._cycles for name in self._gates.ports]
-        numbers = iter(self._graph.numbers(ones, words))
-        for _ in self._cycles:
-            trace.append({name: next(numbers) for name in self._gates.ports})
+        names = list(self._gates.ports)
+        for cycle in self._cycles:
+            trace.append(dict(zip(names, self._graph.numbers(ones, map(cycle.port, names)), strict=True)))
             if len(trace) > 1 and not trace[-1].get(claim, 1):
                 break
         return tuple(trace)
@@ -155,7 +152,7 @@ def induction_claims(obligation: Obligation, text: str) -> list[Claim]:
         return ""
 
     count = len(obligation.claims)
-    return [Claim(statement=f"{count} promises, in every cycle after a reset", method="induction", decide=decide)]
+    return [Claim(f"{count} promises, in every cycle after a reset", "induction", decide)]
 
 
 def faulty_induction_claims(obligation: Obligation) -> list[list[Claim]]:
@@ -165,6 +162,6 @@ def faulty_induction_claims(obligation: Obligation) -> list[list[Claim]]:
     for path, member, port in unit.signature.flatten(unit):
         if member.flow is Out and Value.cast(port) in driven:
             name = ".".join(map(str, path))
-            with Fault("inverted", type(unit), {name: lambda right, _: ~right}, "").seeded():
+            with Fault(type(unit), "inverted", name, "~right", "").seeded():
                 return [induction_claims(obligation, obligation.emit().text)]
     raise ToolError(f"{obligation.title} must have an output that gates drive, but has none")

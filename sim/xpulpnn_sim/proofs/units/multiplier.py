@@ -18,6 +18,7 @@ A 64-bit multiplier computes the whole product as one polynomial modulo ``2**64`
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import product
 
 from xpulpnn.isa.formats import ElemFmt
@@ -46,7 +47,6 @@ def on_arrays(unit: ProvenUnit) -> bool:
 
 
 def _array_ports(ctrl: Mapping[str, int | Sequence[int]]) -> dict[str, Sequence[int]]:
-    """Return the additional inputs that dot-product arrays need for a multiplication."""
     (upper,) = _bit(ctrl, "upper")
     formats = array_format(ElemFmt.H, *(_bit(ctrl, name)[0] for name in ("a_signed", "b_signed")))
     form = [TRUE, FALSE, upper ^ 1, upper] if ctrl["op"] == _HALF_PRODUCT else [TRUE] * 4
@@ -95,7 +95,6 @@ class _Run:
         return self._cycle(self.state, TRUE, take)
 
     def is_done(self, cycle: ClockCycle, value: int = TRUE) -> bool:
-        """Return whether ``done`` has this value in a cycle; units without ``done`` are always done."""
         return (cycle.port("done") if "done" in self._unit.gates.ports else [TRUE]) == [value]
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
@@ -111,8 +110,6 @@ class _Run:
 
 
 _PRODUCT, _HALF_PRODUCT, _UPPER = range(3)
-
-
 _LOW_HALF, _HIGH_HALF = slice(0, _HALF), slice(_HALF, _WORD)
 _ADDENDS = (
     (),
@@ -122,148 +119,122 @@ _ADDENDS = (
 )
 """Halves of earlier sums that each of four sums adds: number of the earlier sum, half, and factor whose sign it has."""
 
+Signs = Mapping[str, bool]
+_UPPER_SIGNS: Mapping[str, Signs] = {
+    "mulh": {"a_signed": True, "b_signed": True},
+    "mulhsu": {"a_signed": True, "b_signed": False},
+    "mulhu": {"a_signed": False, "b_signed": False},
+}
 
-class _Multiplier:
-    def __init__(self, unit: ProvenUnit) -> None:
-        self._unit = unit
 
-    def product(
-        self, name: str, expected_of: Callable[[_Run], Polynomial], *, requantises: bool = False, **ctrl: int
-    ) -> Claim:
-        def decide(timeout_s: float) -> str:
-            run = _Run(self._unit, AdderGraph(), {"op": _PRODUCT, **ctrl}, requantises=requantises)
-            cycle = run.cycle()
-            if not run.is_done(cycle) or not run.is_idle(cycle.next_state()):
-                return _LATE
-            result, expected = cycle.port("result"), expected_of(run)
-            if "subtract" in ctrl:
-                # an inverted sum is proved inverted: ~(c - p) = p - c - 1
-                result = [bit ^ 1 for bit in result]
-                expected = algebra.plus([(-1, expected), (-1, algebra.literal(TRUE))])
-            return _unequal(run, result, expected, timeout_s)
+_Expected = Callable[[_Run], Polynomial]
 
-        return Claim(statement=name, method="algebra", decide=decide)
 
-    def whole(self, name: str, *, a_signed: bool, b_signed: bool, requantises: bool = False) -> Claim:
-        """Return the claim about a 64-bit product, whose upper word is the result of some operations."""
+def _product(
+    unit: ProvenUnit, expected_of: _Expected, ctrl: Mapping[str, int], timeout_s: float, *, requantises: bool = False
+) -> str:
+    run = _Run(unit, AdderGraph(), {"op": _PRODUCT, **ctrl}, requantises=requantises)
+    cycle = run.cycle()
+    if not run.is_done(cycle) or not run.is_idle(cycle.next_state()):
+        return _LATE
+    result, expected = cycle.port("result"), expected_of(run)
+    if "subtract" in ctrl:
+        # an inverted sum is proved inverted: ~(c - p) = p - c - 1
+        result = [bit ^ 1 for bit in result]
+        expected = algebra.plus([(-1, expected), (-1, algebra.literal(TRUE))])
+    return _unequal(run, result, expected, timeout_s)
 
-        def decide(timeout_s: float) -> str:
-            signs = {"a_signed": a_signed, "b_signed": b_signed}
-            run = _Run(self._unit, AdderGraph(), {"op": _PRODUCT, **signs}, requantises=requantises)
-            cycle = run.cycle()
-            factors = ("op_a", "nn_kappa") if requantises else ("op_a", "op_b")
-            x, y = (
-                algebra.word(run.operands[name], signed=signed)
-                for name, signed in zip(factors, signs.values(), strict=True)
-            )
-            wrong = _unequal(run, [*cycle.port("result"), *cycle.port("upper")], algebra.times(x, y), timeout_s)
-            if wrong or requantises:
-                return wrong
-            high = _Run(self._unit, run.graph, {"op": _UPPER, **signs}, operands=run.operands)
-            if high.cycle().port("upper" if on_arrays(self._unit) else "result") != cycle.port("upper"):
-                return "the upper word must be that of the product, but its gates are others"
-            return ""
 
-        return Claim(statement=name, method="algebra", decide=decide)
+def _whole(unit: ProvenUnit, signs: Signs, timeout_s: float, *, requantises: bool = False) -> str:
+    """Compare a 64-bit product, whose upper word is the result of some operations."""
+    run = _Run(unit, AdderGraph(), {"op": _PRODUCT, **signs}, requantises=requantises)
+    cycle = run.cycle()
+    factors = ("op_a", "nn_kappa") if requantises else ("op_a", "op_b")
+    x, y = (
+        algebra.word(run.operands[name], signed=signed) for name, signed in zip(factors, signs.values(), strict=True)
+    )
+    wrong = _unequal(run, [*cycle.port("result"), *cycle.port("upper")], algebra.times(x, y), timeout_s)
+    if wrong or requantises:
+        return wrong
+    high = _Run(unit, run.graph, {"op": _UPPER, **signs}, operands=run.operands)
+    if high.cycle().port("upper" if on_arrays(unit) else "result") != cycle.port("upper"):
+        return "the upper word must be that of the product, but its gates are others"
+    return ""
 
-    def half_sum(self, *, signed: bool, upper: bool) -> Claim:
-        """Return the claim about a half-word sum before it is shifted."""
-        name = f"mul{'hh' if upper else ''}{'s' if signed else 'u'}N mac… …R, sum before the shift"
 
-        def decide(timeout_s: float) -> str:
-            # arrays leave the shift to WB
-            op, output = (_HALF_PRODUCT, "second") if on_arrays(self._unit) else (_BEFORE_SHIFT, "result")
-            run, amount, fields = self._half_run(op, signed=signed, upper=upper)
-            (accumulate,), (rounds,) = fields["accumulate"], fields["round"]
-            factors = (run.half(name, upper=upper, signed=signed) for name in ("op_a", "op_b"))
-            expected = algebra.plus(
-                [
-                    (1, algebra.times(*factors)),
-                    (1, algebra.times(run.word("op_c"), algebra.literal(accumulate))),
-                    (1, algebra.times(_half_of_power(amount), algebra.literal(rounds))),
-                ]
-            )
-            return _unequal(run, run.cycle().port(output), expected, timeout_s, amount=amount, **fields)
+def _half_sum(unit: ProvenUnit, signed: bool, upper: bool, timeout_s: float) -> str:
+    # arrays leave the shift to WB
+    op, output = (_HALF_PRODUCT, "second") if on_arrays(unit) else (_BEFORE_SHIFT, "result")
+    run, amount, fields = _half_run(unit, op, signed=signed, upper=upper)
+    (accumulate,), (rounds,) = fields["accumulate"], fields["round"]
+    factors = (run.half(name, upper=upper, signed=signed) for name in ("op_a", "op_b"))
+    added = algebra.times(run.word("op_c"), algebra.literal(accumulate))
+    rounding = algebra.times(_half_of_power(amount), algebra.literal(rounds))
+    expected = algebra.plus([(1, algebra.times(*factors)), (1, added), (1, rounding)])
+    return _unequal(run, run.cycle().port(output), expected, timeout_s, amount=amount, **fields)
 
-        return Claim(statement=name, method="algebra", decide=decide)
 
-    def half_shift(self) -> Claim:
-        """Return the claim that the results of half-word operations are the shifted sum."""
+def _half_shift(unit: ProvenUnit, _timeout_s: float) -> str:
+    for places in range(1 << _SHIFT_BITS):
+        amount = literals_of(places, _SHIFT_BITS)
+        run, _, fields = _half_run(unit, _HALF_PRODUCT, amount=amount)
+        before = _Run(unit, run.graph, {**fields, "op": _BEFORE_SHIFT}, operands=run.operands, shamt=amount)
+        cycle = run.cycle()
+        total = before.cycle().port("result")
+        if not run.is_done(cycle) or not run.is_idle(cycle.next_state()):
+            return _LATE
+        filling = run.graph.and_(total[-1], fields["a_signed"][0])
+        if cycle.port("result") != [*total[places:], *[filling] * places]:
+            return f"a shift by {places} places must be one of the sum's bits, but its gates are others"
+    return ""
 
-        def decide(_timeout_s: float) -> str:
-            for places in range(1 << _SHIFT_BITS):
-                amount = literals_of(places, _SHIFT_BITS)
-                run, _, fields = self._half_run(_HALF_PRODUCT, amount=amount)
-                other = {**fields, "op": _BEFORE_SHIFT}
-                before = _Run(self._unit, run.graph, other, operands=run.operands, shamt=amount)
-                cycle = run.cycle()
-                total = before.cycle().port("result")
-                if not run.is_done(cycle) or not run.is_idle(cycle.next_state()):
-                    return _LATE
-                filling = run.graph.and_(total[-1], fields["a_signed"][0])
-                if cycle.port("result") != [*total[places:], *[filling] * places]:
-                    return f"a shift by {places} places must be one of the sum's bits, but its gates are others"
-            return ""
 
-        return Claim(statement="mulN mac… …R, shift by 0 to 31", method="same gates", decide=decide)
+def _half_run(
+    unit: ProvenUnit, op: int, *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
+) -> tuple[_Run, list[int], dict[str, list[int]]]:
+    """Return a half-word operation with any accumulator; signs, halves and shift amount are free unless given."""
+    graph = GateGraph() if amount else AdderGraph()
+    places = list(amount) or graph.inputs(_SHIFT_BITS)
+    signs, halves = ([graph.input() if value is None else int(value)] for value in (signed, upper))
+    fields = {"a_signed": signs, "b_signed": signs, "upper": halves}
+    fields |= {name: [graph.input()] for name in ("accumulate", "round")}
+    return _Run(unit, graph, {"op": op, **fields}, shamt=places), places, fields
 
-    def _half_run(
-        self, op: int, *, signed: bool | None = None, upper: bool | None = None, amount: Sequence[int] = ()
-    ) -> tuple[_Run, list[int], dict[str, list[int]]]:
-        """Return a half-word operation with any accumulator; signs, halves and shift amount are free unless given."""
-        graph = GateGraph() if amount else AdderGraph()
-        places = list(amount) or graph.inputs(_SHIFT_BITS)
-        signs, halves = ([graph.input() if value is None else int(value)] for value in (signed, upper))
-        fields = {"a_signed": signs, "b_signed": signs, "upper": halves}
-        fields |= {name: [graph.input()] for name in ("accumulate", "round")}
-        return _Run(self._unit, graph, {"op": op, **fields}, shamt=places), places, fields
 
-    def upper(self, name: str, *, a_signed: bool, b_signed: bool) -> Claim:
-        """Return the claim about the upper word of a product, proved as four sums."""
-
-        def decide(timeout_s: float) -> str:
-            signs = {"a_signed": a_signed, "b_signed": b_signed}
-            run = _Run(self._unit, AdderGraph(), {"op": _UPPER, **signs})
-            first = run.cycle()
-            if not run.is_done(first, FALSE):
-                return "the operation must not be done in its first cycle"
-            run.state = first.next_state()
-            carried: list[list[int]] = []
-            for step, (a_upper, b_upper) in enumerate(product((False, True), repeat=2)):
-                cycle = run.cycle()
-                total = cycle.port("result")
-                factors = (
-                    run.half("op_a", upper=a_upper, signed=a_signed and a_upper),
-                    run.half("op_b", upper=b_upper, signed=b_signed and b_upper),
-                )
-                added = [
-                    (1, algebra.word(carried[number][half], signed=signs.get(sign, False)))
-                    for number, half, sign in _ADDENDS[step]
-                ]
-                expected = algebra.plus([(1, algebra.times(*factors)), *added])
-                sums = {f"T{number}": literals for number, literals in enumerate(carried, 1)}
-                wrong = _unequal(run, total, expected, timeout_s, **sums)
-                if wrong:
-                    return f"sum {step + 1}: {wrong}"
-                if not run.is_done(cycle, TRUE if step == 3 else FALSE):
-                    return "the operation must be done after five cycles, not before"
-                if step < 3:
-                    following = cycle.next_state()
-                    # the sum is proved: from here on, its stored part is any number
-                    fresh = run.graph.inputs(_WORD)
-                    names = {bit: new for bit, new in zip(total, fresh, strict=True) if bit > TRUE}
-                    carried.append(fresh)
-                    run.state = {net: names.get(literal, literal) for net, literal in following.items()}
-            following = run.cycle(take=FALSE).next_state()
-            if following != run.state:
-                return "a result that is not taken must stay"
-            return "" if run.is_idle(run.cycle(take=TRUE).next_state()) else "the unit must be idle after the result"
-
-        return Claim(statement=name, method="algebra, 4 sums", decide=decide)
+def _four_sums(unit: ProvenUnit, signs: Signs, timeout_s: float) -> str:
+    """Compare the upper word of a product, as four sums."""
+    run = _Run(unit, AdderGraph(), {"op": _UPPER, **signs})
+    first = run.cycle()
+    if not run.is_done(first, FALSE):
+        return "the operation must not be done in its first cycle"
+    run.state = first.next_state()
+    carried: list[list[int]] = []
+    for step, (a_upper, b_upper) in enumerate(product((False, True), repeat=2)):
+        cycle = run.cycle()
+        total = cycle.port("result")
+        x = run.half("op_a", upper=a_upper, signed=signs["a_signed"] and a_upper)
+        y = run.half("op_b", upper=b_upper, signed=signs["b_signed"] and b_upper)
+        added = [
+            (1, algebra.word(carried[number][half], signed=signs.get(sign, False)))
+            for number, half, sign in _ADDENDS[step]
+        ]
+        sums = {f"T{number}": literals for number, literals in enumerate(carried, 1)}
+        if wrong := _unequal(run, total, algebra.plus([(1, algebra.times(x, y)), *added]), timeout_s, **sums):
+            return f"sum {step + 1}: {wrong}"
+        if not run.is_done(cycle, TRUE if step == 3 else FALSE):
+            return "the operation must be done after five cycles, not before"
+        if step < 3:
+            # the sum is proved: from here on, its stored part is any number
+            fresh = run.graph.inputs(_WORD)
+            names = {bit: new for bit, new in zip(total, fresh, strict=True) if bit > TRUE}
+            carried.append(fresh)
+            run.state = {net: names.get(literal, literal) for net, literal in cycle.next_state().items()}
+    if run.cycle(take=FALSE).next_state() != run.state:
+        return "a result that is not taken must stay"
+    return "" if run.is_idle(run.cycle(take=TRUE).next_state()) else "the unit must be idle after the result"
 
 
 def _half_of_power(amount: Sequence[int]) -> Polynomial:
-    """Return ``2**(amount - 1)`` as a polynomial, which is 0 if the amount is 0."""
     parts: list[tuple[int, Polynomial]] = []
     for places in range(1, 1 << len(amount)):
         chosen: Polynomial = algebra.literal(TRUE)
@@ -288,38 +259,36 @@ def _unequal(run: _Run, bits: Sequence[int], polynomial: Polynomial, timeout_s: 
 
 
 def _claims(unit: ProvenUnit) -> list[Claim]:
-    of = _Multiplier(unit)
-
     def times(run: _Run) -> Polynomial:
         return algebra.times(run.word("op_a"), run.word("op_b"))
 
-    wide = unit.config.has_whole_products
-    upper = of.whole if wide else of.upper
-    claims = [
-        of.product(_MUL, times),
-        of.product("p.mac", lambda run: algebra.plus([(1, run.word("op_c")), (1, times(run))]), accumulate=TRUE),
-        of.product(
-            "p.msu", lambda run: algebra.plus([(1, run.word("op_c")), (-1, times(run))]), accumulate=TRUE, subtract=TRUE
-        ),
-        *(of.half_sum(signed=signed, upper=upper) for signed, upper in product((False, True), repeat=2)),
-        *([] if on_arrays(unit) else [of.half_shift()]),
-        upper("mulh", a_signed=True, b_signed=True),
-        upper("mulhsu", a_signed=True, b_signed=False),
-        upper("mulhu", a_signed=False, b_signed=False),
+    def accumulated(factor: int) -> _Expected:
+        return lambda run: algebra.plus([(1, run.word("op_c")), (factor, times(run))])
+
+    def scaled(run: _Run) -> Polynomial:
+        kappa, factor = run.word("nn_kappa"), run.word("op_a" if unit.config.has_whole_products else "op_b")
+        return algebra.plus([(1, algebra.times(kappa, factor)), (1, run.word("nn_lambda"))])
+
+    products: list[tuple[str, _Expected, dict[str, int]]] = [
+        (_MUL, times, {}),
+        ("p.mac", accumulated(1), {"accumulate": TRUE}),
+        ("p.msu", accumulated(-1), {"accumulate": TRUE, "subtract": TRUE}),
     ]
+    claims = [Claim(name, "algebra", partial(_product, unit, expected, ctrl)) for name, expected, ctrl in products]
+    for signed, upper in product((False, True), repeat=2):
+        name = f"mul{'hh' if upper else ''}{'s' if signed else 'u'}N mac… …R, sum before the shift"
+        claims.append(Claim(name, "algebra", partial(_half_sum, unit, signed, upper)))
+    if not on_arrays(unit):
+        claims.append(Claim("mulN mac… …R, shift by 0 to 31", "same gates", partial(_half_shift, unit)))
+    for name, signs in _UPPER_SIGNS.items():
+        if unit.config.has_whole_products:
+            claims.append(Claim(name, "algebra", partial(_whole, unit, signs)))
+        else:
+            claims.append(Claim(name, "algebra, 4 sums", partial(_four_sums, unit, signs)))
     if unit.config.requantise_exact:
-        claims.append(of.whole(_EXACT, a_signed=True, b_signed=True, requantises=True))
+        claims.append(Claim(_EXACT, "algebra", partial(_whole, unit, _UPPER_SIGNS["mulh"], requantises=True)))
     if "nn_lambda" in unit.gates.ports:
-        factor = "op_a" if wide else "op_b"
-        claims.append(
-            of.product(
-                _REQUANTISE,
-                lambda run: algebra.plus(
-                    [(1, algebra.times(run.word("nn_kappa"), run.word(factor))), (1, run.word("nn_lambda"))]
-                ),
-                requantises=True,
-            )
-        )
+        claims.append(Claim(_REQUANTISE, "algebra", partial(_product, unit, scaled, {}, requantises=True)))
     return [*claims, *array_claims(unit)] if on_arrays(unit) else claims
 
 

@@ -10,6 +10,7 @@ any thresholds, with the search in the instruction table: each address, and the 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import HALF_BITS, QUANTISED_PIXELS, XLEN
@@ -92,49 +93,49 @@ def _definition(search: _Search, fmt: ElemFmt) -> tuple[list[Word], Word]:
     return addresses, result
 
 
+def _searched(unit: ProvenUnit, fmt: ElemFmt, timeout_s: float) -> str:
+    search = _Search(unit, fmt)
+    addresses, result = _definition(search, fmt)
+    equalities: list[Equality] = []
+    state = search.idle
+    for number in range(search.steps):
+        cycle = search.step(state, number)
+        equalities += [
+            Equality(f"request of threshold {number}", cycle.port("request"), [TRUE]),
+            Equality(f"address of threshold {number}", cycle.port("address"), addresses[number]),
+            Equality(f"end before threshold {number}", cycle.port("done"), [FALSE]),
+        ]
+        state = cycle.next_state()
+    last = search.step(state, search.steps)
+    equalities += [
+        Equality("request at the end", last.port("request"), [FALSE]),
+        Equality("end", last.port("done"), [TRUE]),
+        Equality("result", last.port("result"), result),
+    ]
+    after = last.next_state()
+    if any(after[net] != literal for net, literal in search.idle.items() if literal <= TRUE):
+        return "the unit must be idle after the result"
+    return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
+
+
+def _timed(unit: ProvenUnit, fmt: ElemFmt, timeout_s: float) -> str:
+    search = _Search(unit, fmt)
+    equalities = _waits(search, search.anything_known(search.idle), outstanding=False)
+    state = search.idle
+    for number in range(search.steps):
+        state = search.anything_known(search.step(state, number).next_state())
+        equalities += _waits(search, state, outstanding=True)
+        equalities += _alone(search, state, number + 1)
+    return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
+
+
 def _quantiser_claims(unit: ProvenUnit) -> list[Claim]:
-    def searched(fmt: ElemFmt) -> Claim:
-        def decide(timeout_s: float) -> str:
-            search = _Search(unit, fmt)
-            addresses, result = _definition(search, fmt)
-            equalities: list[Equality] = []
-            state = search.idle
-            for number in range(search.steps):
-                cycle = search.step(state, number)
-                equalities += [
-                    Equality(f"request of threshold {number}", cycle.port("request"), [TRUE]),
-                    Equality(f"address of threshold {number}", cycle.port("address"), addresses[number]),
-                    Equality(f"end before threshold {number}", cycle.port("done"), [FALSE]),
-                ]
-                state = cycle.next_state()
-            last = search.step(state, search.steps)
-            equalities += [
-                Equality("request at the end", last.port("request"), [FALSE]),
-                Equality("end", last.port("done"), [TRUE]),
-                Equality("result", last.port("result"), result),
-            ]
-            after = last.next_state()
-            if any(after[net] != literal for net, literal in search.idle.items() if literal <= TRUE):
-                return "the unit must be idle after the result"
-            return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
-
-        return Claim(statement=f"pv.qnt.{fmt.suffix}: addresses and codes", method="sat", decide=decide)
-
-    def timing(fmt: ElemFmt) -> Claim:
-        def decide(timeout_s: float) -> str:
-            search = _Search(unit, fmt)
-            equalities = _waits(search, search.anything_known(search.idle), outstanding=False)
-            state = search.idle
-            for number in range(search.steps):
-                state = search.anything_known(search.step(state, number).next_state())
-                equalities += _waits(search, state, outstanding=True)
-                equalities += _alone(search, state, number + 1)
-            return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
-
-        return Claim(statement=f"pv.qnt.{fmt.suffix}: the same for any timing", method="sat, by step", decide=decide)
-
     formats = [fmt for fmt in (ElemFmt.N, ElemFmt.C) if fmt.width in unit.config.widths]
-    return [claim(fmt) for claim in (searched, timing) for fmt in formats]
+    names = {fmt: f"pv.qnt.{fmt.suffix}" for fmt in formats}
+    searched = [Claim(f"{names[fmt]}: addresses and codes", "sat", partial(_searched, unit, fmt)) for fmt in formats]
+    timing = "the same for any timing"
+    timed = [Claim(f"{names[fmt]}: {timing}", "sat, by step", partial(_timed, unit, fmt)) for fmt in formats]
+    return searched + timed
 
 
 def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality]:

@@ -72,8 +72,7 @@ class Decision(NamedTuple):
     counterexample: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     statement: str  # operations, or the equal quantities
     method: str
     # takes a time limit in seconds; returns a counterexample (empty if proved), or a decision
@@ -90,10 +89,8 @@ class Claim:
         if isinstance(answer, str):
             answer = Decision(DIFFERENT if answer else EQUAL, self.method, answer)
         verdict, method, counterexample = answer
-        parts, seconds = (counterexample,) if counterexample else (), time.monotonic() - began
-        return Outcome(
-            name=unit, statement=self.statement, method=method, verdict=verdict, seconds=seconds, parts=parts
-        )
+        outcome = Outcome(name=unit, statement=self.statement, method=method, verdict=verdict)
+        return replace(outcome, seconds=time.monotonic() - began, parts=(counterexample,) if counterexample else ())
 
 
 class Definition(NamedTuple):
@@ -103,17 +100,13 @@ class Definition(NamedTuple):
     faults: Sequence[InputFault]
 
     def broken(self, unit: ProvenUnit) -> list[list[Claim]]:
-        """For each fault that fits the unit, return the claims that must fail."""
-        refuted: list[list[Claim]] = []
-        for fault in self.faults:
-            if fault.port in unit.gates.ports:
-                claims = self.claims(replace(unit, fault=fault))
-                refuted.append([claim for claim in claims if claim.statement.startswith(fault.refutes)])
-        return [claims for claims in refuted if claims]
+        faults = [fault for fault in self.faults if fault.port in unit.gates.ports]
+        claims = [(fault, self.claims(replace(unit, fault=fault))) for fault in faults]
+        refuted = [[each for each in some if each.statement.startswith(fault.refutes)] for fault, some in claims]
+        return list(filter(None, refuted))
 
 
 def shown(graph: GateGraph, words: Words, ones: frozenset[int]) -> str:
-    """Return text with the nonzero values of words if the input literals ``ones`` are 1."""
     values = dict(zip(words, graph.numbers(ones, words.values()), strict=True))
     return ", ".join(f"{name}={value:#x}" for name, value in values.items() if value) or "all inputs 0"
 

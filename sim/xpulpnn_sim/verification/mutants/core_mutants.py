@@ -32,6 +32,7 @@ from xpulpnn_sim.cosimulation.model.libraries import cached_emission, rig_of
 from xpulpnn_sim.proofs.mutants.mutant_comparison import (
     OUTPUTS,
     UNCONSTRAINED,
+    InputCase,
     InputConstraints,
     MutantComparer,
     MutantComparison,
@@ -80,7 +81,6 @@ _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
 
 
 def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, ...]:
-    """Choose ``count`` mutants from all parts of the core."""
     parts: dict[str, list[str]] = {}
     for line in places(dict.fromkeys(lines)):
         parts.setdefault(_part(fields_of(line)["-cell"]), []).append(line)
@@ -170,7 +170,6 @@ class MutatedCore:
 
 
 def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedCore:
-    """Make mutants of a core and compile them."""
     observed = replace(config, rvfi=True)
     number = count * _PLACES_PER_MUTANT
     lines = find_places(Core(observed), TOP, folder, yosys, places=number, seed=seed, more=_FLAT, among=_WORKS)
@@ -184,7 +183,6 @@ def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys:
 
 
 def write_part(place: str, folder: Path, yosys: Yosys) -> str:
-    """Write one module of the core, flattened, for mutants of its cells."""
     part = place.replace(".", "_")
     script = _PART.format(top=TOP, place=place, part=part)
     yosys.run(script, folder, what=place, results=[f"{part}.il"], name=part)
@@ -204,7 +202,6 @@ def _enable(number: int) -> str:
 
 
 def _shell(ports: Sequence[dict[str, Any]], mutants: Sequence[Mutant], text: str) -> str:
-    """Return the Verilog of a module with the core's ports that contains the core and the enables of its mutants."""
     declared = [f"  {port['direction']} wire [{port['width'] - 1}:0] {port['name']};" for port in ports]
     pins = [f".{port['name']}({port['name']})" for port in ports]
     made = set(re.findall(rf"\b{_ENABLE}\d+\b", text))
@@ -231,7 +228,7 @@ def running(config: CoreConfig) -> InputConstraints:
     ports = [("__".join(map(str, path)), member.flow) for path, member, _ in core.signature.flatten(core)]
     inputs, outputs = ([name for name, flow in ports if flow is direction] for direction in (wiring.In, wiring.Out))
     constraints = handshakes_of(TOP, inputs, outputs)
-    return replace(constraints, cases=[replace(case, values={**case.values, "rst": {0}}) for case in constraints.cases])
+    return replace(constraints, cases=[InputCase({**values, "rst": {0}}, seen) for values, seen in constraints.cases])
 
 
 class CoreProver:
@@ -240,7 +237,6 @@ class CoreProver:
         self._whole: MutatedGates | None = None
 
     def compare(self, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
-        """Yield each mutant with the outcome of its proof, as soon as it is decided."""
         left = {mutant.number: mutant for mutant in waiting}
         occurring = [(place, CONSTRAINTS[unit](self._config)) for place, unit in _UNITS.items()]
         # what changes nothing in a part of the core whatever comes does not in the core; from the inside out

@@ -31,8 +31,6 @@ MODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A change of one bit of a port of a cell."""
-
     number: int  # value of the select input
     module: str  # where it is: instance path of the module, name of the cell and of its port
     cell: str
@@ -53,7 +51,6 @@ def fields_of(line: str) -> dict[str, str]:
 
 
 def mutant_of(number: int, line: str, *, module: str = "", command: str = "") -> Mutant:
-    """Return the mutant that a Yosys command makes."""
     options = fields_of(line)
     return Mutant(
         number=number,
@@ -84,8 +81,6 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A mutant and its verdict."""
-
     mutant: Mutant
     killed: str  # `check`, `time` or `simulator`; empty if nothing found it
     test: str
@@ -110,7 +105,6 @@ _VERDICT = tuple(field.name for field in fields(Judged) if field.name != "mutant
 
 
 def rows_of(judged: Sequence[Judged]) -> list[dict[str, Any]]:
-    """Return a JSON object for each mutant."""
     return [asdict(each.mutant) | {name: getattr(each, name) for name in _VERDICT} for each in judged]
 
 
@@ -222,7 +216,6 @@ class MutantProver:
         return dict.fromkeys(numbers, Proof(verdict=EQUIVALENT)) | rest
 
     def prove(self, left: Sequence[Mutant], progress: Progress) -> dict[int, Proof]:
-        """Prove the mutants ``left``; return their proofs by number."""
         known = {mutant.number: proof for mutant in left if (proof := self._known(mutant))}
         progress("proofs", len(known), len(left))
         for mutant, proof in self.compare([mutant for mutant in left if mutant.number not in known]):

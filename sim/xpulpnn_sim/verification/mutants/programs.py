@@ -33,15 +33,11 @@ from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 
 class CoreModel(NamedTuple):
-    """The compiled model that contains a core and its mutants."""
-
     config: CoreConfig
     library: Path
 
 
 class _Keeper(Checker):
-    """Saves copies of all retirements, interrupt lines and grants of a run."""
-
     def __init__(self) -> None:
         self.blocks = [(np.zeros(0, RETIREMENT), np.zeros(0, np.uint32), np.zeros(0, GRANT))]
 
@@ -73,8 +69,6 @@ class Advance(Checker):
 
 
 class Stream:
-    """Everything observable in a run of a program on a core."""
-
     def __init__(self, executable: Executable, machine: Machine, core: CoreModel) -> None:
         keeper = _Keeper()
         self.result = run_program(executable, core.config, machine, library=core.library, also=[keeper])
@@ -180,7 +174,6 @@ class ProgramJudge:
 
 
 def _finding_at_end(result: RunResult, name: str) -> Finding:
-    """Return the finding for a run without mismatches: none if the program passed."""
     if result.exit.ok:
         return Finding()
     return Finding(TIME if result.exit.reason in _LATE else CHECK, name, result.exit.text)

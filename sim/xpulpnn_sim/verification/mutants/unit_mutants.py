@@ -80,9 +80,7 @@ _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {
 }
 """Port values, by bench of a unit; in every cycle at least one of the listed sets of values is present."""
 
-_HELD: Mapping[str, StableInputs] = {
-    "quantiser": StableInputs(words=("crumbs", "pixels", "middle"), during="start", until=("done",)),
-}
+_HELD: Mapping[str, StableInputs] = {"quantiser": StableInputs(("crumbs", "pixels", "middle"), "start", ("done",))}
 """Inputs that are stable during an operation, by bench of a unit."""
 
 _RUN = RUN_BYTES * BYTE_BITS // EXT_DATA_BITS  # transfers of a run at most
@@ -115,9 +113,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
     guarded = {name for _, payload in pairs for name in payload}
     always = tuple(name for name in outputs if name not in guarded)
     held = [
-        StableInputs(
-            words=tuple(f"{bundle}{part}" for part in _REQUEST if f"{bundle}{part}" in inputs), during=name, until=gnt
-        )
+        StableInputs(tuple(f"{bundle}{part}" for part in _REQUEST if f"{bundle}{part}" in inputs), name, gnt)
         for name in inputs
         for bundle in [name.removesuffix("req")]
         for gnt in [(f"{bundle}gnt",)]
@@ -135,7 +131,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
     ]
     looks = [({}, always), *(look for look in pairs if look[1])] if pairs else []
     return InputConstraints(
-        cases=[InputCase(values=values, outputs=seen) for values, seen in looks],
+        [InputCase(values, seen) for values, seen in looks],
         always=rows,
         stable=held,
         answered=list(_ports(outputs, inputs)),
@@ -213,7 +209,6 @@ _OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
 
 
 def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> InputConstraints:
-    """Return constraints on the inputs that can occur at the unit ``name``."""
     if name not in _OCCURS:
         unit = UNITS[name]
         constraints = handshakes_of(unit.bench, inputs, outputs, unit.parameters.get("bits", XLEN))
@@ -226,7 +221,6 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> In
 
 
 def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
-    """Yield each mutant of a unit with the outcome of its proof, as soon as it is decided."""
     for mutant in waiting:
         comparison = judge.compare(mutant.number)
         verdict = comparison.verdict

@@ -13,8 +13,8 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import TOPS, observed, rig_of
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.proofs.faults import programs
 from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
+from xpulpnn_sim.proofs.faults.catalog import COUNTER_FAULTS, PROGRAM_FAULTS
 from xpulpnn_sim.proofs.faults.fault import CHOICE, CHOICE_BITS, COSTS, PROGRAMS, Fault
 from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
@@ -30,10 +30,10 @@ def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
     if engine == WISHBONE:
         return BRIDGE_FAULTS
     if config.performance_counters:
-        return tuple(fault for fault in programs.COUNTER_FAULTS if fault.fits(config))
+        return tuple(fault for fault in COUNTER_FAULTS if fault.fits(config))
     if not (config.xpulpv2 and config.mac_load) or config.multiplies_by_dotp:
         raise InputError("configuration must have Mac&Load and a multiplier of its own, or performance counters")
-    return programs.PROGRAM_FAULTS
+    return PROGRAM_FAULTS
 
 
 def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], engine: str) -> Path:

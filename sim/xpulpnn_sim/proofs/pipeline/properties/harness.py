@@ -1,6 +1,6 @@
 """The core between memories with any timing, together with the properties."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,6 +11,7 @@ from xpulpnn.isa.retirement import port_widths
 from xpulpnn_sim.proofs.pipeline.catalog import WINDOW, pipeline_properties
 from xpulpnn_sim.proofs.pipeline.properties.halts import halt_property, without_debugger
 from xpulpnn_sim.proofs.pipeline.properties.invariants import (
+    Probes,
     Property,
     access_invariants,
     fetch_invariants,
@@ -38,14 +39,12 @@ def progress_property(m, core, seen, window):
     wait longer. Other proofs show that multiplications and divisions end.
     """
     quiet = Signal(range(window + 2), name="progress_quiet")
-    computes = seen["ex_valid"] & ~seen["ex_access"][0] & ~seen["ex_done"]
-    with m.If(core.rvfi_valid | core.irq_ack | computes | (seen["sleeping"] & ~seen["any_pending"])):
-        m.d.sync += quiet.eq(0)
-    with m.Elif(quiet <= window):
-        m.d.sync += quiet.eq(quiet + 1)
+    computes = seen.ex_valid & ~seen.ex_access[0] & ~seen.ex_done
+    progresses = core.rvfi_valid | core.irq_ack | computes | (seen.sleeping & ~seen.any_pending)
+    m.d.sync += quiet.eq(Mux(progresses, 0, quiet + (quiet <= window)))
     invariants = {
-        "what counts late is in EX": implies(seen["late"].any() & ~seen["gives_back"], seen["ex_valid"]),
-        "what is booted fetches": implies(seen["booted"], seen["fetch_running"]),
+        "what counts late is in EX": implies(seen.late.any() & ~seen.gives_back, seen.ex_valid),
+        "what is booted fetches": implies(seen.booted, seen.fetch_running),
     }
     return Property({"nothing retires": quiet > window}, invariants)
 
@@ -130,8 +129,8 @@ class CoreHarness(wiring.Component):
             core.fetch_enable.eq(1),
             *(getattr(self, f"rvfi_{name}").eq(getattr(core, f"rvfi_{name}")) for name in self.widths),
         ]
-        seen = {name: getattr(self, f"seen_{name}") for name in self.seen}
-        seen |= {name: seen.get(name, Const(0, width)) for name, width in _MAY_BE_MISSING.items()}
+        seen = Probes((name, Const(0, width)) for name, width in _MAY_BE_MISSING.items())
+        seen |= {name: getattr(self, f"seen_{name}") for name in self.seen}
         fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
         held = FixedInstruction(m, self.held_address, self.held_halves, self.held_fails)
         requested, rdata, err = fixed_instruction_memory(m, core.instr, held, fetches, self.instr_rdata, self.instr_err)
@@ -142,7 +141,7 @@ class CoreHarness(wiring.Component):
         accessing, flowing = under_way | without_debugger(seen), pipeline_invariants(core, seen, started)
         counting = fetch_invariants(seen, fetches)
         fetching = counting | queue_invariants(seen)
-        crossing = {"a second half is beyond a word boundary": implies(seen["lsu_second"], seen["lsu_crosses"])}
+        crossing = {"a second half is beyond a word boundary": implies(seen.lsu_second, seen.lsu_crosses)}
         bus = bus_violations(m, "instr", core.instr, fetches, FETCHES) | bus_violations(
             m, "data", core.data, accesses, ACCESSES
         )

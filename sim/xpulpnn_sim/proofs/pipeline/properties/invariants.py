@@ -68,6 +68,12 @@ class InstructionWord:
         return Mux(self.funct3[1], Mux(self.funct3[0], old & ~operand, old | operand), operand)
 
 
+class Probes(dict):
+    """Probed signals by name, which are also attributes."""
+
+    __getattr__ = dict.__getitem__
+
+
 class Property(NamedTuple):
     wrong: Mapping[str, Any]  # conditions that must stay 0
     invariants: Mapping[str, Any]  # conditions that hold in every cycle and support the proof
@@ -76,30 +82,37 @@ class Property(NamedTuple):
         return Property(self.wrong, {**invariants, **self.invariants})
 
 
+def selected(default, *cases):
+    """Return the value of the first case, a condition and a value, whose condition is 1."""
+    for condition, value in reversed(cases):
+        default = Mux(condition, value, default)
+    return default
+
+
 def implies(condition, *claims):
     """Return whether the condition implies all claims, which have single bits."""
     return ~condition | Cat(claims).all()
 
 
 def access_invariants(seen, under_way):
-    access = LsuCtrl(seen["ex_access"])
+    access = LsuCtrl(seen.ex_access)
     outstanding, wb_busy, second = (seen[f"lsu_{name}"] for name in ("outstanding", "wb_busy", "second"))
     return {
         "accesses under way are counted": under_way == outstanding,
         "an access in WB is under way": implies(wb_busy, outstanding),
         "what is under way is in WB or half made": implies(outstanding, wb_busy | second),
-        "an access in EX is an instruction": implies(access.valid, seen["ex_valid"]),
+        "an access in EX is an instruction": implies(access.valid, seen.ex_valid),
         "an access has a size": implies(access.valid, Cat(access.size == size for size in MemSize).any()),
         "a second half is of an access": implies(second, access.valid),
     }
 
 
 def fetch_invariants(seen, under_way):
-    fetches = seen["fetch_live"] + seen["fetch_drops"]
+    fetches = seen.fetch_live + seen.fetch_drops
     return {
         "fetches under way are counted": under_way == fetches,
         "few fetches are under way": fetches <= DEPTH,
-        "a fetch that waits for its grant has room": implies(seen["fetch_held"], fetches < DEPTH),
+        "a fetch that waits for its grant has room": implies(seen.fetch_held, fetches < DEPTH),
     }
 
 
@@ -116,32 +129,32 @@ def queue_invariants(seen):
 
 def pipeline_invariants(core, seen, started):
     """Return invariants that relate the pipeline stages to their retirement records."""
-    id_valid, has_ex, has_wb = seen["id_valid"], seen["has_ex"], seen["has_wb"]
+    id_valid, has_ex, has_wb = seen.id_valid, seen.has_ex, seen.has_wb
     return {
-        "all is empty at first": (started & seen["booted"]) | ~(id_valid | has_ex | has_wb),
-        "EX is recorded": seen["ex_valid"] == (has_ex & ~seen["ex_trap"]),
-        "an access in WB is recorded": implies(seen["lsu_wb_busy"], has_wb, ~core.rvfi_trap),
-        "WB is empty behind the first half of an access": implies(seen["lsu_second"], ~has_wb),
-        "a trap does not wait": implies(has_ex & seen["ex_trap"], seen["ex_ready"], ~id_valid),
-        "a failed access is recorded": implies(seen["faulted"], has_wb, core.rvfi_trap, ~has_ex),
-        "what is not compressed has low bits 11": implies(id_valid, seen["id_compressed"] ^ seen["id_raw"][:2].all()),
+        "all is empty at first": (started & seen.booted) | ~(id_valid | has_ex | has_wb),
+        "EX is recorded": seen.ex_valid == (has_ex & ~seen.ex_trap),
+        "an access in WB is recorded": implies(seen.lsu_wb_busy, has_wb, ~core.rvfi_trap),
+        "WB is empty behind the first half of an access": implies(seen.lsu_second, ~has_wb),
+        "a trap does not wait": implies(has_ex & seen.ex_trap, seen.ex_ready, ~id_valid),
+        "a failed access is recorded": implies(seen.faulted, has_wb, core.rvfi_trap, ~has_ex),
+        "what is not compressed has low bits 11": implies(id_valid, seen.id_compressed ^ seen.id_raw[:2].all()),
     }
 
 
 def csr_invariants(seen, in_ex, word):
     """Return invariants of CSR accesses; ``in_ex`` is 1 if the instruction ``word`` is in EX without a trap."""
-    operand = Mux(word.funct3[2], word.rs1, seen["ex_rs1_rdata"])
+    operand = Mux(word.funct3[2], word.rs1, seen.ex_rs1_rdata)
     of_the_word = [
-        seen["ex_csr"] == word.funct3[:2],
-        seen["ex_csr_write"] == word.writes_csr,
-        seen["ex_csr_address"][:ADDRESS_BITS] == word.top12,
-        seen["ex_base"] == operand,
-        seen["ex_unit"] == Unit.CSR,
-        ~seen["ex_late_we"],
+        seen.ex_csr == word.funct3[:2],
+        seen.ex_csr_write == word.writes_csr,
+        seen.ex_csr_address[:ADDRESS_BITS] == word.top12,
+        seen.ex_base == operand,
+        seen.ex_unit == Unit.CSR,
+        ~seen.ex_late_we,
     ]
-    expanded = InstructionWord(seen["id_word"])
+    expanded = InstructionWord(seen.id_word)
     return {
-        "no access to a CSR is compressed": implies(seen["id_valid"] & seen["id_compressed"], ~expanded.accesses_csr),
-        "CSR accesses are CSR accesses": implies(in_ex, word.accesses_csr == (seen["ex_csr"] != 0)),
+        "no access to a CSR is compressed": implies(seen.id_valid & seen.id_compressed, ~expanded.accesses_csr),
+        "CSR accesses are CSR accesses": implies(in_ex, word.accesses_csr == (seen.ex_csr != 0)),
         "CSR accesses are those of the word": implies(in_ex & word.accesses_csr, *of_the_word),
     }

@@ -93,8 +93,8 @@ def loop_property(m, core, seen, started):
     now = {name: Mux(started, model[name], seen[name]) for name in REGISTERS}
     # the retiring branch is the last instruction that left EX
     was_taken = Signal()
-    with m.If(seen["ex_leaves"]):
-        m.d.sync += was_taken.eq(seen["taken"])
+    with m.If(seen.ex_leaves):
+        m.d.sync += was_taken.eq(seen.taken)
     completes = core.rvfi_valid & ~core.rvfi_trap
     wb = _Effects(m, "wb", core.rvfi_insn, core.rvfi_pc_rdata, core.rvfi_rs1_rdata, was_taken, now)
     wrong = {}
@@ -106,19 +106,19 @@ def loop_property(m, core, seen, started):
     # an interrupt may be taken in the cycle in which the previous instruction retires
     known_now = Mux(core.rvfi_valid, completes & wb.goes_on, known)
     expected_now = Mux(core.rvfi_valid, wb.follows, expected)
-    enters = seen["enter"] & seen["enter_interrupt"]
+    enters = seen.enter & seen.enter_interrupt
     m.d.sync += [known.eq(known_now & ~enters), expected.eq(expected_now)]
     wrong |= {
         "next instruction": core.rvfi_valid & known & ~core.rvfi_intr & _differ(core.rvfi_pc_rdata, expected),
-        "mepc": enters & known_now & _differ(seen["enter_pc"], expected_now),
+        "mepc": enters & known_now & _differ(seen.enter_pc, expected_now),
     }
-    in_wb, in_ex = seen["has_wb"] & ~core.rvfi_trap, seen["has_ex"] & ~seen["ex_trap"]
+    in_wb, in_ex = seen.has_wb & ~core.rvfi_trap, seen.has_ex & ~seen.ex_trap
     between = {name: Mux(in_wb, wb.after[name], old) for name, old in now.items()}
-    ex = _Effects(m, "ex", seen["ex_insn"], seen["ex_pc_rdata"], seen["ex_rs1_rdata"], 0, between, in_ex=True)
+    ex = _Effects(m, "ex", seen.ex_insn, seen.ex_pc_rdata, seen.ex_rs1_rdata, 0, between, in_ex=True)
     left = {name: Mux(in_ex, ex.after[name], old) for name, old in between.items()}
-    begun = started & seen["booted"]
+    begun = started & seen.booted
     invariants = {
-        "nothing is known at first": begun | ~(known | seen["gives_back"]),
+        "nothing is known at first": begun | ~(known | seen.gives_back),
         **{
             f"reads {name}": implies(in_wb & wb.accesses[name] & core.rvfi_rd_we, core.rvfi_rd_wdata == old)
             for name, old in now.items()
@@ -126,7 +126,7 @@ def loop_property(m, core, seen, started):
         **_kind_invariants(seen, in_ex, ex, wb),
         **_address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected),
         **_count_invariants(seen, in_ex, ex, in_wb, wb, left),
-        "what is behind a taken branch is dropped": implies(in_wb & wb.word.branches & was_taken, ~seen["has_ex"]),
+        "what is behind a taken branch is dropped": implies(in_wb & wb.word.branches & was_taken, ~seen.has_ex),
     }
     return Property(wrong, invariants)
 
@@ -136,17 +136,15 @@ def _differ(address, other):
 
 
 def _kind_invariants(seen, in_ex, ex, wb):
-    expanded, raw = InstructionWord(seen["id_word"]), InstructionWord(seen["id_raw"])
+    expanded, raw = InstructionWord(seen.id_word), InstructionWord(seen.id_raw)
     kinds = ("branches", "jumps", "returns")
     equal = Cat(getattr(expanded, kind) == getattr(raw, kind) for kind in kinds).all()
     return {
-        "what is expanded is alike": implies(seen["id_valid"] & seen["id_compressed"], equal, ~sets_up(expanded)),
-        "an access in EX does nothing else": implies(
-            in_ex & seen["ex_access"][0], ~(ex.sets | ex.late | ex.word.jumps)
-        ),
-        "an access in WB does nothing else": implies(seen["lsu_wb_busy"], ~(wb.sets | wb.late | wb.word.jumps)),
-        "a set-up does not wait": implies(in_ex & ex.sets, seen["ex_ready"], ~seen["lsu_wb_busy"]),
-        "branches are branches": implies(in_ex, seen["ex_branch"] == ex.word.branches),
+        "what is expanded is alike": implies(seen.id_valid & seen.id_compressed, equal, ~sets_up(expanded)),
+        "an access in EX does nothing else": implies(in_ex & seen.ex_access[0], ~(ex.sets | ex.late | ex.word.jumps)),
+        "an access in WB does nothing else": implies(seen.lsu_wb_busy, ~(wb.sets | wb.late | wb.word.jumps)),
+        "a set-up does not wait": implies(in_ex & ex.sets, seen.ex_ready, ~seen.lsu_wb_busy),
+        "branches are branches": implies(in_ex, seen.ex_branch == ex.word.branches),
         **csr_invariants(seen, in_ex, ex.word),
     }
 
@@ -157,11 +155,11 @@ def _address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected):
     before_ex_known = Mux(has_wb, in_wb & wb.goes_on, known)
     before_ex = Mux(has_wb, wb.follows, expected)
     before_id_known, before_id = Mux(has_ex, in_ex & ex.goes_on, before_ex_known), Mux(has_ex, ex.follows, before_ex)
-    behind_id = (id_pc + Mux(seen["id_compressed"], 2, 4))[:32]
+    behind_id = (id_pc + Mux(seen.id_compressed, 2, 4))[:32]
     return {
-        "IF is behind ID": implies(seen["id_valid"] & ~seen["id_looped"], ~_differ(if_pc, behind_id)),
-        "ID is behind EX": implies(before_id_known, ~_differ(Mux(seen["id_valid"], id_pc, if_pc), before_id)),
-        "EX is behind WB": implies(has_ex & before_ex_known, ~_differ(seen["ex_pc_rdata"], before_ex)),
+        "IF is behind ID": implies(seen.id_valid & ~seen.id_looped, ~_differ(if_pc, behind_id)),
+        "ID is behind EX": implies(before_id_known, ~_differ(Mux(seen.id_valid, id_pc, if_pc), before_id)),
+        "EX is behind WB": implies(has_ex & before_ex_known, ~_differ(seen.ex_pc_rdata, before_ex)),
         "WB is behind what retired": implies(has_wb & known, ~_differ(core.rvfi_pc_rdata, expected)),
     }
 
@@ -172,12 +170,12 @@ def _count_invariants(seen, in_ex, ex, in_wb, wb, left):
     owed = {
         name: Mux(gives_back, late[loop] + ex_took[loop], 0) for loop in range(LOOPS) for name in (f"lpcount{loop}",)
     }
-    dropped = ~seen["id_valid"] & ~seen["has_wb"] & (ex_took == 0)
+    dropped = ~seen.id_valid & ~seen.has_wb & (ex_took == 0)
     return {
         "addresses are even": ~Cat(seen[name][0] for name in REGISTERS if name not in owed).any(),
         "one loop counts": ~Cat(each.all() for each in (late, ex_took, wb_took)).any(),
-        "a failed access gives back": implies(seen["faulted"], gives_back),
-        "giving back takes two cycles": implies(gives_back, ~seen["has_ex"], ~in_wb, seen["faulted"] | dropped),
+        "a failed access gives back": implies(seen.faulted, gives_back),
+        "giving back takes two cycles": implies(gives_back, ~seen.has_ex, ~in_wb, seen.faulted | dropped),
         "EX counts late": gives_back | (late == Mux(in_ex & ex.late, ex.backs, 0)),
         "EX took an iteration": gives_back | (ex_took == Mux(in_ex & ~ex.late, ex.backs, 0)),
         "WB took an iteration": gives_back | (wb_took == Mux(in_wb & ~wb.late, wb.backs, 0)),

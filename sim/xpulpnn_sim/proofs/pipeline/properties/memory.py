@@ -69,13 +69,13 @@ def fetch_property(core, seen, held, requested):
     """
     retires = core.rvfi_valid & held.is_at(core.rvfi_pc_rdata)
     is_right = held.is_reported(core.rvfi_insn, core.rvfi_trap, core.rvfi_cause)
-    pc = seen["if_pc"][_WORD]
+    pc = seen.if_pc[_WORD]
     count, live, drops = (seen[f"fetch_{name}"] for name in ("count", "live", "drops"))
-    ahead = (seen["fetch_current"] + ~seen["fetch_exact"])[: XLEN - 2]
-    words = [seen["fetch_words"].word_select(index, XLEN) for index in range(DEPTH)]
+    ahead = (seen.fetch_current + ~seen.fetch_exact)[: XLEN - 2]
+    words = [seen.fetch_words.word_select(index, XLEN) for index in range(DEPTH)]
     stored = {
         f"word {index} of the queue": implies(
-            count > index, held.is_in((pc + index)[: XLEN - 2], word, seen["fetch_errors"][index])
+            count > index, held.is_in((pc + index)[: XLEN - 2], word, seen.fetch_errors[index])
         )
         for index, word in enumerate(words)
     }
@@ -85,25 +85,23 @@ def fetch_property(core, seen, held, requested):
         )
         for index, parts in enumerate(requested)
     }
-    at_id, at_ex, at_wb = (held.is_at(address) for address in (seen["id_pc"], seen["ex_pc_rdata"], core.rvfi_pc_rdata))
+    at_id, at_ex, at_wb = (held.is_at(address) for address in (seen.id_pc, seen.ex_pc_rdata, core.rvfi_pc_rdata))
     in_id = [
-        seen["id_error"] == held.fault,
-        held.fault | (seen["id_raw"] == held.raw),
-        held.fault | (seen["id_compressed"] == held.compressed),
-        held.fault | held.compressed | (seen["id_word"] == held.raw),
+        seen.id_error == held.fault,
+        held.fault | (seen.id_raw == held.raw),
+        held.fault | (seen.id_compressed == held.compressed),
+        held.fault | held.compressed | (seen.id_word == held.raw),
     ]
     invariants = {
-        "a request waits at its address": implies(seen["fetch_held"], seen["fetch_exact"]),
-        "fetching is ahead": implies(
-            seen["fetch_running"] & ~seen["fetch_stale"], ahead == (pc + count + live)[: XLEN - 2]
-        ),
+        "a request waits at its address": implies(seen.fetch_held, seen.fetch_exact),
+        "fetching is ahead": implies(seen.fetch_running & ~seen.fetch_stale, ahead == (pc + count + live)[: XLEN - 2]),
         **under_way,
         **stored,
-        "the instruction in ID": implies(seen["id_valid"] & at_id, *in_id),
+        "the instruction in ID": implies(seen.id_valid & at_id, *in_id),
         "the instruction in EX": implies(
-            seen["has_ex"] & at_ex, held.is_reported(seen["ex_insn"], seen["ex_trap"], seen["ex_cause"])
+            seen.has_ex & at_ex, held.is_reported(seen.ex_insn, seen.ex_trap, seen.ex_cause)
         ),
-        "the instruction in WB": implies(seen["has_wb"] & at_wb, is_right),
+        "the instruction in WB": implies(seen.has_wb & at_wb, is_right),
     }
     return Property({"word": retires & ~is_right}, invariants)
 
@@ -169,29 +167,29 @@ def data_property(m, core, seen, started, held):
     loads = wb.accesses & core.rvfi_mem_rmask.any()
     wrong = {"loaded": core.rvfi_valid & loads & (held.of(core.rvfi_mem_rdata, wb.byte) != now)}
 
-    access = LsuCtrl(seen["ex_access"])
+    access = LsuCtrl(seen.ex_access)
     size = Value.cast(access.size)
-    ex = _Access(held, seen["lsu_ex_address"], Cat(1, size.any(), size[1].replicate(2)))
+    ex = _Access(held, seen.lsu_ex_address, Cat(1, size.any(), size[1].replicate(2)))
     outstanding, wb_busy, second = (seen[f"lsu_{name}"] for name in ("outstanding", "wb_busy", "second"))
     in_ex, made = second & outstanding, second & ~outstanding
-    first = held.of(seen["lsu_first"], held.address[_IN_WORD])
-    stored_wb, stored_ex = held.of(core.rvfi_mem_wdata, wb.byte), held.of(seen["ex_target"], ex.byte)
+    first = held.of(seen.lsu_first, held.address[_IN_WORD])
+    stored_wb, stored_ex = held.of(core.rvfi_mem_wdata, wb.byte), held.of(seen.ex_target, ex.byte)
     wb_stores = core.rvfi_mem_wmask.any()
-    accessed = seen["has_wb"] & mask.any()
+    accessed = seen.has_wb & mask.any()
     wb_is_made = wb_busy & wb_stores & wb.crosses & wb.accesses & wb.in_first
     ex_is_made = made & access.we & ex.accesses & ex.in_first
-    unknown = seen["has_wb"] & half_made
+    unknown = seen.has_wb & half_made
     invariants = {
-        "a second half is beyond a word boundary": implies(second, seen["lsu_crosses"]),
+        "a second half is beyond a word boundary": implies(second, seen.lsu_crosses),
         "accesses in WB are under way": wb_busy == accessed,
-        "what traps accesses nothing": implies(seen["has_wb"] & core.rvfi_trap, ~mask.any()),
+        "what traps accesses nothing": implies(seen.has_wb & core.rvfi_trap, ~mask.any()),
         "an access loads or stores": ~(core.rvfi_mem_rmask.any() & wb_stores),
         "an access in WB has a size": implies(wb_busy, Cat(mask == each for each in (0b1, 0b11, 0b1111)).any()),
         "the size in WB": implies(
-            wb_busy, seen["lsu_wb_size"] == Cat(mask[1] & ~mask[3], mask[3]), seen["lsu_wb_crosses"] == wb.crosses
+            wb_busy, seen.lsu_wb_size == Cat(mask[1] & ~mask[3], mask[3]), seen.lsu_wb_crosses == wb.crosses
         ),
-        "the byte in WB": implies(wb_busy, seen["lsu_wb_byte"] == core.rvfi_mem_addr[_IN_WORD]),
-        "what is under way is known to store": implies(outstanding, seen["lsu_fault__store"] == held.stores),
+        "the byte in WB": implies(wb_busy, seen.lsu_wb_byte == core.rvfi_mem_addr[_IN_WORD]),
+        "what is under way is known to store": implies(outstanding, seen.lsu_fault__store == held.stores),
         "WB has asked": implies(
             wb_busy, held.stores == wb_stores, held.asked == (wb.accesses & (wb.in_first ^ wb.crosses))
         ),

@@ -35,9 +35,9 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
 
     recorded = Signal(name="nn_kept")
     first = 0 if config.mac_load_nn else FIRST_WEIGHT
-    words = Cat(Const(0, XLEN * first), seen["nn_words"])
-    between = Const(0, XLEN * SECOND_PAIR - len(words)) if len(seen["nn_later_pair"]) else Const(0, 0)
-    stored = Cat(words, between, seen["nn_later_pair"]).bit_select(Cat(watched_bit, watched_entry), 1)
+    words = Cat(Const(0, XLEN * first), seen.nn_words)
+    between = Const(0, XLEN * SECOND_PAIR - len(words)) if len(seen.nn_later_pair) else Const(0, 0)
+    stored = Cat(words, between, seen.nn_later_pair).bit_select(Cat(watched_bit, watched_entry), 1)
     now = Mux(started, recorded, stored)
     loaded = core.rvfi_nn_wdata.bit_select(watched_bit, 1)
     m.d.sync += recorded.eq(
@@ -47,14 +47,14 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
     def bit(word):
         return word.bit_select(watched_bit, 1)
 
-    ex = _Use(m, "ex", seen["ex_insn"], rows)
+    ex = _Use(m, "ex", seen.ex_insn, rows)
     # for exact requantisation, ID added lambda to rs1, which is the first factor
-    summand = Mux(ex.exact, (seen["ex_nn_act_rdata"] - seen["ex_rs1_rdata"])[:XLEN], seen["lambda"])
+    summand = Mux(ex.exact, (seen.ex_nn_act_rdata - seen.ex_rs1_rdata)[:XLEN], seen["lambda"])
     factor = seen["ex_nn_wgt_rdata" if config.reads_factor else "kappa"]
-    others = [bit(word) for word in (factor, summand, seen["second"])]
+    others = [bit(word) for word in (factor, summand, seen.second)]
     # the retiring instruction is the last one that left EX
     used = Signal(len(others), name="nn_used")
-    with m.If(seen["ex_leaves"]):
+    with m.If(seen.ex_leaves):
         m.d.sync += used.eq(Cat(others))
 
     factors = use.factors(bit(core.rvfi_nn_act_rdata), bit(core.rvfi_nn_wgt_rdata), *used)
@@ -68,18 +68,18 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
     wrong["access"] = loads & ((core.rvfi_mem_rmask != _ALL_BYTES) | (core.rvfi_mem_addr != core.rvfi_rs1_rdata))
     wrong["base"] = loads & Mux(use.base_moves, ~moved, core.rvfi_base_we)
     wrong["no access"] = completes & use.is_idle & (core.rvfi_base_we | (core.rvfi_mem_rmask != 0))
-    in_ex, in_wb = seen["has_ex"] & ~seen["ex_trap"], seen["has_wb"] & ~core.rvfi_trap
-    read_in_ex = ex.factors(bit(seen["ex_nn_act_rdata"]), bit(seen["ex_nn_wgt_rdata"]), *others)
+    in_ex, in_wb = seen.has_ex & ~seen.ex_trap, seen.has_wb & ~core.rvfi_trap
+    read_in_ex = ex.factors(bit(seen.ex_nn_act_rdata), bit(seen.ex_nn_wgt_rdata), *others)
     loads_watched = in_wb & use.loads & (use.entry == watched_entry)
     invariants = {
         "the entry is as kept": now == stored,
         "nothing compressed uses the NN-RF": implies(
-            seen["id_valid"] & seen["id_compressed"], ~_Use(m, "id", seen["id_word"], rows).any
+            seen.id_valid & seen.id_compressed, ~_Use(m, "id", seen.id_word, rows).any
         ),
         **_ex_invariants(seen, in_ex, ex, first),
-        "WB loads what the word says": implies(in_wb, seen["wb_loads"] == use.loads),
+        "WB loads what the word says": implies(in_wb, seen.wb_loads == use.loads),
         "WB loads the entry that the word says": implies(in_wb & use.loads, core.rvfi_nn_addr == use.entry),
-        "only an access in WB loads an entry": implies(seen["wb_loads"], in_wb, seen["lsu_wb_busy"]),
+        "only an access in WB loads an entry": implies(seen.wb_loads, in_wb, seen.lsu_wb_busy),
         "a load in WB reads the address in rs1": implies(
             in_wb & use.loads, core.rvfi_mem_rmask == _ALL_BYTES, core.rvfi_mem_addr == core.rvfi_rs1_rdata
         ),
@@ -98,30 +98,30 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
 
 
 def _ex_invariants(seen, in_ex, ex, first):
-    access = LsuCtrl(seen["ex_access"])
+    access = LsuCtrl(seen.ex_access)
     loads, of_parameter = in_ex & ex.loads, in_ex & ex.parameter
     moves_early = ex.parameter | ex.pair
     return {
-        "EX loads what the word says": implies(in_ex, seen["ex_loads"] == ex.loads),
-        "EX loads the entry that the word says": implies(loads, seen["ex_entry"] + first == ex.entry),
+        "EX loads what the word says": implies(in_ex, seen.ex_loads == ex.loads),
+        "EX loads the entry that the word says": implies(loads, seen.ex_entry + first == ex.entry),
         "a load in EX is of the word at rs1": implies(
             loads, access.valid, ~access.we, access.post, access.size == MemSize.WORD
         ),
-        "a load in EX is at the address in rs1": implies(loads, seen["ex_base"] == seen["ex_rs1_rdata"]),
+        "a load in EX is at the address in rs1": implies(loads, seen.ex_base == seen.ex_rs1_rdata),
         "EX requantises what the word says": implies(
-            in_ex, seen["ex_requantise"][:2] == Cat(ex.parameter, ex.requantises)
+            in_ex, seen.ex_requantise[:2] == Cat(ex.parameter, ex.requantises)
         ),
-        "a load of a parameter writes nothing in WB": implies(of_parameter, ~seen["ex_late_we"]),
-        "a load of a parameter moves the base in EX": implies(loads & moves_early, seen["ex_we"] == ex.base_moves),
-        "the base of a parameter is rs1": implies(loads & moves_early & ex.base_moves, seen["ex_addr"] == ex.word.rs1),
-        "a Mac&Load moves the base in WB": implies(loads & ~moves_early, seen["ex_late_we"] == ex.base_moves),
+        "a load of a parameter writes nothing in WB": implies(of_parameter, ~seen.ex_late_we),
+        "a load of a parameter moves the base in EX": implies(loads & moves_early, seen.ex_we == ex.base_moves),
+        "the base of a parameter is rs1": implies(loads & moves_early & ex.base_moves, seen.ex_addr == ex.word.rs1),
+        "a Mac&Load moves the base in WB": implies(loads & ~moves_early, seen.ex_late_we == ex.base_moves),
         "the base of a Mac&Load is rs1": implies(
-            loads & ~moves_early & ex.base_moves, seen["ex_late_addr"] == ex.word.rs1
+            loads & ~moves_early & ex.base_moves, seen.ex_late_addr == ex.word.rs1
         ),
-        "no load in EX moves nothing": implies(in_ex & ex.is_idle, ~access.valid, ex.pair | ~seen["ex_late_we"]),
-        "no load in EX of two products writes nothing": implies(in_ex & ex.is_idle & ex.pair, ~seen["ex_we"]),
+        "no load in EX moves nothing": implies(in_ex & ex.is_idle, ~access.valid, ex.pair | ~seen.ex_late_we),
+        "no load in EX of two products writes nothing": implies(in_ex & ex.is_idle & ex.pair, ~seen.ex_we),
         "EX multiplies the pair that the word says": implies(
-            in_ex, seen["ex_pair"] == ex.pair, ~ex.pair | (seen["ex_later_pair"] == ex.word.raw[20])
+            in_ex, seen.ex_pair == ex.pair, ~ex.pair | (seen.ex_later_pair == ex.word.raw[20])
         ),
     }
 

@@ -58,70 +58,66 @@ def register_property(m, core, seen, register, watched_bit, config):
     wb = _Reads(m, "register_wb", core.rvfi_insn, register, config)
     completes = core.rvfi_valid & ~core.rvfi_trap & exists
     for name in ("base", "rd"):
-        written = getattr(core, f"rvfi_{name}_we") & (getattr(core, f"rvfi_{name}_addr") == register)
-        with m.If(completes & written):
-            m.d.sync += value.eq(bit(getattr(core, f"rvfi_{name}_wdata")))
+        we, addr, wdata = (getattr(core, f"rvfi_{name}_{field}") for field in ("we", "addr", "wdata"))
+        with m.If(completes & we & (addr == register)):
+            m.d.sync += value.eq(bit(wdata))
     if config.mac_load_pair:
         behind = Cat(Const(1), core.rvfi_rd_addr[1:])
         with m.If(completes & core.rvfi_rd2_we & (behind == register)):
             m.d.sync += value.eq(bit(core.rvfi_rd2_wdata))
     is_right = wb.right(value, *read_values(lambda name: getattr(core, f"rvfi_{name}")))
 
-    ex = _Reads(m, "register_ex", seen["ex_insn"], register, config)
+    ex = _Reads(m, "register_ex", seen.ex_insn, register, config)
     m.submodules.register_id_expander = expander = CompressedDecoder()
-    m.d.comb += expander.word.eq(seen["id_raw"])
-    has_wb, in_ex = seen["has_wb"], seen["has_ex"] & ~seen["ex_trap"]
+    m.d.comb += expander.word.eq(seen.id_raw)
+    has_wb, in_ex = seen.has_wb, seen.has_ex & ~seen.ex_trap
     # writes in EX of the instruction in WB, and its pending writes
     writes = {name: seen[f"wb_{name}_we"] & (seen[f"wb_{name}_addr"] == register) for name in ("rd", "base")}
     early = Cat(writes.values()).any()
-    behind_ex = Mux(writes["rd"], bit(seen["wb_rd_wdata"]), bit(seen["wb_base_wdata"]))
+    behind_ex = Mux(writes["rd"], bit(seen.wb_rd_wdata), bit(seen.wb_base_wdata))
     after_wb = Mux(has_wb & early, behind_ex, value)
-    of_pair = seen["wb_pair"] & (seen["wb_late_addr"][1:] == register[1:])
-    late = seen["wb_late_we"] & ((seen["wb_late_addr"] == register) | of_pair)
-    restores = seen["wb_restores"]
-    stored = Cat(Const(0, XLEN), seen["registers"]).bit_select(Cat(watched_bit, register), 1)
-    ex_writes = seen["ex_valid"] & seen["ex_we"] & (seen["ex_addr"] == register)
-    access, of_base = LsuCtrl(seen["ex_access"]), seen["ex_wb_base"]
-    ex_both = seen["ex_valid"] & seen["ex_we"] & seen["ex_late_we"]
-    old_value = Mux(of_base, seen["ex_target"], seen["ex_base"])
+    of_pair = seen.wb_pair & (seen.wb_late_addr[1:] == register[1:])
+    late = seen.wb_late_we & ((seen.wb_late_addr == register) | of_pair)
+    restores = seen.wb_restores
+    stored = Cat(Const(0, XLEN), seen.registers).bit_select(Cat(watched_bit, register), 1)
+    ex_writes = seen.ex_valid & seen.ex_we & (seen.ex_addr == register)
+    access, of_base = LsuCtrl(seen.ex_access), seen.ex_wb_base
+    ex_both = seen.ex_valid & seen.ex_we & seen.ex_late_we
+    old_value = Mux(of_base, seen.ex_target, seen.ex_base)
     invariants = {
         "what is expanded is what was fetched": implies(
-            seen["id_valid"] & ~seen["id_error"], expander.expanded == seen["id_word"]
+            seen.id_valid & ~seen.id_error, expander.expanded == seen.id_word
         ),
         "EX writes once, WB the other": implies(
-            ex_both, access.valid, Mux(of_base, seen["ex_loads"], access.post & (seen["ex_loads"] == seen["ex_pair"]))
+            ex_both, access.valid, Mux(of_base, seen.ex_loads, access.post & (seen.ex_loads == seen.ex_pair))
         ),
-        "a requantisation is no access": implies(access.valid, ~seen["ex_requantise"][1]),
+        "a requantisation is no access": implies(access.valid, ~seen.ex_requantise[1]),
         "WB writes what EX has not": implies(
-            has_wb & seen["wb_late_we"] & ~restores,
-            ~Mux(seen["wb_loads"] & ~seen["wb_pair"], seen["wb_base_we"], seen["wb_rd_we"]),
+            has_wb & seen.wb_late_we & ~restores, ~Mux(seen.wb_loads & ~seen.wb_pair, seen.wb_base_we, seen.wb_rd_we)
         ),
         "sums of two products are in an even register and the next": implies(
-            seen["wb_late_we"] & seen["wb_pair"], ~seen["wb_late_addr"][0], seen["wb_late_addr"].any(), ~restores
+            seen.wb_late_we & seen.wb_pair, ~seen.wb_late_addr[0], seen.wb_late_addr.any(), ~restores
         ),
         "their numbers in EX": implies(
-            seen["ex_valid"] & seen["ex_pair"],
-            ~seen["ex_late_addr"][0],
-            ~seen["ex_late_we"] | seen["ex_late_addr"].any(),
+            seen.ex_valid & seen.ex_pair, ~seen.ex_late_addr[0], ~seen.ex_late_we | seen.ex_late_addr.any()
         ),
-        "the base of a Mac&Load in EX is not rd": implies(ex_both & of_base, seen["ex_late_addr"] != seen["ex_addr"]),
+        "the base of a Mac&Load in EX is not rd": implies(ex_both & of_base, seen.ex_late_addr != seen.ex_addr),
         "the base of a Mac&Load in WB is not rd": implies(
-            has_wb & seen["wb_late_we"] & ~restores & seen["wb_loads"] & seen["wb_rd_we"],
-            seen["wb_late_addr"] != seen["wb_rd_addr"],
+            has_wb & seen.wb_late_we & ~restores & seen.wb_loads & seen.wb_rd_we, seen.wb_late_addr != seen.wb_rd_addr
         ),
-        "EX writes once": implies(has_wb, ~(seen["wb_rd_we"] & seen["wb_base_we"])),
-        "what traps writes nothing": implies(has_wb & core.rvfi_trap, ~(seen["wb_rd_we"] | seen["wb_base_we"])),
-        "a failed access restores": restores == seen["faulted"],
-        "a late write is of WB": implies(seen["wb_late_we"] & ~restores, has_wb, ~core.rvfi_trap),
-        "what is kept is of an access": implies(seen["wb_wrote"] & ~restores, seen["lsu_wb_busy"]),
+        "EX writes once": implies(has_wb, ~(seen.wb_rd_we & seen.wb_base_we)),
+        "what traps writes nothing": implies(has_wb & core.rvfi_trap, ~(seen.wb_rd_we | seen.wb_base_we)),
+        "a failed access restores": restores == seen.faulted,
+        "a late write is of WB": implies(seen.wb_late_we & ~restores, has_wb, ~core.rvfi_trap),
+        "what is kept is of an access": implies(seen.wb_wrote & ~restores, seen.lsu_wb_busy),
         "the register file": implies(exists & ~(restores & late), stored == after_wb),
         "what is kept is the value before": implies(
-            exists & seen["wb_wrote"] & ~restores & (seen["wb_old_addr"] == register), bit(seen["wb_old"]) == value
+            exists & seen.wb_wrote & ~restores & (seen.wb_old_addr == register), bit(seen.wb_old) == value
         ),
         "only what an access wrote is not yet": implies(
-            exists & has_wb & early & seen["lsu_wb_busy"], seen["wb_wrote"], seen["wb_old_addr"] == register
+            exists & has_wb & early & seen.lsu_wb_busy, seen.wb_wrote, seen.wb_old_addr == register
         ),
-        "what is restored is the value before": implies(exists & restores & late, bit(seen["wb_old"]) == value),
+        "what is restored is the value before": implies(exists & restores & late, bit(seen.wb_old) == value),
         "EX keeps the value before": implies(
             exists & in_ex & access.valid & ex_writes, bit(old_value) == after_wb, ~(late & ~restores)
         ),

@@ -12,13 +12,27 @@ from xpulpnn.isa.csr import (
     MTVEC_BASE,
 )
 from xpulpnn.isa.machine import XLEN, ExceptionCause
-from xpulpnn_sim.proofs.pipeline.properties.invariants import InstructionWord, Property, csr_invariants, implies
+from xpulpnn_sim.proofs.pipeline.properties.invariants import (
+    InstructionWord,
+    Property,
+    csr_invariants,
+    implies,
+    selected,
+)
 
 RETIREMENTS = 2  # maximum of retirements before a pending interrupt is taken: the instructions in EX and WB
 
 _LINES = (3, 7, 11, *range(16, 32))  # interrupt lines, in the order of the core's mie bits
 
 _PRIORITY = (*range(31, 15, -1), 11, 3, 7)
+
+
+def retirements_while(m, name, core, requested):
+    """Return a count of the instructions that retire while something is requested."""
+    retired = Signal(range(RETIREMENTS + 2), name=f"{name}_retired")
+    counts = core.rvfi_valid & (retired <= RETIREMENTS)
+    m.d.sync += retired.eq(Mux(requested, retired + counts, 0))
+    return retired
 
 
 def interrupt_property(m, core, seen, irq):
@@ -31,26 +45,19 @@ def interrupt_property(m, core, seen, irq):
     """
     word = InstructionWord(core.rvfi_insn)
     enabled = Signal(32, name="irq_enabled")
-    m.d.comb += [enabled[line].eq(irq[line] & seen["mie_bits"][bit]) for bit, line in enumerate(_LINES)]
-    mie = seen["mstatus_bits"][0]
+    m.d.comb += [enabled[line].eq(irq[line] & seen.mie_bits[bit]) for bit, line in enumerate(_LINES)]
+    mie = seen.mstatus_bits[0]
     taken = core.irq_ack
-    retired = Signal(range(RETIREMENTS + 2), name="irq_retired")
     waits = mie & enabled.any()
-    with m.If(~waits | taken):
-        m.d.sync += retired.eq(0)
-    with m.Elif(core.rvfi_valid & (retired <= RETIREMENTS)):
-        m.d.sync += retired.eq(retired + 1)
-    first = Signal(5, name="irq_first")
-    for line in reversed(_PRIORITY):
-        with m.If(enabled[line]):
-            m.d.comb += first.eq(line)
+    retired = retirements_while(m, "irq", core, waits & ~taken)
+    first = selected(0, *((enabled[line], line) for line in _PRIORITY))
 
     known, goes_on = Signal(name="irq_known"), Signal(32, name="irq_goes_on")
     with m.If(core.rvfi_valid):
         m.d.sync += [known.eq(1), goes_on.eq(core.rvfi_pc_wdata)]
     last = Mux(core.rvfi_valid, core.rvfi_pc_wdata, goes_on)
     entered, handler = Signal(name="irq_entered"), Signal(32, name="irq_handler")
-    mtvec = seen["mtvec_bits"]
+    mtvec = seen.mtvec_bits
     with m.If(taken):
         m.d.sync += [entered.eq(1), handler.eq(Cat(Const(0, 2), Mux(mtvec[0], core.irq_id, 0), Const(0, 1), mtvec[1:]))]
     with m.Elif(core.rvfi_valid):
@@ -61,40 +68,40 @@ def interrupt_property(m, core, seen, irq):
         "late": retired > RETIREMENTS,
         "not enabled": taken & (~waits | ~Array(enabled)[core.irq_id]),
         "priority": taken & (core.irq_id != first),
-        "mepc": taken & (known | core.rvfi_valid) & (seen["enter_pc"] != last),
+        "mepc": taken & (known | core.rvfi_valid) & (seen.enter_pc != last),
         "twice": taken & entered & ~core.rvfi_valid,
         "handler": core.rvfi_valid & entered & (~core.rvfi_intr | (core.rvfi_pc_rdata != handler)),
         "said to be one": core.rvfi_valid & ~entered & core.rvfi_intr,
-        "mret": core.rvfi_valid & ~core.rvfi_trap & word.returns & (core.rvfi_pc_wdata[1:] != seen["mepc_bits"]),
+        "mret": core.rvfi_valid & ~core.rvfi_trap & word.returns & (core.rvfi_pc_wdata[1:] != seen.mepc_bits),
         "asleep": sleeps & core.core_sleep & enabled.any(),
     }
-    has_ex, has_wb = seen["has_ex"], seen["has_wb"]
+    has_ex, has_wb = seen.has_ex, seen.has_wb
     goes_to = Mux(entered, handler, goes_on)
-    follows = Mux(has_ex, seen["ex_pc_wdata"], Mux(has_wb, core.rvfi_pc_wdata, goes_to))
-    next_pc = Mux(seen["id_valid"], seen["id_pc"], seen["if_pc"])
-    ex_returns = has_ex & ~seen["ex_trap"] & InstructionWord(seen["ex_insn"]).returns
+    follows = Mux(has_ex, seen.ex_pc_wdata, Mux(has_wb, core.rvfi_pc_wdata, goes_to))
+    next_pc = Mux(seen.id_valid, seen.id_pc, seen.if_pc)
+    ex_returns = has_ex & ~seen.ex_trap & InstructionWord(seen.ex_insn).returns
     wb_returns = has_wb & ~core.rvfi_trap & word.returns
     invariants = {
-        "nothing is known at first": seen["booted"] | ~(known | entered),
+        "nothing is known at first": seen.booted | ~(known | entered),
         "what may still retire is counted": (retired == 0) | (retired + has_ex + has_wb <= RETIREMENTS),
         "a branch is no access, its target even": implies(
-            seen["ex_valid"] & seen["ex_branch"], ~seen["ex_access"][0], ~seen["ex_target"][0]
+            seen.ex_valid & seen.ex_branch, ~seen.ex_access[0], ~seen.ex_target[0]
         ),
         "handlers begin without interrupts": implies(entered & mie, has_ex | has_wb),
-        "a failed access goes on at the handler": implies(seen["faulted"], core.rvfi_pc_wdata == seen["handler"]),
+        "a failed access goes on at the handler": implies(seen.faulted, core.rvfi_pc_wdata == seen.handler),
         "ID or IF is where the youngest goes on": implies(
-            (has_ex | has_wb | entered | known) & ~seen["faulted"], next_pc == follows
+            (has_ex | has_wb | entered | known) & ~seen.faulted, next_pc == follows
         ),
-        "the handler is to come": seen["intr"] == (entered & ~has_ex & ~has_wb),
-        "the handler is in EX": implies(has_ex, seen["ex_intr"] == (entered & ~has_wb)),
+        "the handler is to come": seen.intr == (entered & ~has_ex & ~has_wb),
+        "the handler is in EX": implies(has_ex, seen.ex_intr == (entered & ~has_wb)),
         "the handler is in WB": implies(has_wb, core.rvfi_intr == entered),
-        "its address is in EX": implies(has_ex & seen["ex_intr"], seen["ex_pc_rdata"] == handler),
+        "its address is in EX": implies(has_ex & seen.ex_intr, seen.ex_pc_rdata == handler),
         "its address is in WB": implies(has_wb & core.rvfi_intr, core.rvfi_pc_rdata == handler),
         "mret in EX does nothing else": implies(
-            ex_returns, ~seen["id_valid"], seen["ex_ready"], seen["ex_csr"] == 0, ~seen["ex_branch"]
+            ex_returns, ~seen.id_valid, seen.ex_ready, seen.ex_csr == 0, ~seen.ex_branch
         ),
-        "mret in EX goes on at mepc": implies(ex_returns, seen["ex_pc_wdata"][1:] == seen["mepc_bits"]),
-        "mret in WB goes on at mepc": implies(wb_returns, core.rvfi_pc_wdata[1:] == seen["mepc_bits"]),
+        "mret in EX goes on at mepc": implies(ex_returns, seen.ex_pc_wdata[1:] == seen.mepc_bits),
+        "mret in WB goes on at mepc": implies(wb_returns, core.rvfi_pc_wdata[1:] == seen.mepc_bits),
     }
     return Property(wrong, invariants)
 
@@ -146,7 +153,7 @@ def system_property(m, core, seen, boot_addr, under_way):
     m.d.comb += [later[name].eq(Mux(core.rvfi_valid, wb.after[name], old)) for name, old in now.items()]
     mie = Mux(core.rvfi_valid, wb.after["mstatus"], now["mstatus"])[MSTATUS_MIE_BIT]
     with m.If(core.irq_ack):
-        m.d.comb += _enters(later, mie, seen["enter_pc"], core.irq_id | MCAUSE_INTERRUPT)
+        m.d.comb += _enters(later, mie, seen.enter_pc, core.irq_id | MCAUSE_INTERRUPT)
     m.d.sync += [model[name].eq(value) for name, value in later.items()]
 
     effects = [core.rvfi_rd_we, core.rvfi_base_we, core.rvfi_mem_rmask, core.rvfi_mem_wmask, core.rvfi_nn_we]
@@ -183,36 +190,36 @@ def system_property(m, core, seen, boot_addr, under_way):
 
 
 def _stage_invariants(seen, ex, wb, between):
-    expanded, raw = InstructionWord(seen["id_word"]), InstructionWord(seen["id_raw"])
+    expanded, raw = InstructionWord(seen.id_word), InstructionWord(seen.id_raw)
     has_ex, has_wb, id_valid, id_compressed = (seen[name] for name in ("has_ex", "has_wb", "id_valid", "id_compressed"))
-    ex_works = has_ex & ~seen["ex_trap"]
-    writes_rd = seen["ex_we"] == ex.word.rd.any(), seen["ex_addr"] == ex.word.rd, ~seen["ex_access"][0]
+    ex_works = has_ex & ~seen.ex_trap
+    writes_rd = seen.ex_we == ex.word.rd.any(), seen.ex_addr == ex.word.rd, ~seen.ex_access[0]
     return {
         "the exception in EX": implies(has_ex, ~ex.misjudged),
         "what traps in EX goes on at the handler": implies(
-            has_ex & seen["ex_trap"], seen["ex_pc_wdata"] == between["mtvec"] & MTVEC_BASE
+            has_ex & seen.ex_trap, seen.ex_pc_wdata == between["mtvec"] & MTVEC_BASE
         ),
-        "mret in EX goes on at mepc": implies(has_ex & ex.word.returns, seen["ex_pc_wdata"] == between["mepc"]),
-        "mret in EX is no branch": implies(ex_works & ex.word.returns, ~seen["ex_branch"]),
+        "mret in EX goes on at mepc": implies(has_ex & ex.word.returns, seen.ex_pc_wdata == between["mepc"]),
+        "mret in EX is no branch": implies(ex_works & ex.word.returns, ~seen.ex_branch),
         "what acted in ID does not wait": implies(
-            has_ex & (seen["ex_trap"] | ex.word.returns), seen["ex_ready"], ~seen["lsu_wb_busy"]
+            has_ex & (seen.ex_trap | ex.word.returns), seen.ex_ready, ~seen.lsu_wb_busy
         ),
-        "an access in EX is no system instruction": implies(seen["ex_valid"] & seen["ex_access"][0], ~ex.kinds.any()),
-        "an access in WB is no system instruction": implies(seen["lsu_wb_busy"], ~wb.kinds.any()),
+        "an access in EX is no system instruction": implies(seen.ex_valid & seen.ex_access[0], ~ex.kinds.any()),
+        "an access in WB is no system instruction": implies(seen.lsu_wb_busy, ~wb.kinds.any()),
         **csr_invariants(seen, ex_works, ex.word),
         "what is compressed is expanded alike": implies(
             id_valid & id_compressed, _kinds(raw) == Mux(expanded.wide, _kinds(expanded), 0)
         ),
         "what is not compressed stays": implies(id_valid & ~id_compressed, expanded.raw == raw.raw),
         "a CSR access in EX writes rd": implies(ex_works & ex.word.accesses_csr, *writes_rd),
-        "a CSR access in WB has written": implies(has_wb & wb.word.accesses_csr, ~seen["wb_late_we"]),
+        "a CSR access in WB has written": implies(has_wb & wb.word.accesses_csr, ~seen.wb_late_we),
     }
 
 
 def _watch_fence(m, core, seen, under_way):
-    port, held = core.instr, seen["fetch_held"]
-    leaves = seen["id_leaves"] & ~seen["id_error"] & InstructionWord(seen["id_raw"]).syncs
-    too_early = leaves & (seen["has_ex"] | (seen["has_wb"] & ~core.rvfi_valid))
+    port, held = core.instr, seen.fetch_held
+    leaves = seen.id_leaves & ~seen.id_error & InstructionWord(seen.id_raw).syncs
+    too_early = leaves & (seen.has_ex | (seen.has_wb & ~core.rvfi_valid))
     # stale: the waiting request and outstanding fetches (oldest first) from before a fence.i that has left ID
     waits, old = Signal(name="fence_waits"), [Signal(name=f"fence_old{index}") for index in range(DEPTH)]
     asked_before = waits | (leaves & held)
@@ -223,20 +230,20 @@ def _watch_fence(m, core, seen, under_way):
         m.d.sync += before.eq(Mux(granted & (under_way - port.rvalid == index), asked_before, moved))
     behind = Signal(name="fence_behind")
     m.d.sync += behind.eq(leaves)
-    live, drops = seen["fetch_live"], seen["fetch_drops"]
+    live, drops = seen.fetch_live, seen.fetch_drops
     used = Cat(before & (drops <= index) & (drops + live > index) for index, before in enumerate(old)).any()
-    present = behind & (seen["id_valid"] | (seen["fetch_count"] != 0))
-    return too_early | present | used | (waits & ~(held & seen["fetch_stale"]))
+    present = behind & (seen.id_valid | (seen.fetch_count != 0))
+    return too_early | present | used | (waits & ~(held & seen.fetch_stale))
 
 
 def _fault_invariants(core, seen):
-    wb_pc, ex_pc, granted = core.rvfi_pc_rdata[1:], seen["ex_pc_rdata"][1:], seen["granted_pc"]
-    cause = Mux(seen["lsu_fault__store"], ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT)
+    wb_pc, ex_pc, granted = core.rvfi_pc_rdata[1:], seen.ex_pc_rdata[1:], seen.granted_pc
+    cause = Mux(seen.lsu_fault__store, ExceptionCause.STORE_ACCESS_FAULT, ExceptionCause.LOAD_ACCESS_FAULT)
     return {
-        "where an access in EX is": implies(seen["ex_valid"] & seen["ex_access"][0], seen["asking_pc"] == ex_pc),
-        "where a half-made access is": implies(seen["lsu_second"], granted == ex_pc),
-        "where an access in WB is": implies(seen["lsu_wb_busy"], granted == wb_pc),
-        "where a failed access is": implies(seen["faulted"], granted == wb_pc, core.rvfi_cause == cause),
+        "where an access in EX is": implies(seen.ex_valid & seen.ex_access[0], seen.asking_pc == ex_pc),
+        "where a half-made access is": implies(seen.lsu_second, granted == ex_pc),
+        "where an access in WB is": implies(seen.lsu_wb_busy, granted == wb_pc),
+        "where a failed access is": implies(seen.faulted, granted == wb_pc, core.rvfi_cause == cause),
     }
 
 

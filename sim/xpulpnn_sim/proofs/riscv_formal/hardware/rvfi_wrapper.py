@@ -88,7 +88,6 @@ class RvfiWrapper(wiring.Component):
         m.d.comb += self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & other)
 
     def _faults(self, m, core, word):
-        """Report failed accesses, and the bytes that they requested."""
         byte, half = (
             self._matches(word, lambda row, size=size: row.op in LOAD_OPS | STORE_OPS and row.op[1] == size)
             for size in "bh"
