@@ -1,6 +1,5 @@
 """Every family of proofs tells, and fails, if nothing meets what a claim assumes."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.programs import read_results
+from tests.tools import needs_abc
 
 from xpulpnn.config import preset
 from xpulpnn.core.id_stage import IdStage
@@ -28,10 +28,9 @@ from xpulpnn_sim.proofs.pipeline import proof
 from xpulpnn_sim.proofs.units import divider, induction
 from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.tools.netlists import NetlistModule
-from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
+from xpulpnn_sim.tools.yosys import find_yosys
 
 pytestmark = pytest.mark.flow
-needs_abc = pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed")
 
 
 def verdicts(rows: str, words: Sequence[str], folder: Path) -> list[str]:

@@ -1,22 +1,18 @@
 """``xpulpnn prove instructions``: instructions that are proved, wrong statements and gates that are found."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 from tests.programs import read_results
+from tests.tools import ABC, needs_abc
 
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, UNDECIDED, Ledger, Outcome
 from xpulpnn_sim.proofs.engine.solvers import find_case
-from xpulpnn_sim.tools.yosys import ABC_PROGRAMS
 
 pytestmark = pytest.mark.flow
-
-ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
-needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berkeley-abc")
 
 
 @needs_abc

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.tools import ABC, needs_abc
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
@@ -14,10 +15,8 @@ from xpulpnn_sim.proofs.faults.core import CORE_FAULTS
 from xpulpnn_sim.proofs.pipeline.catalog import PipelineProperty, pipeline_properties
 from xpulpnn_sim.proofs.pipeline.harness_gates import EmittedHarness, emit_harness
 from xpulpnn_sim.proofs.pipeline.proof import PropertyGraph, Prover
-from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_yosys
+from xpulpnn_sim.tools.yosys import find_yosys
 
-ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
-needs_abc = pytest.mark.skipif(not ABC, reason="berkeley-abc is not installed")
 needs_native = pytest.mark.skipif(not shutil.which("yosys"), reason="the wheel takes twice as long as a native yosys")
 
 _BESIDE_BUSES = ("backend/rvfi_tap", "backend/stall_monitor", "core/csr_file", "id_stage/csr_check")

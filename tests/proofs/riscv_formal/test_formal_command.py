@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_abc
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
@@ -16,7 +17,7 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, retirements, write_waveform
 from xpulpnn_sim.proofs.riscv_formal import model_check
 from xpulpnn_sim.proofs.riscv_formal.suite import NO_TRAPS, VARIABLE, Check, Suite, find_suite
-from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc
+from xpulpnn_sim.tools.yosys import find_abc
 
 MACROS = "`ifdef RISCV_FORMAL_CSR_MSCRATCH\n`endif\n`ifdef RISCV_FORMAL_CSR_MCYCLE\n`endif\n"
 DIVISION = ("mul", "mulh", "mulhsu", "mulhu", "div", "divu", "rem", "remu")
@@ -98,7 +99,7 @@ def that_assumes_anything(checks: Callable[..., list[Check]]) -> Callable[..., l
 
 @pytest.mark.flow
 @pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} does not say where riscv-formal is")
-@pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed")
+@needs_abc
 def test_a_check_holds_and_a_fault_is_found(tmp_path, monkeypatch, capsys):
     if shutil.which("yosys"):
         # several times as fast as the wheel

@@ -1,10 +1,10 @@
 """Checks beside cores, both written here by hand."""
 
-import shutil
 import time
 from pathlib import Path
 
 import pytest
+from tests.tools import needs_abc
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates
@@ -14,7 +14,7 @@ from xpulpnn_sim.proofs.engine.solvers import CycleSearch
 from xpulpnn_sim.proofs.riscv_formal.model_check import BmcProblem, bmc_problem, with_claims
 from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistCell, NetlistModule, NetlistWire
-from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc
+from xpulpnn_sim.tools.yosys import find_abc
 
 
 def netlist(inputs: dict[str, list[int]], outputs: dict[str, list[int]], **cells: dict[str, int]) -> ClockedGates:
@@ -115,7 +115,7 @@ def test_a_check_that_always_looks():
 
 
 @pytest.mark.flow
-@pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed")
+@needs_abc
 @pytest.mark.parametrize(("made", "assumed", "verdict"), [(3, 6, PASSED), (3, ZERO, VACUOUS), (2, 6, VACUOUS)])
 def test_a_check_that_claims_nothing(tmp_path: Path, made: int, assumed: int, verdict: str):
     """Nothing meets what it assumes, or it claims something during a reset only."""

@@ -1,12 +1,12 @@
 """Changes of a small unit: which of them make a difference, and where."""
 
 import re
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tools import needs_abc
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import TRUE
@@ -29,12 +29,9 @@ from xpulpnn_sim.proofs.mutants.mutant_comparison import (
 )
 from xpulpnn_sim.proofs.mutants.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.proofs.mutants.unobserved_registers import UnobservedRegisters
-from xpulpnn_sim.tools.yosys import ABC_PROGRAMS, find_abc, find_yosys
+from xpulpnn_sim.tools.yosys import find_abc, find_yosys
 
-pytestmark = [
-    pytest.mark.flow,
-    pytest.mark.skipif(not any(map(shutil.which, ABC_PROGRAMS)), reason="berkeley-abc is not installed"),
-]
+pytestmark = [pytest.mark.flow, needs_abc]
 
 # "less" adds nothing to z; the count goes 0, 2, 1, 0; "never" stays 0
 UNIT = """
@@ -64,44 +61,45 @@ endmodule
 
 SUM, OR_0, LESS, NEVER, ENDS, CHANGES_OP, TOO_EARLY, ANOTHER = range(1, 9)
 CHANGES = {
-    SUM: ("add", "-mode inv -port Y -portbit 0"),
-    OR_0: ("or", "-mode inv -port A -portbit 2"),
-    LESS: ("or", "-mode const0 -port B -portbit 3"),
-    NEVER: ("logic_or", "-mode const0 -port B -portbit 0"),
-    ENDS: ("logic_or", "-mode const0 -port A -portbit 0"),
-    CHANGES_OP: ("ne", "-mode const0 -port Y -portbit 0"),
-    TOO_EARLY: ("lt", "-mode const0 -port Y -portbit 0"),
-    ANOTHER: ("ge", "-mode const1 -port Y -portbit 0"),
+    SUM: ("add", "inv -port Y -portbit 0"),
+    OR_0: ("or", "inv -port A -portbit 2"),
+    LESS: ("or", "const0 -port B -portbit 3"),
+    NEVER: ("logic_or", "const0 -port B -portbit 0"),
+    ENDS: ("logic_or", "const0 -port A -portbit 0"),
+    CHANGES_OP: ("ne", "const0 -port Y -portbit 0"),
+    TOO_EARLY: ("lt", "const0 -port Y -portbit 0"),
+    ANOTHER: ("ge", "const1 -port Y -portbit 0"),
 }
 """Cell and change of each mutant."""
 
 
-def mutated(folder: Path, text: str, ignored: Sequence[str] = ()) -> MutatedGates:
+def mutated(
+    folder: Path, text: str, changes: Mapping[int, tuple[str, str]], more: str = "", **how: Any
+) -> MutatedGates:
+    """A unit with changes of cells of some kinds; the last cell of a kind counts."""
     (folder / "unit.v").write_text(text)
-    script = "read_verilog unit.v\nhierarchy -top unit\nproc\nwrite_rtlil base.il\n"
+    script = f"read_verilog unit.v\nhierarchy -top unit\nproc\n{more}write_rtlil base.il\n"
     base = folder / "base.il"
     find_yosys().run(script, folder, what="unit", results=[base.name])
-    changes: dict[int, str] = {}
-    for number, (kind, change) in CHANGES.items():
-        (cell,) = re.findall(rf"^  cell \${kind} (\S+)$", base.read_text(), re.MULTILINE)
-        changes[number] = f"mutate -module unit -cell {cell} {change}"
-    return read_mutated(base, "unit", dict(reversed(changes.items())), find_yosys(), ignored=ignored)
+    cells = dict(re.findall(r"^  cell \$(\S+) (\S+)$", base.read_text(), re.MULTILINE)) | {"mem_v2": "first"}
+    commands = {
+        number: f"mutate -module unit -cell {cells[kind]} -mode {change}" for number, (kind, change) in changes.items()
+    }
+    return read_mutated(base, "unit", commands, find_yosys(), **how)
+
+
+def unit(folder: Path, text: str = UNIT, **how: Any) -> MutatedGates:
+    return mutated(folder, text, dict(reversed(CHANGES.items())), **how)
 
 
 @pytest.fixture(scope="module")
 def gates(tmp_path_factory: pytest.TempPathFactory) -> MutatedGates:
-    return mutated(tmp_path_factory.mktemp("unit"), UNIT)
+    return unit(tmp_path_factory.mktemp("unit"))
 
 
-def compare(gates: MutatedGates, number: int, constraints: InputConstraints) -> MutantComparison:
-    comparer = MutantComparer(gates=gates, abc=find_abc(), timeout_s=10, constraints=constraints)
-    return comparer.compare(number)
-
-
-def judge(gates: MutatedGates, number: int, *situations: InputCase) -> MutantComparison:
-    return MutantComparer(
-        gates=gates, abc=find_abc(), timeout_s=10, constraints=InputConstraints(cases=situations)
-    ).compare(number)
+def judge(gates: MutatedGates, number: int, *situations: InputCase, **environment: Any) -> MutantComparison:
+    constraints = InputConstraints(situations, **environment)
+    return MutantComparer(gates=gates, abc=find_abc(), timeout_s=10, constraints=constraints).compare(number)
 
 
 THREE = InputCase({"op": {3}}, {"y"})
@@ -154,28 +152,26 @@ def test_without_a_difference_near_the_change_there_is_none(gates: MutatedGates,
     ],
 )
 def test_what_others_promise(gates: MutatedGates, number: int, environment: Mapping[str, Any]):
-    proof = MutantComparer(
-        gates=gates, abc=find_abc(), timeout_s=10, constraints=InputConstraints(**environment)
-    ).compare(number)
+    proof = judge(gates, number, **environment)
     assert (proof.verdict, proof.scope) == (EQUIVALENT, REACHABLE)
     assert judge(gates, number).scope == OUTPUTS
 
 
 def test_outputs_that_are_left_out(tmp_path: Path):
-    gates = mutated(tmp_path, UNIT, ignored=["z", "w*"])
+    gates = unit(tmp_path, ignored=["z", "w*"])
     assert judge(gates, OR_0).scope == UNCONSTRAINED
     assert judge(gates, TOO_EARLY).scope == UNCONSTRAINED
     assert judge(gates, SUM).verdict == DIFFERENT
 
 
 def test_registers_without_a_value_after_reset(tmp_path: Path):
-    gates = mutated(tmp_path, UNIT.replace("reg never = 0;", "reg never;"))
+    gates = unit(tmp_path, UNIT.replace("reg never = 0;", "reg never;"))
     proof = judge(gates, ENDS)
     assert (proof.verdict, proof.scope) == (DIFFERENT, ANY_STATE)
     assert proof.signal.startswith("next count[")
     assert judge(gates, NEVER).verdict == DIFFERENT
     # that of a register that does not matter
-    gates = mutated(tmp_path, UNIT.replace("reg [1:0] before = 0;", "reg [1:0] before;"))
+    gates = unit(tmp_path, UNIT.replace("reg [1:0] before = 0;", "reg [1:0] before;"))
     assert judge(gates, NEVER).scope == REACHABLE
     assert judge(gates, ENDS).scope == ANY_STATE
 
@@ -201,15 +197,8 @@ endmodule
 
 @pytest.mark.parametrize(("result", "holds"), [("mark ? data : 0", True), ("data", False), ("mark ? 0 : data", False)])
 def test_registers_may_differ_while_nothing_reads_them(tmp_path: Path, result: str, holds: bool) -> None:
-    (tmp_path / "unit.v").write_text(UNREAD.format(result=result))
-    base = tmp_path / "base.il"
-    script = "read_verilog unit.v\nhierarchy -top unit\nproc\nwrite_rtlil base.il\n"
-    find_yosys().run(script, tmp_path, what="unit", results=[base.name])
     # the old data are lost without a load: one bit of ~load is always 0
-    (cell,) = re.findall(r"^  cell \$not (\S+)$", base.read_text(), re.MULTILINE)
-    gates = read_mutated(
-        base, "unit", {1: f"mutate -mode const0 -module unit -cell {cell} -port Y -portbit 0"}, find_yosys()
-    )
+    gates = mutated(tmp_path, UNREAD.format(result=result), {1: ("not", "const0 -port Y -portbit 0")})
     graph = gates.graph
     search = UnobservedRegisters(
         gates=gates,
@@ -245,30 +234,21 @@ endmodule
 """
 
 MOVES = {
-    ("$xor", "inv -port Y -portbit 1"): True,
-    ("$xor", "cnot0 -port Y -portbit 0 -ctrlbit 1"): True,
-    ("$xor", "cnot1 -port Y -portbit 0 -ctrlbit 1"): True,
-    ("$xor", "const1 -port Y -portbit 1"): False,
-    ("$and", "inv -port Y -portbit 1"): False,
-    ("$or", "inv -port Y -portbit 1"): False,
-    ("$mem_v2", "inv -port WR_ADDR -portbit 1"): False,
-    ("$mem_v2", "inv -port WR_DATA -portbit 1"): False,
+    ("xor", "inv -port Y -portbit 1"): True,
+    ("xor", "cnot0 -port Y -portbit 0 -ctrlbit 1"): True,
+    ("xor", "cnot1 -port Y -portbit 0 -ctrlbit 1"): True,
+    ("xor", "const1 -port Y -portbit 1"): False,
+    ("and", "inv -port Y -portbit 1"): False,
+    ("or", "inv -port Y -portbit 1"): False,
+    ("mem_v2", "inv -port WR_ADDR -portbit 1"): False,
+    ("mem_v2", "inv -port WR_DATA -portbit 1"): False,
 }
 """Whether rows of a memory change places, by cell and change."""
 
 
 def test_rows_of_a_memory_change_places(gates: MutatedGates, tmp_path: Path) -> None:
-    (tmp_path / "unit.v").write_text(MEMORIES)
-    base = tmp_path / "base.il"
-    script = "read_verilog unit.v\nhierarchy -top unit\nproc\nmemory -nomap\nwrite_rtlil base.il\n"
-    find_yosys().run(script, tmp_path, what="unit", results=[base.name])
-    cells = dict(re.findall(r"^  cell (\S+) (\S+)$", base.read_text(), re.MULTILINE))
-    cells["$mem_v2"] = "first"
-    changes = {
-        number: f"mutate -mode {change} -module unit -cell {cells[kind]}"
-        for number, (kind, change) in enumerate(MOVES, 1)
-    }
-    whole = read_mutated(base, "unit", changes, find_yosys(), whole_memories=True)
+    changes = dict(enumerate(MOVES, 1))
+    whole = mutated(tmp_path, MEMORIES, changes, "memory -nomap\n", whole_memories=True)
     assert [whole.moves_rows(number) for number in changes] == list(MOVES.values())
     judged = MutantComparer(gates=gates, abc=find_abc(), timeout_s=10, moves_rows=lambda number: number == ENDS)
     assert [judged.compare(number).scope for number in (ENDS, SUM)] == [ROWS, OUTPUTS]

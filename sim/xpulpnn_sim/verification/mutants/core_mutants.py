@@ -45,26 +45,8 @@ from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.tools.yosys import Yosys, find_abc
-from xpulpnn_sim.verification.mutants.judgement import (
-    BASE,
-    DIFFERENT,
-    EQUIVALENT,
-    LEGAL,
-    LINT_OFF,
-    UNDECIDED,
-    Judged,
-    Mutant,
-    MutantProver,
-    MutationSettings,
-    Progress,
-    Proof,
-    apply_all,
-    fields_of,
-    find_places,
-    judge,
-    mutant_of,
-    places,
-)
+from xpulpnn_sim.verification.mutants import judgement
+from xpulpnn_sim.verification.mutants.judgement import Judged, Mutant, MutantProver, MutationSettings, Progress, Proof
 from xpulpnn_sim.verification.mutants.programs import (
     TIME,
     CoreModel,
@@ -82,8 +64,8 @@ _INSTANCE = re.compile(r"^\$flatten((?:\\[^.$]+\.)+)")
 
 def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, ...]:
     parts: dict[str, list[str]] = {}
-    for line in places(dict.fromkeys(lines)):
-        parts.setdefault(_part(fields_of(line)["-cell"]), []).append(line)
+    for line in judgement.places(dict.fromkeys(lines)):
+        parts.setdefault(_part(judgement.fields_of(line)["-cell"]), []).append(line)
     rng, taken = Random(seed), list[tuple[str, str]]()
     names = sorted(parts)
     for name in names:
@@ -92,7 +74,7 @@ def chosen_places(lines: Sequence[str], count: int, seed: int) -> tuple[Mutant, 
     for name, share in zip(names, shares, strict=True):
         taken += [(name, line) for line in parts[name][:share]]
     return tuple(
-        mutant_of(number, line, module=part or "core", command=_DOCUMENTATION.sub("", line))
+        judgement.mutant_of(number, line, module=part or "core", command=_DOCUMENTATION.sub("", line))
         for number, (part, line) in enumerate(taken, start=1)
     )
 
@@ -138,7 +120,7 @@ write_rtlil {part}.il
 """
 
 _SHELL = (
-    f"{LINT_OFF}\n"
+    f"{judgement.LINT_OFF}\n"
     """module {top}({names});
 {ports}
   import "DPI-C" function int chosen_mutant();
@@ -172,10 +154,12 @@ class MutatedCore:
 def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedCore:
     observed = replace(config, rvfi=True)
     number = count * _PLACES_PER_MUTANT
-    lines = find_places(Core(observed), TOP, folder, yosys, places=number, seed=seed, more=_FLAT, among=_WORKS)
+    lines = judgement.find_places(
+        Core(observed), TOP, folder, yosys, places=number, seed=seed, more=_FLAT, among=_WORKS
+    )
     mutants = chosen_places(lines, count, seed)
     rename = f"rename {TOP} {_INNER}\n"
-    text = apply_all(mutants, lambda mutant: f"{_enable(mutant.number)} 1 1", TOP, folder, yosys, rename)
+    text = judgement.apply_all(mutants, lambda mutant: f"{_enable(mutant.number)} 1 1", TOP, folder, yosys, rename)
     _, manifest = cached_emission(TOP, observed)
     text = _shell(manifest["ports"], mutants, text)
     library = build_model(rig_of(text, manifest), added={"choice.cpp": _CHOICE})
@@ -249,7 +233,7 @@ class CoreProver:
                 judge = self._judge(read_mutated(self._folder / f"{part}.il", part, changes, self._yosys), occurs)
                 for mutant in members:
                     proof = _proof(judge.compare(mutant.number))
-                    if proof.verdict in (EQUIVALENT, LEGAL):
+                    if proof.verdict in (judgement.EQUIVALENT, judgement.LEGAL):
                         yield left.pop(mutant.number), proof
         if left:
             judge = self._judge(self.gates([*left.values()]), running(self._config))
@@ -262,7 +246,7 @@ class CoreProver:
     def gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
         if self._whole is None:
             changes = {mutant.number: mutant.command for mutant in mutants}
-            self._whole = read_mutated(self._folder / BASE, TOP, changes, self._yosys, ignored=["rvfi_*"])
+            self._whole = read_mutated(self._folder / judgement.BASE, TOP, changes, self._yosys, ignored=["rvfi_*"])
         return self._whole
 
 
@@ -277,12 +261,12 @@ def _parts(mutants: Sequence[Mutant]) -> list[str]:
 
 def _proof(compared: MutantComparison) -> Proof:
     """Return the outcome of a comparison as a proof; equality under constraints or only after reset counts as legal."""
-    if compared.verdict == EQUIVALENT:
-        return Proof(verdict=EQUIVALENT if compared.scope == UNCONSTRAINED else LEGAL)
+    if compared.verdict == judgement.EQUIVALENT:
+        return Proof(verdict=judgement.EQUIVALENT if compared.scope == UNCONSTRAINED else judgement.LEGAL)
     if compared.scope == OUTPUTS:
-        return Proof(verdict=DIFFERENT, example=json.dumps([*compared.counterexample]))
+        return Proof(verdict=judgement.DIFFERENT, example=json.dumps([*compared.counterexample]))
     # a difference in a state that may never be reached says nothing
-    return Proof(verdict=UNDECIDED)
+    return Proof(verdict=judgement.UNDECIDED)
 
 
 SIMULATOR = "simulator"  # what the simulator's own checks find
@@ -369,4 +353,4 @@ def judge_core(
     if settings.proof_s:
         prove = CoreProver(source.config, folder, yosys, settings.proof_s)
         prover = MutantProver(core.mutants, proofs, key, settings.proof_s, prove.gates, prove.compare)
-    return judge(core.mutants, verdicts, key, programs, run, prover, progress)
+    return judgement.judge(core.mutants, verdicts, key, programs, run, prover, progress)

@@ -30,24 +30,8 @@ from xpulpnn_sim.proofs.mutants.mutated_gates import SELECT, read_mutated
 from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import Yosys, find_abc
-from xpulpnn_sim.verification.mutants.judgement import (
-    BASE,
-    EQUIVALENT,
-    LEGAL,
-    LINT_OFF,
-    RESULT,
-    Judged,
-    Mutant,
-    MutantProver,
-    MutationSettings,
-    Progress,
-    Proof,
-    apply_all,
-    find_places,
-    judge,
-    mutant_of,
-    places,
-)
+from xpulpnn_sim.verification.mutants import judgement
+from xpulpnn_sim.verification.mutants.judgement import Judged, Mutant, MutantProver, MutationSettings, Progress, Proof
 
 _SEEN_WITH: Mapping[str, Sequence[str]] = {
     "req": ("addr", "we", "be", "beats"),
@@ -224,8 +208,8 @@ def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tupl
     for mutant in waiting:
         comparison = judge.compare(mutant.number)
         verdict = comparison.verdict
-        if verdict == EQUIVALENT and comparison.scope != UNCONSTRAINED:
-            verdict = LEGAL if judge.assumes or comparison.scope != REACHABLE else EQUIVALENT
+        if verdict == judgement.EQUIVALENT and comparison.scope != UNCONSTRAINED:
+            verdict = judgement.LEGAL if judge.assumes or comparison.scope != REACHABLE else judgement.EQUIVALENT
         yield mutant, Proof(verdict=verdict, example=_shown(comparison) if comparison.counterexample else "")
 
 
@@ -253,17 +237,22 @@ def judge_unit(
 ) -> list[Judged]:
     benched = UNITS[unit]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / RESULT).unlink(missing_ok=True)
+    (folder / judgement.RESULT).unlink(missing_ok=True)
     emitted = benched.emit()
     top, width = emitted.manifest["top"], settings.count.bit_length()
-    commands = find_places(
+    commands = judgement.find_places(
         benched.make(), top, folder, yosys, places=_PLACES_PER_MUTANT * settings.count, seed=settings.seed
     )
-    mutants = tuple(mutant_of(number, line) for number, line in enumerate(places(commands)[: settings.count], start=1))
-    changed = apply_all(mutants, lambda mutant: f"{SELECT} {width} {mutant.number}", top, folder, yosys)
+    mutants = tuple(
+        judgement.mutant_of(number, line)
+        for number, line in enumerate(judgement.places(commands)[: settings.count], start=1)
+    )
+    changed = judgement.apply_all(mutants, lambda mutant: f"{SELECT} {width} {mutant.number}", top, folder, yosys)
     inputs, outputs = ports_of(emitted, "input"), ports_of(emitted, "output")
     ports = [*emitted.manifest["ports"], {"name": SELECT, "direction": "input", "width": width, "meaning": ""}]
-    design = replace(emitted, modules={top: f"{LINT_OFF}\n{changed}"}, manifest={**emitted.manifest, "ports": ports})
+    design = replace(
+        emitted, modules={top: f"{judgement.LINT_OFF}\n{changed}"}, manifest={**emitted.manifest, "ports": ports}
+    )
     verdicts, proofs = (Results(folder / name, fresh=not resume) for name in ("verdicts", "proofs"))
     bench_settings = {"bench": f"xpulpnn_sim.benches.bench_{benched.bench}", "inputs": inputs, **benched.describe()}
     facts = json.dumps([bench_settings, bench_seed, settings.limit_s], default=list)
@@ -271,9 +260,9 @@ def judge_unit(
     prover = None
     if settings.proof_s:
         changes = {mutant.number: mutant.command for mutant in mutants}
-        gates = read_mutated(folder / BASE, top, changes, yosys)
+        gates = read_mutated(folder / judgement.BASE, top, changes, yosys)
         occurring = occurring_at(unit, inputs, outputs)
-        whole = cache(lambda: read_mutated(folder / BASE, top, changes, yosys, whole_memories=True))
+        whole = cache(lambda: read_mutated(folder / judgement.BASE, top, changes, yosys, whole_memories=True))
         proof = MutantComparer(
             gates=gates,
             abc=find_abc(),
@@ -300,4 +289,4 @@ def judge_unit(
         )
 
     # the number of the unit itself is 0
-    return judge(mutants, verdicts, key, benches, run, prover, progress, also=[0])
+    return judgement.judge(mutants, verdicts, key, benches, run, prover, progress, also=[0])

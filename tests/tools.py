@@ -1,0 +1,10 @@
+"""Programs that tests need."""
+
+import shutil
+
+import pytest
+
+from xpulpnn_sim.tools.yosys import ABC_PROGRAMS
+
+ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
+needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berkeley-abc")
