@@ -24,6 +24,7 @@ from xpulpnn_sim.proofs.pipeline.catalog import pipeline_properties
 from xpulpnn_sim.proofs.pipeline.harness_gates import core_probes
 from xpulpnn_sim.proofs.pipeline.proof import Prover
 from xpulpnn_sim.proofs.pipeline.properties.harness import bus_violations, joined, progress_property
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Probes
 from xpulpnn_sim.proofs.pipeline.properties.memory import FixedInstruction, TrackedBit
 from xpulpnn_sim.proofs.pipeline.properties.system import system_property
 
@@ -123,7 +124,7 @@ def test_progress():
 
     names = ("ex_valid", "ex_access", "ex_done", "booted", "fetch_running", "late", "gives_back")
     names += ("sleeping", "any_pending")
-    module, seen = Module(), {name: Signal(name=name) for name in names}
+    module, seen = Module(), Probes((name, Signal(name=name)) for name in names)
     watched = progress_property(module, Port, seen, 3)
     inputs = {"valid": Port.rvfi_valid, **seen}
     computing, accessing = {"ex_valid": 1}, {"ex_valid": 1, "ex_access": 1}
@@ -163,7 +164,7 @@ def fails(cycles: list[dict[str, int]]) -> list[list[str]]:
     record = {name: Signal(width, name=f"rvfi_{name}") for name, width in WIDTHS.items()}
     for name, signal in record.items():
         setattr(core, f"rvfi_{name}", signal)
-    seen = {name: Signal(probe.width, name=name) for name, probe in core_probes(preset("ri5cy")).items()}
+    seen = Probes({name: Signal(probe.width, name=name) for name, probe in core_probes(preset("ri5cy")).items()})
     under_way = Signal(3)
     watched = system_property(module, core, seen, Const(_BOOT, 32), under_way)
     inputs = record | seen | {"irq_ack": core.irq_ack, "irq_id": core.irq_id, "under_way": under_way}

@@ -7,15 +7,8 @@ from dataclasses import asdict, dataclass
 
 from xpulpnn.emit.names import port_name
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.proofs.emitter.correspondence import (
-    CorrespondenceTask,
-    ModuleLogic,
-    NetDifference,
-    Pair,
-    Pin,
-    Prover,
-    net_difference,
-)
+from xpulpnn_sim.proofs.emitter import correspondence
+from xpulpnn_sim.proofs.emitter.correspondence import ModuleLogic, NetDifference, Pair, Pin, Prover
 from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.clocked_gates import netlists
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
@@ -136,7 +129,7 @@ def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = 
 def _compare(elaborated: Elaborated, initial: bool, prover: Prover) -> tuple[str, str, NetDifference | None]:
     _, definition, _ = elaborated
     try:
-        difference = net_difference(_task(elaborated, initial), prover)
+        difference = correspondence.net_difference(_task(elaborated, initial), prover)
     except _UnequalError as error:
         return DIFFERENT, str(error), None
     except GaveUpError:
@@ -153,10 +146,10 @@ def _compare(elaborated: Elaborated, initial: bool, prover: Prover) -> tuple[str
 class _UnequalError(Exception): ...
 
 
-def _task(elaborated: Elaborated, initial: bool) -> CorrespondenceTask:
+def _task(elaborated: Elaborated, initial: bool) -> correspondence.CorrespondenceTask:
     source, definition, image = elaborated
     names = _instances(source, image.instances)
-    return CorrespondenceTask(
+    return correspondence.CorrespondenceTask(
         definition=definition,
         image=image,
         inputs=list(_pairs(definition.inputs, image.inputs, names, required=False)),

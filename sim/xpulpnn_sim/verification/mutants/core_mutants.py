@@ -45,16 +45,9 @@ from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
 from xpulpnn_sim.tools.yosys import Yosys, find_abc
-from xpulpnn_sim.verification.mutants import judgement
+from xpulpnn_sim.verification.mutants import judgement, programs
 from xpulpnn_sim.verification.mutants.judgement import Judged, Mutant, MutantProver, MutationSettings, Progress, Proof
-from xpulpnn_sim.verification.mutants.programs import (
-    TIME,
-    CoreModel,
-    Finding,
-    cost_programs,
-    directed_programs,
-    random_programs,
-)
+from xpulpnn_sim.verification.mutants.programs import Finding
 from xpulpnn_sim.verification.mutants.unit_mutants import handshakes_of
 from xpulpnn_sim.verification.random.program_runs import CoreSource
 
@@ -286,16 +279,16 @@ def judge_all(
     tell: Tell,
 ) -> None:
     """Run random programs with ``instructions`` retirements, and the directed and cost programs, on each mutant."""
-    model = CoreModel(source.config, core.library)
+    model = programs.CoreModel(source.config, core.library)
     core.choose(0)
-    programs = [*random_programs(source, instructions, model), *directed_programs(model)]
-    finding = cost_programs(model)
+    judges = [*programs.random_programs(source, instructions, model), *programs.directed_programs(model)]
+    finding = programs.cost_programs(model)
     if finding.how:
         raise ToolError(f"{finding.test} must pass on the core itself, but: {finding.text}")
 
     def ended(mutant: int, code: int) -> None:
         if code != _ENDED:
-            how = TIME if -code == signal.SIGPROF else SIMULATOR
+            how = programs.TIME if -code == signal.SIGPROF else SIMULATOR
             tell(mutant, Finding(how, "", f"process ended with {code}"))
 
     forks = Forks(settings.jobs, ended)
@@ -305,8 +298,8 @@ def judge_all(
                 silence()
                 limit_computing(settings.limit_s)
                 core.choose(mutant)
-                judges = (*(program.judge for program in programs), partial(cost_programs, model))
-                tell(mutant, next((finding for judge in judges if (finding := judge()).how), Finding()))
+                runs = (*(judge.judge for judge in judges), partial(programs.cost_programs, model))
+                tell(mutant, next((finding for run in runs if (finding := run()).how), Finding()))
                 os._exit(_ENDED)
             finally:
                 os._exit(1)

@@ -9,24 +9,10 @@ from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.retirement import port_widths
 from xpulpnn_sim.proofs.pipeline.catalog import WINDOW, pipeline_properties
+from xpulpnn_sim.proofs.pipeline.properties import invariants, memory
 from xpulpnn_sim.proofs.pipeline.properties.halts import halt_property, without_debugger
-from xpulpnn_sim.proofs.pipeline.properties.invariants import (
-    Probes,
-    Property,
-    access_invariants,
-    fetch_invariants,
-    implies,
-    pipeline_invariants,
-    queue_invariants,
-)
+from xpulpnn_sim.proofs.pipeline.properties.invariants import Probes, Property, implies
 from xpulpnn_sim.proofs.pipeline.properties.loops import loop_property
-from xpulpnn_sim.proofs.pipeline.properties.memory import (
-    FixedInstruction,
-    TrackedBit,
-    data_property,
-    fetch_property,
-    fixed_instruction_memory,
-)
 from xpulpnn_sim.proofs.pipeline.properties.nnrf import nnrf_property
 from xpulpnn_sim.proofs.pipeline.properties.register_reads import register_property
 from xpulpnn_sim.proofs.pipeline.properties.system import interrupt_property, system_property
@@ -132,27 +118,29 @@ class CoreHarness(wiring.Component):
         seen = Probes((name, Const(0, width)) for name, width in _MAY_BE_MISSING.items())
         seen |= {name: getattr(self, f"seen_{name}") for name in self.seen}
         fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
-        held = FixedInstruction(m, self.held_address, self.held_halves, self.held_fails)
-        requested, rdata, err = fixed_instruction_memory(m, core.instr, held, fetches, self.instr_rdata, self.instr_err)
-        kept_bit = TrackedBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
+        held = memory.FixedInstruction(m, self.held_address, self.held_halves, self.held_fails)
+        requested, rdata, err = memory.fixed_instruction_memory(
+            m, core.instr, held, fetches, self.instr_rdata, self.instr_err
+        )
+        kept_bit = memory.TrackedBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
         with m.If(self.holds):
             m.d.comb += [core.instr.rdata.eq(rdata), core.instr.err.eq(err), core.data.rdata.eq(kept_bit.rdata)]
-        under_way = access_invariants(seen, accesses)
-        accessing, flowing = under_way | without_debugger(seen), pipeline_invariants(core, seen, started)
-        counting = fetch_invariants(seen, fetches)
-        fetching = counting | queue_invariants(seen)
+        under_way = invariants.access_invariants(seen, accesses)
+        accessing, flowing = under_way | without_debugger(seen), invariants.pipeline_invariants(core, seen, started)
+        counting = invariants.fetch_invariants(seen, fetches)
+        fetching = counting | invariants.queue_invariants(seen)
         crossing = {"a second half is beyond a word boundary": implies(seen.lsu_second, seen.lsu_crosses)}
         bus = bus_violations(m, "instr", core.instr, fetches, FETCHES) | bus_violations(
             m, "data", core.data, accesses, ACCESSES
         )
         properties = {
             "obi": Property(bus, accessing | counting | crossing),
-            "fetches": fetch_property(core, seen, held, requested).given(accessing | flowing | fetching),
+            "fetches": memory.fetch_property(core, seen, held, requested).given(accessing | flowing | fetching),
             "interrupts": interrupt_property(m, core, seen, self.irq).given(accessing | flowing),
             "registers": register_property(m, core, seen, self.watched_register, self.watched_bit, self.config).given(
                 accessing | flowing
             ),
-            "data": data_property(m, core, seen, started, kept_bit).given(accessing | flowing),
+            "data": memory.data_property(m, core, seen, started, kept_bit).given(accessing | flowing),
             "system": system_property(m, core, seen, self.boot_addr, fetches).given(accessing | flowing | fetching),
             "progress": progress_property(m, core, seen, WINDOW).given(accessing | flowing | fetching),
         }
@@ -166,9 +154,9 @@ class CoreHarness(wiring.Component):
             for name in ("debug_halt_addr", "debug_exception_addr"):
                 m.d.comb += getattr(core, name)[1:].eq(getattr(self, name)[1:])
             properties["halts"] = halt_property(m, core, seen, self.boot_addr).given(under_way)
-        for name, (wrong, invariants) in properties.items():
-            self.parts[name], self.invariants[name] = [*wrong], [*invariants]
-            broken = {text: ~invariant for text, invariant in invariants.items()}
+        for name, (wrong, supporting) in properties.items():
+            self.parts[name], self.invariants[name] = [*wrong], [*supporting]
+            broken = {text: ~invariant for text, invariant in supporting.items()}
             for port, conditions in ((f"wrong_{name}", wrong), (f"broken_{name}", broken)):
                 m.d.comb += getattr(self, port).eq(joined(name, conditions, len(getattr(self, port))))
         return m
