@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.faulty_cluster import CONFIG, emitted, faulty_model
+from tests.faulty_cluster import CONFIG, FAULT_WORD, ClusterFault, emitted, faulty_model
 from tests.programs import read_results
 
 from xpulpnn.config import preset
@@ -19,7 +19,6 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, hart_ids
 from xpulpnn_sim.cosimulation.model.schema import STALLS, DeviceWait
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads import program_run
-from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault
 from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of, require_fitting
 from xpulpnn_sim.reference.programs.exits import Reason

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.designs import PAIR
-from tests.faulty_cluster import CONFIG, faulty_model
+from tests.faulty_cluster import CONFIG, FAULT_WORD, ClusterFault, faulty_model
 from tests.programs import read_results
 
 from xpulpnn_sim.cli import verify_clusters
@@ -13,7 +13,6 @@ from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model import session
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads import program_run
-from xpulpnn_sim.proofs.cluster.faulty_cluster import FAULT_WORD, ClusterFault
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.verification.clusters import cluster_runs
