@@ -17,7 +17,6 @@ from .elf import FORK, SOURCES, ClusterBuild
 
 @pytest.fixture(params=compilers.COMPILERS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """A kind of compiler, each that is installed in turn."""
     try:
         compilers.find_compiler(request.param)
     except ToolError:
@@ -27,7 +26,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def compiler() -> str:
-    """The kind of compiler that is found first, for what is the same with each."""
+    """The kind of the compiler that is preferred."""
     try:
         return compilers.find_compiler().kind
     except ToolError:

@@ -13,7 +13,6 @@ from xpulpnn_sim.reference.programs.exits import STDERR, STDOUT, Exit, Output, R
 
 SOURCES = Path(__file__).parent / "c"
 LIMIT = 20_000_000
-"""Instructions or cycles of the longest program here."""
 
 
 FORK = "#include <stdio.h>\n#include <stdlib.h>\n#include <xp_cluster.h>\n"
@@ -61,5 +60,4 @@ def run(
 
 
 def simulate(path: Path, cores: int, quantum: int = 64, **config: Any) -> Ran:
-    """Run a program on so many cores of a cluster."""
     return run(path, ClusterConfig(cores=cores, **config), quantum=quantum)

@@ -32,7 +32,6 @@ from xpulpnn_sw.layers.layer import ConvLayer, Layer
 from xpulpnn_sw.layers.precision import Precision
 
 LIMIT = 1 << 21
-"""Instructions of the longest kernel here."""
 
 
 def results(run, memory):
@@ -43,10 +42,8 @@ def results(run, memory):
 PRESERVED = {
     name: 0x5A5A_0000 + register_number(name) for name in ("gp", "tp", *(f"s{number}" for number in range(12)))
 }
-"""Registers that are the same after a call as before, besides sp, and what they hold here."""
 
 OWN = ("buffer", "im2col", "output", "stack")
-"""Memory a kernel may write."""
 
 LONG = (1 << 31) - 1
 RULES: dict[str, AnyRequantisation] = {
@@ -92,7 +89,7 @@ def built(name: str, text: str, precision: str, variant: str, *, seed: int = 0, 
 
 
 def run_share(run: KernelRun, core: int, cores: int, memory: Memory) -> tuple[int, int]:
-    """Let a core compute its share; returns its multiplications and instructions."""
+    """Let a core compute its share; return its multiplications and instructions."""
     call, products, instructions = kernel_call(run, core, cores), 0, 0
     for positions in executed(run, call, memory, limit=LIMIT):
         products += int(call.program.products[positions].sum())
@@ -101,7 +98,6 @@ def run_share(run: KernelRun, core: int, cores: int, memory: Memory) -> tuple[in
 
 
 def hart_before(function: Function, call: KernelCall, memory: Memory) -> Iss:
-    """A hart with the extensions that a function needs, at the start of a call."""
     extensions = BASE_EXTENSIONS | function.extensions
     hart = Iss(int(call.program.pcs[call.entry]), extensions=extensions, memory=memory)
     hart.load(int(call.program.pcs[0]), call.program.words.tolist())
@@ -126,10 +122,7 @@ def check(
     seed: int = 0,
     **options,
 ) -> tuple[KernelRun, int, int]:
-    """Every core's share one after the other gives the layer, and nothing else in memory changes.
-
-    Returns the kernel, its multiplications and its instructions.
-    """
+    """Compare the results of all cores' shares with the reference; nothing else in memory may change."""
     tensors = tensors_of(layer, precision, seed, rule) if tensors is None else tensors
     run = kernel_of(layer).build(layer, precision, variant, tensors, cores=cores, **options)
     image, memory = run.image, kernel_memory(run)
@@ -158,13 +151,11 @@ def check_named(
     rule: Rule = Rule.BN32,
     **options,
 ) -> tuple[KernelRun, int, int]:
-    """Check a layer by its text, with random operands that ``change`` may replace."""
     layer, widths = find_kernel(kernel).layer.parse(text), Precision.parse(str(precision))
     return check(layer, widths, variant, change(tensors_of(layer, widths, seed, rule)), **options)
 
 
 def check_followed(run: KernelRun) -> None:
-    """The simulator that only follows a kernel comes by where the one does that computes."""
     ways = [
         np.concatenate(list(executed(run, kernel_call(run), kernel_memory(run), products=p))) for p in (True, False)
     ]

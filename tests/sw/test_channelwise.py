@@ -71,7 +71,6 @@ def test_every_precision(first: str):
 @pytest.mark.parametrize("level", ELEMENT_LEVELS)
 @pytest.mark.parametrize("rule", find_kernel("depthwise").rules)
 def test_depthwise_by_every_rule(rule: Rule, level: str):
-    """Filters that are kept in registers, of three rows and of one, with steps of two, and others; odd columns."""
     turn = [*ELEMENT_LEVELS].index(level) + find_kernel("depthwise").rules.index(rule)
     number, results = turn % 3, ("8", "i4", "2", "i2", "4", "i8")[turn % 6]
     text = ("3x5x5:3x3", "2x3x4:1x3:p=0x0x1x1", "4x4x3:2x4:p=1x0x0x2")[number]
@@ -79,13 +78,11 @@ def test_depthwise_by_every_rule(rule: Rule, level: str):
     check_named("depthwise", "5x6x3:3x3:s=2,p=0x1x0x1", f"4x8x{results}", level, rule=rule, cores=2)
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize(("text", "cores"), [
     ("7x5x3:3x3", 1), ("6x1x2:3x3", 1), ("8x4x3:3x3:p=0,v=3", 3), ("3x2x4:3x2", 2), ("3x2100x1:3x3", 1),
 ])  # fmt: skip
 @pytest.mark.parametrize("rule", [Rule.BN32, Rule.EXACT, Rule.SHIFT])
 def test_depthwise_down_the_columns(rule: Rule, text: str, cores: int):
-    """Rows left over of three, one column, shares that begin in the middle, rows too long for it."""
     for precision in ("8x8x8", "i4x2xi8"):
         check_named("depthwise", text, precision, "xpulpnn2", rule=rule, cores=cores, specialise=True)
 
@@ -110,10 +107,8 @@ IN_PLACE = {
 }
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_depthwise_in_place(name: str):
-    """Functions for one layer that copy no rows, whatever is behind the columns of a row in memory."""
     (text, is_in_place), rng = IN_PLACE[name], np.random.default_rng(1)
     for number, (precision, rule) in enumerate(
         [("8x8x8", Rule.EXACT), ("i8x8xi8", Rule.BN32), ("8xu4xi8", Rule.SHIFT)]
@@ -139,7 +134,6 @@ def test_depthwise_in_place_shares_whole_channels(channels: int, cores: int, is_
 
 @pytest.mark.parametrize("name", RULES)
 def test_rules_at_their_ends(name: str):
-    """Biases of 31 bits, which accumulators start with: their sum wraps."""
     after = RULES[name]
 
     def change(tensors):
@@ -250,8 +244,6 @@ def test_extreme_elements(name: str):
 
 
 def test_biases_and_sums_have_32_bits():
-    """Biases wider than an element; summands whose sum has more bits than a half-word."""
-
     def biased(tensors):
         bias = np.array([100_000, -70_000, 129, -200, 1 << 30])
         after = tensors.requantisation

@@ -61,7 +61,6 @@ HEIGHT, WIDTH, CHANNELS, OUTPUTS, KERNEL, MULTIPLIER, SHIFT = 6, 4, 8, 4, 3, 5, 
 
 
 def layer_data() -> str:
-    """Tensors of a layer, and its results by numpy."""
     rng = np.random.default_rng(3)
     image = rng.integers(0, 256, (HEIGHT, WIDTH, CHANNELS))
     filters = rng.integers(-128, 128, (OUTPUTS, KERNEL, KERNEL, CHANNELS))
@@ -343,7 +342,6 @@ FULL = preset("xpulpnn-full")
 
 
 def results(layer, variant: str, cores: int, quantum: int, placement="padded") -> tuple[str, np.ndarray, np.ndarray]:
-    """End of the program, the results that it leaves, and those that it must leave."""
     bits = 4
     precision = KERNELS["conv" if isinstance(layer, ConvLayer) else "matmul"].uniform(bits)
     config = preset("xpulpnn2") if variant.startswith("x2") else FULL

@@ -49,8 +49,6 @@ def test_exact_rule_by_instruction(name: str, result: str, kernel: str, layer: s
 
 @pytest.mark.parametrize("factor", [LONG, -LONG - 1, 3])
 def test_filters_of_zeros_without_the_instruction(factor: int):
-    """Sums are so small that their shift might be longer than factors have room for."""
-
     def change(tensors: Any) -> Any:
         values = exact([factor] * 4, [1, 2, 31, 62], 7, [0] * 4)
         return replace(tensors, weights=np.zeros_like(tensors.weights), **values)
@@ -59,7 +57,6 @@ def test_filters_of_zeros_without_the_instruction(factor: int):
 
 
 def test_exact_rule_without_its_instruction():
-    """Sums of 64 bits do instead, as long as they hold every result."""
     text = "results of the exact rule must have sums of 64 bits where it runs in software"
     with pytest.raises(LayerError, match=f"^{text}$"):
         check_named("conv", "3x3x4:4x3x3", "8x8x8", "nn_4x4", change=partial(replace, **ENDS))
@@ -115,7 +112,6 @@ def test_one_shift_for_all_channels_gives_the_same_results():
 
 
 def test_one_shift_brings_no_result_that_was_not_there():
-    """A factor of two bits has the steps of this channel where they were, and one more that its sums would meet."""
     after = ExactRequantisation(factors=np.array([1 << 30, 1_156_918_367]), shifts=np.array([32, 61]), zero=0)
     assert after.with_one_shift(np.array([0, -1_755_009_312]), np.array([9, 339_566_304]), range(-128, 128)) is None
 

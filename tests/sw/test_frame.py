@@ -38,7 +38,6 @@ def value_of(term: Term, named: dict[str, int]) -> int:
 
 
 def random_terms(rng: Random) -> dict[str, Term]:
-    """Terms that use each other, and some of them the same parts."""
     terms: dict[str, Term] = {}
     parts: list[Term] = [*map(Argument, (*VALUES, *CALL)), Number(0), Number(4), Number(5000)]
     for number in range(12):
@@ -104,7 +103,6 @@ def test_numbers(seed: int, xpulp: bool):
 
 
 def test_two_numbers_in_one_register():
-    """The second one is elsewhere already; what the first one was made of is needed once more."""
     product, total = Argument("a") * Argument("b"), Argument("c") + 1
     terms = {"x": product, "first": total, "second": product, "y": total}
     b, home = Builder(TEXT_BASE, xpulp=True), FREE[-2]

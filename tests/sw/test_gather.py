@@ -35,13 +35,11 @@ LAYERS = {
 @pytest.mark.parametrize("cores", [1, 3])
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers(name: str, cores: int, specialise: bool):
-    """Several cores begin in the middle of a column; general functions find the order of groups in their arguments."""
     layer, precision = LAYERS[name]
     check_named("conv", layer, precision, "x3_4x4", cores=cores, specialise=specialise)
 
 
 def words_copied(run: KernelRun) -> tuple[int, int]:
-    """Words that the gather loads, and those that it stores."""
     function, seen = run.function, Counter[str]()
     for positions in executed(run, kernel_call(run), kernel_memory(run), products=False):
         for position in positions.tolist():
@@ -76,7 +74,6 @@ def test_words_are_read_once_in_a_group(bits: int, words: int):
     ("5x2x8:4x3x3:p=1x1x2x2", False),
 ])  # fmt: skip
 def test_groups_go_down_where_that_copies_less(layer: str, is_down: bool):
-    """Rows that are known already against words that are read once for all pixels of a row; or by the input's width."""
     run = built("conv", layer, "8x8x8", "x3_4x4", specialise=True)
     room, field = run.arguments["buffer_stride"], 4 * run.arguments["row_stride"]
     assert (room > field + (16 + 32) * 4) is is_down
@@ -84,7 +81,6 @@ def test_groups_go_down_where_that_copies_less(layer: str, is_down: bool):
 
 @pytest.mark.parametrize(("placement", "banks"), [("padded", 2), ("aligned", None)])
 def test_rows_of_all_cores_begin_two_banks_behind_the_filters(placement: str, banks: int | None):
-    """With 16 banks and with 32; two cores that are apart in time so meet in the fewest cycles."""
     run = built("conv", "8x8x8:8x3x3:p=1", "8x8x8", "x3_4x4", cores=3, placement=placement)
     arguments = run.arguments
     assert arguments["buffer_stride"] // 4 % 32 == 0

@@ -85,7 +85,6 @@ def test_cases(name: str):
 @pytest.mark.parametrize("specialise", [False, True])
 @pytest.mark.parametrize("precision", ["8x4x8", "8x2xi32", "i8x4xi8", "4x2x4", "4xu2x8"])
 def test_a_pixel_of_weights_that_the_core_widens(precision: str, specialise: bool):
-    """Only the blocks of several pixels have the products, whatever the numbers of channels."""
     for text, cores in (("1x1x32:16", 1), ("1x1x31:7", 8), ("1x1x1:1", 1), ("1x1x5:9", 8)):
         run, *_ = check_named("pointwise", text, precision, "x3_4x4", cores=cores, specialise=specialise)
         assert run.name.startswith(f"pointwise_{Precision.parse(precision)}_x2_4x1")
@@ -139,7 +138,6 @@ def test_rules_at_their_ends(name: str, variant: str, result: str):
     ("linear", "40:23", "nn_4x1", 8),
 ])  # fmt: skip
 def test_thresholds_by_pv_qnt(kernel: str, layer: str, name: str, cores: int, text: str):
-    """Bytes of two and of four results, blocks of half a byte, channels and pixels left over."""
     check_named(kernel, layer, text, name, cores=cores, rule=Rule.QNT)
 
 
@@ -195,7 +193,6 @@ def test_instructions(kernel: str, text: str, precision: str, name: str, most: f
 
 
 def shares(text: str, bits: int, name: str, cores: int) -> list[int]:
-    """Instructions that each core executes for its share of a linear layer."""
     run = built("linear", text, f"{bits}x{bits}x{bits}", name, cores=cores)
     memory = kernel_memory(run)
     return [run_share(run, core, cores, memory)[1] for core in range(cores)]
@@ -203,7 +200,6 @@ def shares(text: str, bits: int, name: str, cores: int) -> list[int]:
 
 @pytest.mark.parametrize("bits", [8, 4, 2])
 def test_what_many_cores_do_besides_in_a_linear_layer(bits: int):
-    """The start of the function, and no more: what is left of eight times the speed."""
     (alone,) = shares("512:64", bits, "nn_4x1", 1)
     assert sum(shares("512:64", bits, "nn_4x1", 8)) <= alone + 7 * 65
 
@@ -257,7 +253,6 @@ def test_an_image_takes_fewer_products_than_channels_in_words():
     ("3x3x8:32", "8x8xi32", Rule.BN32, "nn_4x4"),
 ])  # fmt: skip
 def test_cores_share_channels_where_groups_do_not_go_round(layer: str, precision: str, rule: Rule, variant: str):
-    """Also on fewer cores than the function is made for, and on numbers that only two parts suit."""
     run, *_ = check_named("pointwise", layer, precision, variant, rule=rule, cores=8, specialise=True)
     products = [run_share(run, core, 8, kernel_memory(run))[0] for core in range(8)]
     assert max(products) < sum(products) / 5
@@ -332,7 +327,6 @@ def test_other_layers_and_widths_of_single_bits(kernel: str, text: str, precisio
 
 
 def test_counts_that_are_normalised():
-    """The accumulators of counts are those of any other kernel."""
     layer, precision = MatmulLayer.parse("5x40x3"), Precision(1, 1, 4)
     after = Requantisation(kappa=np.arange(3, 8), lam=np.full(5, 64), shift=4)
     tensors = replace(tensors_of(layer, SUMS, SEED), requantisation=after)

@@ -43,7 +43,6 @@ SPECIALISE = pytest.mark.parametrize("specialise", [False, True], ids=["general"
 @SPECIALISE
 @pytest.mark.parametrize(("name", "bits"), KERNELS)
 def test_convolution_and_matrix_product(name: str, bits: int, specialise: bool):
-    """Leftovers of all kinds at once; then accumulators without bias of a partial channel block."""
     layer = ConvLayer.parse("3x3x3:5x2x2:s=2x1,p=1x0x1x0")
     run, _, _ = check(layer, Precision.uniform(bits), name, specialise=specialise)
     if bits == 8:
@@ -61,7 +60,6 @@ def test_convolution_and_matrix_product(name: str, bits: int, specialise: bool):
     ("name", "bits", "cores"), [(*chosen, SPLITS[number % len(SPLITS)]) for number, chosen in enumerate(KERNELS)]
 )
 def test_shares_of_a_convolution(name: str, bits: int, cores: int):
-    """Each share has borders and odd runs; some of eight cores have nothing to do."""
     check(ConvLayer.parse("7x4x4:4x3x3:s=2x1,p=2x1x1x0"), Precision.uniform(bits), name, cores=cores)
 
 
@@ -69,7 +67,6 @@ def test_shares_of_a_convolution(name: str, bits: int, cores: int):
 @pytest.mark.parametrize("cores", [1, 3, 8])
 @pytest.mark.parametrize("name", ["rv32im_2x2", "nn_4x4"])
 def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, specialise: bool):
-    """A core writes the groups of its turns; none is computed twice, nor one that is not there."""
     run = built("conv", "7x6x4:4x2x3:s=1x2", "8x8x8", name, seed=5, cores=cores, specialise=specialise)
     layer, output, pixel_bytes = run.layer, run.image.symbols["output"], run.output.pixel_bytes
     fill = bytes([255, 0, 255, 0])
@@ -93,7 +90,6 @@ def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, speci
 @pytest.mark.parametrize(("placement", "banks"), [("padded", 2), ("aligned", 0)])
 @pytest.mark.parametrize("name", ["simd_4x2", "cu_4x2", "nn_4x4"])
 def test_pieces_are_so_many_banks_apart(name: str, placement: Placement, banks: int):
-    """Weight streams and im2col buffers, of 16 and of 32 banks of words."""
     run, _, _ = check_named("conv", "4x4x8:8x3x3", "8x8x8", name, seed=4, cores=3, placement=placement)
     strides = [run.arguments["weight_stride"], run.arguments["buffer_stride"]]
     assert [stride // 4 % 32 for stride in strides] == [banks, banks]
@@ -266,10 +262,7 @@ def test_two_products_are_as_counted(bits: int):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_products(name: str):
-    """Every product of the layer is executed once; each instruction belongs to one region.
-
-    The two that x3_4x4 begins the next block with are left behind the last block of a group.
-    """
+    """Every product is executed once; x3_4x4 leaves two that it begins the next block with behind a group."""
     this = counted(name, 4, FEW)
     left = 2 * 8 * this.run.layer.pixels // 4 if name == "x3_4x4" else 0
     assert int(this.program.products[this.positions].sum()) == this.run.layer.macs + left
@@ -279,10 +272,7 @@ def test_products(name: str):
 @pytest.mark.parametrize("bits", [8, 4, 2])
 @pytest.mark.parametrize("name", ["x2_4x2", "x2_4x4", "x3_4x4"])
 def test_requantisation(name: str, bits: int):
-    """An instruction for each result, two loads for each channel of a block, a store for each word of a pixel.
-
-    What else belongs to a block are the pointer of the next one's activations and their first word, or two.
-    """
+    """An instruction for each result, two loads for each channel of a block, a store for each word of a pixel."""
     this = counted(name, bits)
     chosen, layer = this.run.variant, this.run.layer
     results, groups = layer.pixels * layer.out_channels, layer.pixels // chosen.npx
@@ -296,7 +286,6 @@ def test_requantisation(name: str, bits: int):
 
 @pytest.mark.parametrize("bits", [8, 4, 2])
 def test_nothing_between_blocks_waits_for_kappa_and_lambda(bits: int):
-    """Products of two channels, and the first of the next block, come between; at 8 bit its sums are still results."""
     this = counted("x3_4x4", bits)
     program, waits = this.program, 0
     names = [program.insns[position].op for position in this.positions]
@@ -307,7 +296,6 @@ def test_nothing_between_blocks_waits_for_kappa_and_lambda(bits: int):
 
 
 def read_by(run: KernelRun, pcs: Collection[int]) -> set[int]:
-    """Addresses that instructions of a function read, from the begin of the input."""
     call, seen = kernel_call(run), set[int]()
     hart = hart_before(run, call, kernel_memory(run))
     observer = Observer(hart)

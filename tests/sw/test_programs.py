@@ -36,7 +36,6 @@ def compiled(program: CProgram, folder, compiler: str = "gcc") -> Path:
 
 
 def check(program: CProgram, folder, compiler: str = "gcc") -> Ran:
-    """The kernel called from C gives what plain C gives."""
     ran = run(compiled(program, folder, compiler), FULL)
     assert ran.end.text == "pass", ran.output
     assert ran.output.endswith("0 wrong bytes\n")
@@ -137,7 +136,6 @@ def test_interleaved_rows_have_no_plain_c_version():
 
 
 def test_instructions_of_xpulpnn_2(tmp_path):
-    """Other cores refuse the source."""
     source, elf = SOURCES / "requantise.c", tmp_path / "program.elf"
     build([source], elf, options=Options(config=preset("xpulpnn2")))
     ran = run(elf, preset("xpulpnn2"))

@@ -98,7 +98,6 @@ def test_packed_weights_as_arrays(weights, tmp_path):
 
 
 def packed_maps(words: list[str], folder: Path, **arrays) -> dict[str, np.ndarray]:
-    """Functions that a layer without weights becomes."""
     numbers, output = folder / "numbers.npz", folder / "packed.npz"
     if arrays:
         np.savez(numbers, **{name: np.array(value) for name, value in arrays.items()})

@@ -22,7 +22,6 @@ from ..elf import SOURCES
 CONFIG = PRESETS["xpulpnn"]
 SEED = 11
 COUNT = 6
-"""Random arguments of every function."""
 
 
 def run(source: Path, compiler: str, folder: Path, *others: Path, **options) -> elf.Ran:
@@ -174,7 +173,6 @@ def test_heap(compiler: str, tmp_path: Path):
 
 @pytest.mark.flow
 def test_library(kind: str, tmp_path: Path):
-    """One compiler without optimisation, the other with it."""
     level = "-O2" if kind == "gcc" else "-O0"
     ran = run(SOURCES / "library.c", kind, tmp_path, SOURCES / "saved_registers.S", opt=level)
     assert ran.end.ok, f"{ran.end.text}: line of library.c"

@@ -73,7 +73,6 @@ def random(rng: np.random.Generator, bits: int, *shape: int, signed: bool = Fals
 
 
 def drawn(rng: np.random.Generator, kernel: str, name: str, text: str, rule: Rule):
-    """A layer of the widths that a name says, its tensors and its results."""
     match = re.search(r"_([iu]\d)_([iu]\d+|i32)_(i\d)", name)
     x, y, w = match.groups() if match else ("u8", "i32", "i8")
     layer, precision = find_kernel(kernel).layer.parse(text), Precision.parse(f"{x}x{w}x{y}")
@@ -84,7 +83,6 @@ def drawn(rng: np.random.Generator, kernel: str, name: str, text: str, rule: Rul
 
 
 def sizes_of(layer: Any, channels: int) -> str:
-    """Arguments of the functions of products: the maps, the window, the padding, the steps."""
     numbers = (layer.width, layer.height, layer.channels, layer.out_width, layer.out_height, channels)
     window = (layer.kernel_width, layer.kernel_height, *layer.padding, *reversed(layer.stride))
     return ", ".join(map(str, (*numbers, *window)))
@@ -225,7 +223,6 @@ def program(calls: list[Call]) -> str:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Options:
-    """Options for programs that call what is called here, of a library built once."""
     folder = tmp_path_factory.mktemp("library")
     used = set(re.findall(r"x?pulp_nn_\w+(?=\()", (SOURCES / "public_names.c").read_text()))
     used |= {call.name for call in calls_of(np.random.default_rng())} | {text.partition(":")[0] for text in REFUSED}
@@ -243,12 +240,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Options:
 
 
 def simulated(elf: Path, cores: int, **options) -> Ran:
-    """Run on so many cores of a cluster, or with 0 on one alone."""
     return run(elf, ClusterConfig(core=CORE, cores=cores, **options) if cores else CORE, quantum=16)
 
 
 def with_cores(options: Options, cores: int, **memory: int) -> Options:
-    """The options for so many cores of a cluster, or with 0 for one alone."""
     return replace(options, cluster=ClusterLayout(cores=cores, **memory) if cores else None)
 
 
@@ -346,7 +341,6 @@ def test_what_the_public_libraries_do_not_have(precision, rule, text):
 
 
 def golden_header(rng: np.random.Generator) -> str:
-    """Sizes, operands one to an element, and the results of a convolution, a pool and a linear layer."""
     side, inputs, channels, classes = 6, 8, 8, 5
     image = rng.integers(0, 256, (side, side, inputs))
     filters = rng.integers(-8, 8, (channels, 3, 3, inputs))

@@ -14,7 +14,6 @@ pytestmark = pytest.mark.flow
 
 
 def small_results(phi: int, factors: tuple[int, int, int], pixels: tuple[int, int], sign: str, bits: int) -> list[int]:
-    """Results of the functions of a kind of element: multiplied, normalised, added."""
     m, k, lam = factors
     least = -(1 << bits - 1) if sign == "i" else 0
     x, y = (pixel % (1 << bits) + least for pixel in pixels)

@@ -86,7 +86,6 @@ def test_the_share_of_a_core(variant: str, popcount: str, weights):
 
 
 def before(variant: str, image, signs, first):
-    """Maps that the first layers leave behind: strips, and the first map without what is around it."""
     bits = np.pad(signs > 0, ((2, 2), (2, 2), (0, 0))).astype(np.int64).reshape(100, -1)
     strips = sum(bits[:, place : place + 6 * 48 : 6] << place for place in range(18)).astype("<u4")
     if variant == "window":
@@ -100,7 +99,6 @@ def before(variant: str, image, signs, first):
 
 
 def call(run: Classifier, memory: Memory, *, core: int, cores: int, trace: bool) -> list[int]:
-    """Call the function on one core, the others being through already; where it came by if it is traced."""
     text, end = run.function.function, 0x100
     hart = Iss(int(text.pcs[0]), extensions=BASE_EXTENSIONS | run.function.extensions, memory=memory)
     hart.load(int(text.pcs[0]), text.words.tolist())

@@ -55,7 +55,6 @@ def first_operand(packing: Packing, elements: np.ndarray) -> np.ndarray:
     ("scheme", "register"), [(Scheme.P1, 8), (Scheme.P1, 16), (Scheme.P1, 32), (Scheme.P2, 8), (Scheme.P2, 16)]
 )
 def test_all_small_operands_give_their_dot_product(scheme, register):
-    """Every pair of operands of up to three elements, multiplied as often as is legal."""
     tried = 0
     for w, a in product((1, 2), repeat=2):
         for depth in (d for d in legal_depths(scheme, register, w, a) if d <= 3):
@@ -142,7 +141,6 @@ def check(plan: PackedPlan, *, signed: bool, extreme: bool, seed: int, cores: in
 @pytest.mark.flow
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.isa}-{method.product}-{method.register}")
 def test_every_legal_packing(method):
-    """All depths of all widths, the most iterations or few, blocks, signs and largest operands by turns."""
     tried = 0
     for number, (w, a) in enumerate((w, a) for w in range(1, 8) for a in range(1, 8)):
         for scheme in method.schemes:
