@@ -57,10 +57,7 @@ class BlockStore:
 
 @dataclass(eq=False)
 class Store(BlockStore):
-    """Code that requantises and stores the results of a block on cores without ``pv.rq``.
-
-    In memory the parameters of the rule follow the biases. Without post-increment, ``parameters`` points to the biases.
-    """
+    """Code that requantises and stores the results of a block on cores without ``pv.rq``."""
 
     _temporaries: list[int]  # at least as many as :func:`temporaries` returns
     _partial: list[int]  # registers with each pixel's incomplete byte, if blocks are smaller than a byte

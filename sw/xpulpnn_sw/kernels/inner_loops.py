@@ -222,11 +222,7 @@ class ScalarCountLoop(_EndedLoop):
 
 
 class ComputeUpdateLoop(InnerLoop):
-    """Loop of Compute&Update, whose products also load the next word of a weight row into the NN-RF.
-
-    Entries 0 and 1 serve pixel 0, entries 2 and 3 pixel 1; each alternates between two weight rows. The pointer in an
-    instruction is that of the row loaded next, two rows after the row being multiplied.
-    """
+    """Loop of Compute&Update, whose products load the weight row two rows after their own into the NN-RF."""
 
     AHEAD = 2  # weight rows fetched ahead: as many as a pixel has entries
 

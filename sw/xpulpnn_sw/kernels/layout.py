@@ -49,11 +49,7 @@ class Program:
 
     @cached_property
     def dotps(self) -> NDArray[np.int64]:
-        """Number of word products that each static instruction adds up: sum-of-dot-product and Mac&Load.
-
-        Loads of NN-RF entries (rd = x0), which also multiply but discard the result, are not counted. For single bits,
-        the instruction that counts differing bits is a word product.
-        """
+        """Number of word products that each static instruction adds up, without those of NN-RF loads (rd = x0)."""
         kinds = ("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot", "pv.mlsduo", "pv.mlduo")
         products = [
             (1 + insn.is_pair) * (insn.op.startswith(kinds) and insn.decode(int(word))["rd"] != 0)

@@ -18,11 +18,7 @@ from xpulpnn_sw.layers.precision import Precision
 
 
 class NnLoop(InnerLoop):
-    """Loop with both factors in the NN-RF; all words except one activation are loaded by products.
-
-    Pixels alternate between the two activation entries. The last product of a pixel loads the activation of the pixel
-    after the next into the same entry, and the products of the last pixel load the weights.
-    """
+    """Loop with both factors in the NN-RF; all words except one activation are loaded by products."""
 
     ACTIVATION_UPDATE, WEIGHT_UPDATE = 1 << 3, 1 << 4
     ENTRIES = 2
@@ -208,11 +204,7 @@ class PairLoop(CrossLoop):
     def emit_ended(
         self, b: Builder, count: Value, load_row: Callable[[], None], *, signed: bool, written: int
     ) -> list[Callable[[], None]]:
-        """Emit a block whose first ``written`` products were emitted before; return the products still to be emitted.
-
-        The last iteration fetches the first activations of the next block, to which ``load_row`` sets the pointer. The
-        products returned must be emitted before the last two channels are requantised.
-        """
+        """Emit a block but for its first ``written`` products and the last two, which are returned."""
         turn = self._pairs(b, "mlsduo", signed=signed)
         for write in self._pairs(b, "mlduo", signed=signed)[written:]:
             write()

@@ -72,10 +72,7 @@ class Blocking:
 
     @property
     def stored_bits(self) -> int:
-        """Number of bits that a store writes: all channels of a pixel in a block, from a byte up to a word.
-
-        Without XpulpV2, for accumulators and for ``pv.qnt``, it is a byte or, if results are wider, a result.
-        """
+        """Number of bits that a store writes: all channels of a pixel in a block, from a byte up to a word."""
         bits, channels = self.precision.y, self.variant.nch
         if not self.requantises and (not self.variant.xpulp or self.rule in (None, Rule.QNT)):
             return max(bits, BYTE_BITS)
@@ -115,12 +112,7 @@ def place_operands(
     rows: layout.Words,
     placement: layout.Placement,
 ) -> dict[str, int]:
-    """Lay out weights, parameters and output in memory; return the arguments that describe them.
-
-    ``rows`` are the packed filter rows. Row ``block * nch + channel`` belongs to stream ``channel % streams``, where
-    several rows of a block alternate word by word and the blocks follow each other. Spare words follow because the
-    loops read ahead. ``placement`` applies to the streams.
-    """
+    """Lay out weights, parameters and output in memory; return the arguments that describe them."""
     nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
     channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
     filled = pad_axis(rows, 1, blocking.filled(rows.shape[1]))

@@ -166,10 +166,7 @@ class _ProductKernel:
         inside: bool = False,
         **sizes: int,
     ) -> KernelRun:
-        """Return the kernel for packed filter rows and packed ``activations``, followed by ``spare`` words.
-
-        ``activations`` are rows, or a map if the structure has a buffer, into which rows are gathered.
-        """
+        """Return the kernel for packed filter ``rows`` and packed rows or a map, with ``spare`` words behind."""
         request, memory, blocking = self.request, self.request.memory, self.blocking
         arguments = {"input": memory.place("input", activations, spare=spare)}
         arguments |= place_operands(memory, blocking, self.layer, request.tensors, rows, request.placement)
@@ -252,11 +249,7 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
 
 
 def image_kernel(request: KernelRequest) -> KernelRun:
-    """Return a kernel for a convolution of an image, stored in ``input`` with its margins.
-
-    Image pixels have no gaps between them. The pixels that a filter row covers are copied from any byte address,
-    together with the bytes up to the next whole word, for which the filters have zeros.
-    """
+    """Return a kernel for a convolution of an image, whose pixels are stored with margins and without gaps."""
     layer: ImageConvLayer = request.layer
     tensors, precision = request.tensors, request.precision
     tensors.check(layer, precision)

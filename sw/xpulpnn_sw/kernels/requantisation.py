@@ -117,11 +117,9 @@ class ExactRequantisation:
         return np.stack([self._shift_words(), self.factors.astype(np.int64)], axis=-1)
 
     def with_one_shift(self, bias: Ints, reach: Ints, results: range) -> "tuple[OneShiftRequantisation, Ints] | None":
-        """Return an equivalent rule with one shift for all channels, and its biases; return None if there is none.
+        """Return an equivalent rule with one shift for all channels, and its biases, or None.
 
-        Accumulators of a channel differ from its bias by at most ``reach``. The shift is the longest with which all
-        factors fit 32 bits; factors of channels with longer shifts are rounded. ``results`` is the range of the
-        results.
+        Accumulators of a channel differ from its bias by at most ``reach``. ``results`` is the range of the results.
         """
         channels = list(zip(self.factors.tolist(), self.shifts.tolist(), bias.tolist(), reach.tolist(), strict=True))
         bounds = results.start - self.zero, results.stop - 1 - self.zero
@@ -134,10 +132,10 @@ class ExactRequantisation:
         return OneShiftRequantisation(factors=factors, shifts=np.full_like(factors, longest), zero=self.zero), biases
 
     def in_software(self, bias: Ints, reach: Ints) -> WideRequantisation:
-        """Return an equivalent rule with 64-bit sums; accumulators differ from their biases by at most ``reach``.
+        """Return an equivalent rule with 64-bit sums; raise :class:`LayerError` if there is none.
 
-        The shift is the longest for which all sums and factors fit 64 bits; factors with longer shifts are rounded if
-        no result changes. Raise :class:`LayerError` if rounding would change a result or if the shift is below 32.
+        Accumulators differ from their biases by at most ``reach``. The shift is the longest for which all sums and
+        factors fit.
         """
         channels = list(zip(self.factors.tolist(), self.shifts.tolist(), bias.tolist(), reach.tolist(), strict=True))
         most = max(abs(factor) * (abs(start) + far) >> shift for factor, shift, start, far in channels)

@@ -30,12 +30,7 @@ _BETWEEN_PLANES = 2  # temporaries needed between the planes of a block
 
 @dataclass(eq=False)
 class RequantisedStore(BlockStore):
-    """Code that stores the results of a block through ``pv.rq``.
-
-    Kappa and lambda of a channel are loaded once for all pixels of a block. An instruction that requantises would stall
-    directly after these loads, so that other instructions are placed between them if possible. By the rule ``exact``
-    each channel's shift is loaded too.
-    """
+    """Code that stores the results of a block through ``pv.rq``, which stalls directly after a load of kappa."""
 
     # registers in which results of the pixels collect over blocks to words; if empty, results collect in an accumulator
     # and every block stores them
@@ -60,12 +55,7 @@ class RequantisedStore(BlockStore):
             self.b("pv.rqld", number, self.parameters)
 
     def emit(self, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
-        """Requantise and store a block, for whose first channel :meth:`begin` was called.
-
-        ``shift`` is the register given to :meth:`begin`. The functions ``meanwhile`` write independent instructions;
-        they are called in order, from the second channel on. ``first_channel`` is the number of the block's first
-        channel within a store.
-        """
+        """Requantise and store a block after :meth:`begin`; ``meanwhile`` write independent instructions."""
         waiting, per_store = list(meanwhile), self._stored_bits // self.bits
         for channel in range(self.channels):
             if channel:
@@ -261,10 +251,6 @@ def product_program(
     inside: bool = False,
     parts: tuple[int, int] = (1, 1),
 ) -> Program:
-    """Return the function with the ``known`` arguments as constants.
-
-    If ``inside``, all receptive fields lie within the input. ``parts`` are the number of parts into which cores split
-    the channels in addition to the pixels, and the number of cores.
-    """
+    """Return the function with the ``known`` arguments as constants; ``parts`` are those of channels, and cores."""
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
     return code(blocking, structure, known, inside=inside, parts=parts).write()

@@ -105,11 +105,7 @@ def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores"))
 
 
 def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
-    """Return the groups and the channels that a core computes if there are ``all_cores`` cores.
-
-    ``parts`` consecutive cores compute the same groups; each of them computes ``steps`` of ``all_steps`` channel steps,
-    beginning with ``first_step``. With any other number of cores the channels are not split.
-    """
+    """Return groups and channels of a core; with ``all_cores`` cores, ``parts`` of them share the channels."""
     apart = Argument("cores") - all_cores
     return {
         "parts": Number(parts) - minimum(Number(1), apart * apart) * (parts - 1),

@@ -72,21 +72,13 @@ class Variant(Level):
 
     @property
     def interleaved(self) -> bool:
-        """True if the im2col rows of a pixel group alternate word by word, so that one pointer serves all.
-
-        Blocks of four pixels load activations in a fixed order, so that the words can be consecutive in memory; in
-        styles without separate loads, blocks of two pixels do so too.
-        """
+        """True if the im2col rows of a pixel group alternate word by word, so that one pointer serves all."""
         least = {LoopStyle.NN: 2 * _PAIR, LoopStyle.CROSS: _PAIR, LoopStyle.PAIR: _PAIR}.get(self.style)
         return least is not None and self.npx >= least and not self.in_place
 
     @property
     def weight_streams(self) -> int:
-        """Number of weight pointers of a pixel group; the rows that one pointer reads alternate word by word.
-
-        A pointer moved by a Mac&Load is not ready for the next instruction. One pointer serves all rows if the
-        instructions that move it are never adjacent, which needs four pixels.
-        """
+        """Number of weight pointers; those that a Mac&Load moves are not ready for the next instruction."""
         if self.style is LoopStyle.PAIR:
             return 1
         if self.style is LoopStyle.CROSS and self.npx > 1:

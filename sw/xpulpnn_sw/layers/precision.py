@@ -73,11 +73,7 @@ class Precision:
         return -1 if self.x == SIGN_BITS else 0
 
     def around(self, value: int) -> int:
-        """Return the value around a map; ``value`` is what the layer specifies, by default 0.
-
-        Raise :class:`LayerError` if no input can have the value. For single bits only :attr:`outside` is possible, as
-        padding channels must not contribute to a product.
-        """
+        """Return the value around a map, by default 0; raise :class:`LayerError` if no input can have it."""
         if self.x == SIGN_BITS:
             if value not in (0, self.outside):
                 raise LayerError(f"value around the map must be -1 for inputs of one bit, not {value}")

@@ -91,10 +91,7 @@ class Selection:
 
 
 def library_run(run: KernelRun) -> KernelRun:
-    """Return the kernel with the name that its function has in the library.
-
-    All layers that use im2col without dilation have the function of a convolution.
-    """
+    """Return the kernel with the name of its function; all layers that use im2col have that of a convolution."""
     kernel = run.name.partition("_")[0]
     name = run.name.replace(f"_{run.precision}_", f"_{'x'.join(elements(run, usual='uiu'))}_")
     if run.structure in (CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS) and kernel != _IMAGE:
@@ -103,10 +100,7 @@ def library_run(run: KernelRun) -> KernelRun:
 
 
 def elements(run: KernelRun, usual: str = "") -> list[str]:
-    """Return sign and width, such as ``u8``, of inputs, weights (if there are any) and results.
-
-    The letter of the sign is left out if it is the one in ``usual`` for this operand, and for single bits.
-    """
+    """Return sign and width, such as ``u8``, of all operands; the sign is left out if it is the ``usual`` one."""
     precision = run.precision
     signs = (precision.x_signed, precision.w_signed, precision.y_signed)
     letters = ["ui"[sign] for sign in signs]
@@ -121,11 +115,7 @@ def runs_on(level: Level, precision: Precision, config: CoreConfig) -> bool:
 
 
 def library_functions(selection: Selection, config: CoreConfig) -> Iterator[KernelRun]:
-    """Yield the functions for a core, each with a small layer to call it for.
-
-    Combinations that a kernel does not support are left out. Raise :class:`InputError` if there is no function with a
-    requested kernel, precision or variant.
-    """
+    """Yield the functions for a core, each with a small layer; raise :class:`InputError` if there are none."""
     _check_among("--kernels", selection.kernels, KERNELS)
     _check_among("--variant", selection.variants, (*VARIANTS, *ONE_PIXEL, *ELEMENT_LEVELS))
     for window in selection.windows:

@@ -78,10 +78,7 @@ def _has_widths(names: Sequence[str]) -> bool:
 
 
 class PublicFunctions:
-    """The functions of the public libraries that a core can run.
-
-    Raise :class:`InputError` for precisions and rules that the public libraries do not have.
-    """
+    """The functions of the public libraries that a core can run."""
 
     def __init__(
         self, precisions: Sequence[Precision], rule: Rule, config: CoreConfig, windows: Sequence[str] = WINDOWS

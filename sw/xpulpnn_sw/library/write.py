@@ -197,12 +197,7 @@ def objects(
     options: Options,
     public: Sequence[PublicFunction] = (),
 ) -> Path:
-    """Assemble each function to an object and collect the objects in the library of a folder.
-
-    The library appears complete or not at all. ``public`` functions are compiled too; the kernels that they call must
-    be among ``functions``. Raise :class:`~xpulpnn_sw.toolchain.compilers.CompileError` or
-    :class:`~xpulpnn.errors.ToolError`.
-    """
+    """Assemble the functions into the library of a folder, which appears complete or not at all."""
     library = folder / "lib" / LIBRARY_FILE
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="xpulpnn-library-") as name:

@@ -333,12 +333,7 @@ def classifier(
     software: bool = False,
     cores: int = 1,
 ) -> Classifier:
-    """Return the function that computes the four results of an image.
-
-    ``variant`` is a key of :data:`CLASSIFIER_VARIANTS`; ``window`` is for one core. ``software`` counts bits by shifts
-    and masks instead of ``p.cnt``, which ``crumbs`` does not support. Memory symbols are the fields of the argument
-    structure, ``arguments`` and ``stack``.
-    """
+    """Return the function that computes the results of an image; ``software`` counts bits without ``p.cnt``."""
     memory = ImageBuilder()
     code = _CODES[variant](software=software)
     addresses = code.operands(memory, weights, cores) | {

@@ -86,11 +86,7 @@ def window_filters(filters: Ints, together: int) -> Words:
 
 
 def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: int) -> Words:
-    """Return the filters of the second convolution as crumbs; the even channels of a tap precede the odd ones.
-
-    ``channels`` filters make a block, whose filter ``c`` belongs to stream ``c % streams``. In a stream the filters of
-    a block alternate word by word and blocks follow each other; streams are padded to ``stream_words``.
-    """
+    """Return the second convolution's filters as crumbs in streams; even channels of a tap precede the odd ones."""
     halves = weights.conv2.reshape(CHANNELS, TAPS, CHANNELS // 2, 2).swapaxes(2, 3)
     words = pack_words(halves, 2).reshape(CHANNELS // channels, channels // streams, streams, -1)
     filled = words.transpose(2, 0, 3, 1).reshape(streams, -1)

@@ -63,11 +63,7 @@ DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
 
 
 def depthwise_kernel(request: KernelRequest) -> KernelRun:
-    """Return a depthwise convolution of ``input`` (CHW) to ``output`` (HWC) with a row ``buffer`` per core.
-
-    If filters have up to three columns and steps of one column, there is a function for each number of rows. There is
-    another function for filters of three rows with steps of two columns, and one for all other filters.
-    """
+    """Return a depthwise convolution of ``input`` (CHW) to ``output`` (HWC) with a row ``buffer`` per core."""
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     tensors.check(layer, precision)
     if not level.requantises:

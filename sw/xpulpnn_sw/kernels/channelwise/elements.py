@@ -48,11 +48,7 @@ class ElementBuilder(Builder):
         calls: bool = False,
         intermediates: Sequence[str] = (),
     ) -> Frame:
-        """Return the frame of a function that may use ``registers``, some of them for the ``preferred`` numbers.
-
-        With ``calls``, the function has subroutines: it saves the return address and keeps no number in that register.
-        ``intermediates`` are numbers that only serve to compute others.
-        """
+        """Return the frame of a function that may use ``registers``; with ``calls`` it has subroutines."""
         free = registers.rest()
         if calls:
             free.remove(RA)
@@ -171,11 +167,7 @@ def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[i
 def side_by_side(
     b: Builder, words: Sequence[int], copies: Sequence[int], lowers: Sequence[int], selectors: Sequence[int]
 ) -> list[int]:
-    """Interleave the bytes of two or four ``words``, beginning with the first byte of each.
-
-    ``copies`` are free registers, one for each pair of words. With four words, ``lowers`` are registers that are free
-    once the pairs are interleaved.
-    """
+    """Interleave the bytes of two or four ``words``; ``copies`` and, at last, ``lowers`` are free registers."""
     pairs = [
         interleave(b, words[first], words[first + 1], copies[first // 2], selectors)
         for first in range(0, len(words), 2)

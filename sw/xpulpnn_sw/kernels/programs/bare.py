@@ -193,10 +193,7 @@ class BareClusterProgram(BareProgram):
 
 
 def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClusterProgram:
-    """Return the program in which ``cores`` cores compute a kernel ``passes`` times; ``run`` must be laid out for them.
-
-    Programs that differ only in ``passes`` execute the same instructions in each pass.
-    """
+    """Return the program in which ``cores`` cores compute a kernel, laid out for them, ``passes`` times."""
     report_bytes = _REPORT_WORDS * WORD_BYTES
     after = int(run.function.pcs[0]) + run.function.words.nbytes
     numbers = CLUSTER_ADDRESSES | {

@@ -110,11 +110,7 @@ class TiledProgram(BareProgram):
 
 
 def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, specialise: bool = False) -> TiledProgram:
-    """Return the program in which ``cores`` cores compute a layer tile by tile in ``memory`` bytes of TCDM.
-
-    ``run`` must be laid out for as many cores. Raise :class:`~xpulpnn.errors.LayerError` if no tile fits, or if the
-    kernel cannot be divided.
-    """
+    """Return the program in which ``cores`` cores compute a layer tile by tile in ``memory`` bytes of TCDM."""
     inside = _Inside(run, cores, memory)
     division = ProductDivision(run)
     lines = None if tiling.rows is None else division.lines_of(tiling.rows)

@@ -120,11 +120,7 @@ _WORD_CYCLES = 2.5  # cycles of the im2col for each word of a pixel
 
 
 class ProductDivision:
-    """Division into tiles of a convolution, a matrix product or a fully connected layer.
-
-    The input is a feature map for im2col, a row for each pixel, or a single row. Raise :class:`LayerError` for any
-    other kernel.
-    """
+    """Division into tiles of a layer with filters; raise :class:`LayerError` for any other."""
 
     in_spare = _AHEAD * WORD
 

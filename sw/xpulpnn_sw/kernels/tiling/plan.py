@@ -124,11 +124,7 @@ def fastest_plan(
     channels: int | None = None,
     overlap: bool | None = None,
 ) -> TilePlan:
-    """Return the fastest division that fits into ``memory`` bytes, ``fixed`` of which are taken.
-
-    ``lines`` and ``channels`` fix the size of tiles. With ``overlap`` data are moved while tiles are computed, by
-    default if there is room. Raise :class:`LayerError` if nothing fits or a request cannot be met.
-    """
+    """Return the fastest division into tiles that fits; raise :class:`LayerError` if nothing does."""
     shape = division.shape
     if lines is not None and not 1 <= lines <= shape.lines:
         raise LayerError(f"lines of a tile must be 1 to {shape.lines}, not {lines}")
@@ -188,11 +184,7 @@ class TileStep:
 
 
 def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
-    """Return the steps that compute ``tiles`` in order.
-
-    Operands that a tile has in common with the previous tile are not moved again. Without ``overlap`` no data are moved
-    while a tile is computed.
-    """
+    """Return the steps that compute ``tiles`` in order; operands of the previous tile are not moved again."""
     counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in TileOperand}
     works: list[TileWork] = []
     loads: list[list[Move]] = []

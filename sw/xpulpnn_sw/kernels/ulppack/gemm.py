@@ -34,10 +34,7 @@ def _planes(rows: Ints, bits: int) -> Words:
 def bit_serial_gemm(
     layer: MatmulLayer, w: int, a: int, weights: Ints, activations: Ints, *, cores: int = 1
 ) -> Function:
-    """Return the product of unsigned ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
-
-    The function splits the activations, given as bytes, into words of one bit each, and then multiplies.
-    """
+    """Return the product of unsigned ``weights`` [channel][k] and ``activations`` [pixel][k] bit by bit."""
     words = -(-layer.reduction // XLEN)
     product = BlockedProduct(
         layer,

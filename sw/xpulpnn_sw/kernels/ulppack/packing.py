@@ -59,11 +59,7 @@ def most_depth(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) ->
 
 
 class Packing:
-    """A packing of ``depth`` weights of ``w`` bits, or of ``depth`` activations of ``a`` bits, into an operand.
-
-    A packed operand has ``register`` bits, 32, 16 or 8. A word holds ``lanes`` operands, whose products one instruction
-    adds up. Raise :class:`LayerError` if sums could overflow.
-    """
+    """A packing of ``depth`` elements into an operand of ``register`` bits, of which a word holds ``lanes``."""
 
     def __init__(self, *, scheme: Scheme, register: int, depth: int, w: int, a: int, lanes: int = 1) -> None:
         self.scheme, self.register, self.depth, self.w, self.a, self.lanes = scheme, register, depth, w, a, lanes

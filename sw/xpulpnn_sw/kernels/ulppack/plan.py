@@ -22,11 +22,7 @@ from xpulpnn_sw.layers.layer import MatmulLayer
 
 
 class BlockedProduct:
-    """A matrix product computed block by block from packed operands, and the sizes of its rows in memory.
-
-    A row of activations takes ``source_bytes``, a number of whole words, before it is packed, and ``row_bytes`` after.
-    If ``in_place``, activations need no packing.
-    """
+    """A matrix product computed block by block from packed operands, and the sizes of its rows in memory."""
 
     def __init__(
         self,
@@ -138,11 +134,7 @@ _BLOCK_CYCLES = 8  # estimated cycles of loops and pointers around a block
 
 
 class PackedPlan(BlockedProduct):
-    """A way to compute a matrix product: a method, a packing of its operands, and a block of results.
-
-    At most ``iterations`` products, from 1 to the legal number, are accumulated before the result is extracted from the
-    sum.
-    """
+    """A way to compute a matrix product; up to ``iterations`` products are added before the result is extracted."""
 
     def __init__(
         self, *, layer: MatmulLayer, method: Method, packing: Packing, iterations: int, block: ResultBlock
@@ -218,11 +210,7 @@ def plans(
     iterations: int | None = None,
     block: str | None = None,
 ) -> Iterator[PackedPlan]:
-    """Yield all plans, or those with the requested properties, whose block has enough registers.
-
-    For each packing and block there is a plan with the most iterations before sums overflow and, if that needs a loop,
-    one with as many iterations as need no loop. ``scheme`` is the name of a scheme, with or without the register width.
-    """
+    """Yield all plans, or those with the requested properties, whose block has enough registers."""
     for packing, method in _packings(w, a, candidates, scheme):
         if depth not in (None, packing.depth) or (iterations or 1) > packing.iterations:
             continue
