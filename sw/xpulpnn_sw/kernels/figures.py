@@ -61,7 +61,6 @@ _ESTIMATES: Mapping[str, Mapping[str, tuple[tuple[float | None, float, float], .
 }
 """Fields of :class:`KernelEstimate` by layer and variant, for 8, 4 and 2 bits; of ``xpulpv2_1x2`` for 8 bits only."""
 
-_PAIR_VARIANT = "x3_4x4"
 _SET_UP = 3  # cycles to set up a block's loop and the activation pointer of the next block
 _BLOCK_END = 8 + 16  # cycles of a block's parameters and results
 _GROUP_BEGIN, _GROUP = 15, 63  # cycles of a group of four pixels: pointers and first words; the rest without the copy
@@ -84,7 +83,7 @@ def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
 def estimate(layer: Layer, bits: int, variant: str) -> KernelEstimate | None:
     if not isinstance(layer, ConvLayer):
         return None
-    if variant == _PAIR_VARIANT and bits in _BITS and str(layer) in _ESTIMATES:
+    if variant == "x3_4x4" and bits in _BITS and str(layer) in _ESTIMATES:
         return _pair_estimate(layer, bits)
     estimates = dict(zip(_BITS, _ESTIMATES.get(str(layer), {}).get(variant, ()), strict=False))
     return KernelEstimate(*estimates[bits]) if bits in estimates else None

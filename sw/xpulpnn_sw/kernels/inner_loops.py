@@ -19,11 +19,6 @@ from xpulpnn_sw.layers.precision import Precision
 
 LoopInstruction = tuple[str, *tuple[int, ...]]  # an instruction: mnemonic and operands
 
-# masks of alternate bits, bit pairs and nibbles
-_HALVES, _QUARTERS, _NIBBLES = 0x5555_5555, 0x3333_3333, 0x0F0F_0F0F
-_BYTE_ONES = 0x0101_0101
-_TOP_BYTE = XLEN - BYTE_BITS
-
 
 class InnerLoop(ABC):
     """Base of the inner loops of a MatMul block; the accumulators must have been initialised."""
@@ -200,7 +195,7 @@ class ScalarCountLoop(_EndedLoop):
         self.temporaries = [*self._w, *self._x, self._different, self._part, *self._masks]
 
     def _prepare(self, b: Builder) -> None:
-        for register, value in zip(self._masks, (_HALVES, _QUARTERS, _NIBBLES, _BYTE_ONES), strict=True):
+        for register, value in zip(self._masks, (0x5555_5555, 0x3333_3333, 0x0F0F_0F0F, 0x0101_0101), strict=True):
             b.li(register, value)
 
     def body(self, b: Builder, *, signed: bool) -> None:
@@ -216,7 +211,7 @@ class ScalarCountLoop(_EndedLoop):
             b.chain(part, bits, ("srli", 2), ("and", quarters))
             b.chain(bits, bits, ("and", quarters), ("add", part))
             b("srli", part, bits, 4)
-            b.chain(bits, bits, ("add", part), ("and", nibbles), ("mul", ones), ("srli", _TOP_BYTE))
+            b.chain(bits, bits, ("add", part), ("and", nibbles), ("mul", ones), ("srli", XLEN - BYTE_BITS))
             b("add", accumulator, accumulator, bits)
         self._move(b, WORD, WORD)
 

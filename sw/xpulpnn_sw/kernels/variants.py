@@ -106,7 +106,7 @@ class Variant(Level):
 
     def computed_precision(self, precision: Precision) -> Precision:
         """Return the precision of the products: single bits are held as crumbs unless the variant counts bits."""
-        return replace(precision, w=_CRUMB_BITS) if precision.w == SIGN_BITS and not self.unpacks else precision
+        return replace(precision, w=2) if precision.w == SIGN_BITS and not self.unpacks else precision
 
     def row_bits(self, precision: Precision) -> int:
         """Return the element width in activation rows: that of the weights, or of the inputs if the core mixes both."""
@@ -146,7 +146,6 @@ class Variant(Level):
 
 
 _PAIR = 2
-_CRUMB_BITS = 2
 _NARROW = frozenset({8, 4, 2, SIGN_BITS})
 _ALL = _NARROW | {HALF_BITS}
 _V2 = frozenset({Extension.XPULPV2})

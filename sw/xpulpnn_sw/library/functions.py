@@ -74,8 +74,6 @@ def layer_fields(parameters: Sequence[str]) -> list[str]:
 WINDOWS = ("2x2:s=2", "3x3:s=2")  # default windows of pools
 _WIDTHS = (8, 4, 2)
 
-_IMAGE = "image"  # name of convolutions with an input layout of their own
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
@@ -94,7 +92,7 @@ def library_run(run: KernelRun) -> KernelRun:
     """Return the kernel with the name of its function; all layers that use im2col have that of a convolution."""
     kernel = run.name.partition("_")[0]
     name = run.name.replace(f"_{run.precision}_", f"_{'x'.join(elements(run, usual='uiu'))}_")
-    if run.structure in (CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS) and kernel != _IMAGE:
+    if run.structure in (CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS) and kernel != "image":
         name = f"conv{name.removeprefix(kernel)}"
     return replace(run, name=f"xp_{name}")
 

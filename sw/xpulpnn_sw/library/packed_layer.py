@@ -162,7 +162,6 @@ def word_lines(words: Words) -> Iterator[str]:
         yield " ".join(f"0x{word:08x}," for word in words[start : start + _WORDS_PER_LINE].tolist())
 
 
-_MAPS = 2  # maps of an addition
 _ARRAYS = {"lam": "lambda", "values": "thresholds"}  # arrays of a rule's fields with other names
 
 
@@ -290,7 +289,7 @@ def _map_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Ar
 def _numbers(name: str, values: NDArray[Any]) -> int | tuple[int, ...]:
     """Return the number in an array; if the name is a plural, return a number for each map."""
     if name.endswith("s"):
-        if (ranged := _ranged(name, values, ACCUMULATOR_BITS)).shape != (_MAPS,):
+        if (ranged := _ranged(name, values, ACCUMULATOR_BITS)).shape != (2,):
             raise InputError(f"{name} must be [2], a number for each map, not of shape {values.shape}")
         numbers = tuple(ranged.tolist())
     else:

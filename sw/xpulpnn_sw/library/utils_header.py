@@ -36,7 +36,6 @@ _OF_LANES = {
     "MacLoads{}(w_update, x_update, w, x, pointer, sum)": "mlsdotsp{}_v3(w_update, x_update, w, x, pointer, sum)",
 }
 
-_LANES = (4, 8, 16)
 _WIDTHS = (8, 4, 2)
 
 _HEAD = """\
@@ -105,7 +104,7 @@ def utils_header(*, wide: bool = False) -> str:
     """Return the C text of the header; if ``wide``, kappa and lambda have 64 bits."""
     lines, kinds = [_HEAD], [*_template_values(wide=wide)]
     lines += _defines(_BUILTINS.items())
-    for lanes in _LANES:
+    for lanes in (4, 8, 16):
         lines += _defines((name.format(lanes), value.format(lanes)) for name, value in _OF_LANES.items())
     for bits in _WIDTHS:
         most = (1 << bits) - 1

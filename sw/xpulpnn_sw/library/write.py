@@ -171,7 +171,6 @@ def public_header(functions: Sequence[PublicFunction]) -> str:
 
 
 _PARTS = Path(__file__).parent / "c"  # C code shared by the functions with public names
-_COMMON = "common"  # part that the others call
 
 
 def texts(
@@ -219,5 +218,5 @@ def _parts(public: Sequence[PublicFunction]) -> list[Path]:
     names: set[str] = set()
     for function in public:
         for match in re.finditer(r"xp_nn_(\w+?)(?:_shift)?\(&?kernel", function.source):
-            names |= {_COMMON, "pool" if match[1].endswith("pool") else match[1]}
+            names |= {"common", "pool" if match[1].endswith("pool") else match[1]}
     return [_PARTS / f"xp_nn_{name}.c" for name in sorted(names)]

@@ -219,8 +219,6 @@ BUFFER_WORDS = banked_words(VARIANT.npx * ROW_WORDS + _SPARE_WORDS, _PLACEMENT)
 STREAM_WORDS = banked_words(network.CHANNELS // VARIANT.weight_streams * ROW_WORDS, _PLACEMENT)
 _REACH = network.POOL + network.WINDOW - 1
 _LINE = _REACH * PIXEL_WORDS  # words of a line of the four receptive fields
-_HALVES = 0x5555_5555
-_MINUS_ONES = WORD_MASK  # a word of crumbs that are -1
 
 
 class CrumbClassifierCode(ClassifierCode):
@@ -231,7 +229,7 @@ class CrumbClassifierCode(ClassifierCode):
     def operands(self, memory: ImageBuilder, weights: network.Weights, cores: int) -> dict[str, int]:
         filters = network.crumb_filters(weights, VARIANT.nch, VARIANT.weight_streams, STREAM_WORDS)
         # the border of the map is -1
-        empty = np.full(MAP_SIDE * MAP_SIDE * PIXEL_WORDS, _MINUS_ONES, np.uint32)
+        empty = np.full(MAP_SIDE * MAP_SIDE * PIXEL_WORDS, WORD_MASK, np.uint32)
         return {
             "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
             "filters1": memory.place("filters1", network.first_filters(weights)),
@@ -245,7 +243,7 @@ class CrumbClassifierCode(ClassifierCode):
         return super()._terms() | {"rows": rows}
 
     def _put(self, result: int, target: int, work: int, other: int) -> None:
-        self._b.li(other, _HALVES)
+        self._b.li(other, 0x5555_5555)
         for channel in range(PIXEL_WORDS):
             if channel:
                 self._b("srli", result, result, 1)

@@ -33,7 +33,6 @@ _REACH = network.POOL + network.WINDOW - 1  # rows and columns that the windows 
 _GROUP = 4  # results of the first fully connected layer computed together
 _PAIR_BITS = network.POOL * network.COLOURS
 _MASKS = (0x5555_5555, 0x3333_3333, 0x0F0F_0F0F)
-_COUNT_MASK = 0x3F
 # units of each layer that the cores share: rows, or groups of results
 _SHARED = {"pack": network.SIDE, "conv1": network.POOLED, "conv2": network.LAST, "fc1": network.HIDDEN // _GROUP}
 
@@ -153,7 +152,7 @@ class ClassifierCode:
         b("add", bits, bits, part)
         b("srli", part, bits, 16)
         b("add", bits, bits, part)
-        b("andi", target, bits, _COUNT_MASK)
+        b("andi", target, bits, 0x3F)
 
     def _count_differences(self, total: int, left: int, right: int, different: int, *, is_first: bool) -> None:
         self._b("xor", different, left, right)

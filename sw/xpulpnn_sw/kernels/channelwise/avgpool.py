@@ -22,7 +22,6 @@ from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.layers.layer import AvgPoolLayer
 from xpulpnn_sw.layers.precision import Precision
 
-_FIELD_BITS = (4, 8, 16, 32)
 _TURNS = 0x06020400  # selector of ``pv.shuffle2.b`` that interleaves the even bytes of two words
 _FACTOR_BITS = 8  # width of random factors
 
@@ -97,7 +96,7 @@ class _AvgPooling(Pooling):
         greatest = layer.area * ((1 << precision.x) - 1)
         self._half = 1 << (precision.x - 1) if precision.x_signed else 0
         # narrowest fields that hold the sum of a window
-        self._width = next(width for width in _FIELD_BITS if width > precision.x and greatest < 1 << width)
+        self._width = next(width for width in (4, 8, 16, 32) if width > precision.x and greatest < 1 << width)
         take = self.registers.take
         self._sums = take(self._width // self._bits)
         self._work, self._mask = take(2)

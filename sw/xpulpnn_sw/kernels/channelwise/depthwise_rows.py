@@ -19,7 +19,6 @@ COPY_REGISTERS = 19  # registers a copy needs
 SPARE_BYTES = 32  # bytes behind the last row of the buffer that may be written and read
 _SHORT = 4  # most pairs of words copied without a loop
 _CONSTANTS = 4  # registers of constants for inputs narrower than bytes
-_BYTE = (1 << BYTE_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class RowCopy:
             **given("pad_left", "pad_top"),
             "loads": loads,
             "data_end": left + width,
-            **({"outside": (Argument("outside") & _BYTE) * repeated(1, BYTE_BITS)} if self.valued else {}),
+            **({"outside": (Argument("outside") & 0xFF) * repeated(1, BYTE_BITS)} if self.valued else {}),
         }
 
     def emit(self, frame: Frame, registers: list[int]) -> None:

@@ -24,7 +24,6 @@ from xpulpnn_sw.layers.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
 _BY_REGISTER = {"l": LOAD_BY_REGISTER, "s": BY_REGISTER}
-_AT_REGISTER = "rd,rs2(rs1)"
 
 
 # registers of the arguments, allocated first: no number may live there while others are computed
@@ -75,7 +74,7 @@ class ElementBuilder(Builder):
         """Load the element at ``base + offset``, the sum of two registers; without XpulpV2 ``work`` is clobbered."""
         mnemonic = _LOADS[bits, signed]
         if self.xpulp:
-            self(f"p.{mnemonic}", rd, offset, base, form=_AT_REGISTER)
+            self(f"p.{mnemonic}", rd, offset, base, form="rd,rs2(rs1)")
         else:
             self("add", work, base, offset)
             self(mnemonic, rd, 0, work)

@@ -18,7 +18,6 @@ from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 ARGUMENTS_HEADER = "xp_arguments.h"
-_COMMENT_COLUMN = 36
 
 
 def kernel_function(run: KernelRun) -> str:
@@ -46,7 +45,7 @@ def _body(run: KernelRun) -> Iterator[str]:
         if part != region:
             region = part
             yield f"    # {region}"
-        yield f"    .word 0x{word:08x}".ljust(_COMMENT_COLUMN) + f"# {disassemble(word, pc)}"
+        yield f"    .word 0x{word:08x}".ljust(36) + f"# {disassemble(word, pc)}"
 
 
 def arguments_header() -> str:

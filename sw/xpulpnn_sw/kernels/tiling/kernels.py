@@ -28,8 +28,6 @@ from xpulpnn_sw.kernels.tiling.division import (
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, TransposeLayer, WindowLayer
 
-# symbols that are neither inputs nor constants of a layer
-_NOT_CONSTANTS = ("output", BUFFER, "arguments", "stack")
 _MAP_CYCLES = 2  # estimated cycles of each word of a window, or of a map
 
 
@@ -56,7 +54,7 @@ class MapDivision:
         self.in_spare = sum(aligned(lines.ahead) + DMA_ALIGNMENT for lines in self.inputs)
         # estimated cycles of a group of pixels and a block of channels
         self.block_cycles = -(-self.in_line // (WORD * width)) * area * _MAP_CYCLES
-        names = {*_NOT_CONSTANTS, *(lines.symbol for lines in self.inputs)}
+        names = {"output", BUFFER, "arguments", "stack", *(lines.symbol for lines in self.inputs)}
         self._constants = [name for name in run.image.symbols if name not in names]
 
     def _inputs(self) -> Iterator[LineMap]:

@@ -10,8 +10,6 @@ from xpulpnn_sw.kernels.ulppack.plan import PackedPlan
 _SCALAR_WORDS = 4  # packed words per iteration without hardware loops
 _SCALAR_COLUMNS = 8  # words of memory per iteration without hardware loops
 _HALVES = 2  # half-words of a word
-_EVEN_BYTES = 0x00FF_00FF  # mask of bytes 0 and 2
-_ONES = 0x0101_0101
 
 
 class ActivationRows:
@@ -79,7 +77,7 @@ class ActivationRows:
         packing, (counter, mask, factor, upper, *others) = self.plan.packing, registers
         narrow, size = packing.register == BYTE_BITS, packing.columns * WORD
         if not narrow:
-            b.li(mask, _EVEN_BYTES)
+            b.li(mask, 0x00FF_00FF)
         if b.xpulp:
             b.li(factor, 1 << packing.pitch)
         # elements of the upper half move to where those of the lower half end
@@ -168,7 +166,7 @@ class ActivationRows:
         b.li(total, 0)
         b.mv(pointer, source)
         if b.xpulp:
-            b.li(ones, _ONES)
+            b.li(ones, 0x0101_0101)
         for count, length in ((words // step, step), (words % step, 1)):
             if count:
                 with b.loop(count, counter, level=0):

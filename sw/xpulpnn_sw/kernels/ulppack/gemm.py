@@ -24,7 +24,6 @@ from xpulpnn_sw.layers.layer import MatmulLayer
 SERIAL_BLOCK = ResultBlock(4, 2)  # results computed together
 _NIBBLE = 0x0804_0201  # factors that combine four bytes of 0 or 1 into four bits
 _LOOPED_PAIRS = 36  # most pairs of bits whose instructions fit into a hardware loop
-_LOWEST = 0x0101_0101
 
 
 def _planes(rows: Ints, bits: int) -> Words:
@@ -128,7 +127,7 @@ class _BitSerialCode(ProductCode):
         value, ahead, part, nibble, lowest, count = *self._w, *self._x
         source, target, words = *self._rows, self._weights
         b.li(nibble, _NIBBLE)
-        b.li(lowest, _LOWEST)
+        b.li(lowest, 0x0101_0101)
         frame.load_all(source=source, row0=target, group=count)
         b.li(words, SERIAL_BLOCK.npx * self._words)
         b("mul", count, count, words)
