@@ -15,19 +15,11 @@ from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sw.assembly.disasm import register_number
+from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
 from xpulpnn_sw.kernels.kernel import Function, KernelCall, KernelRun, kernel_call
 from xpulpnn_sw.kernels.layout import Program
-from xpulpnn_sw.kernels.requantisation import (
-    AnyRequantisation,
-    ExactRequantisation,
-    Multiplication,
-    Requantisation,
-    Rule,
-    Shifting,
-    Thresholds,
-    WideRequantisation,
-)
+from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.layer import ConvLayer, Layer
 from xpulpnn_sw.layers.precision import Precision
 
@@ -46,33 +38,33 @@ PRESERVED = {
 OWN = ("buffer", "im2col", "output", "stack")
 
 LONG = (1 << 31) - 1
-RULES: dict[str, AnyRequantisation] = {
-    "wraps at 32 bits": Requantisation(kappa=np.full(4, LONG), lam=np.full(4, LONG), shift=23),
-    "no shift": Requantisation(kappa=np.full(4, -1), lam=np.full(4, 100), shift=0),
-    "64 bits by less than a word": WideRequantisation(
+RULES: dict[str, rules.AnyRequantisation] = {
+    "wraps at 32 bits": rules.Requantisation(kappa=np.full(4, LONG), lam=np.full(4, LONG), shift=23),
+    "no shift": rules.Requantisation(kappa=np.full(4, -1), lam=np.full(4, 100), shift=0),
+    "64 bits by less than a word": rules.WideRequantisation(
         kappa=np.array([1 << 40, -(1 << 33) - 1, 3, -LONG]), lam=np.array([1 << 60, -1, 1 << 31, 5]), shift=19
     ),
-    "64 bits by a word": WideRequantisation(
+    "64 bits by a word": rules.WideRequantisation(
         kappa=np.array([1 << 20, -(1 << 21), 77, -1]), lam=np.array([LONG, -LONG, 1 << 32, -1]), shift=32
     ),
-    "64 bits by more": WideRequantisation(
+    "64 bits by more": rules.WideRequantisation(
         kappa=np.array([1 << 48, -(1 << 50) + 1, 1 << 33, -1]), lam=np.array([1 << 62, -(1 << 62), 0, -1]), shift=57
     ),
-    "64 bits without shift": WideRequantisation(
+    "64 bits without shift": rules.WideRequantisation(
         kappa=np.array([1, -1, 1 << 32, LONG]), lam=np.array([100, 3, 1 << 40, 0]), shift=0
     ),
-    "exact with factors of 31 bits": ExactRequantisation(
+    "exact with factors of 31 bits": rules.ExactRequantisation(
         factors=np.array([LONG >> 1, -LONG >> 1, 1 << 29, 1]), shifts=np.array([37, 38, 38, 38]), zero=-3
     ),
-    "exact, which is the code of 0": ExactRequantisation(
+    "exact, which is the code of 0": rules.ExactRequantisation(
         factors=np.array([LONG, -LONG - 1, 77, 0]), shifts=np.array([62, 62, 44, 44]), zero=5
     ),
-    "factor that wraps": Multiplication(factor=LONG, shift=24),
-    "more than 16 bits before they are clipped": Multiplication(factor=3001, shift=1),
-    "negative factor": Multiplication(factor=-9, shift=6),
-    "shift of all bits": Shifting(shift=31),
-    "shift alone": Shifting(shift=5),
-    "thresholds at both ends": Thresholds(
+    "factor that wraps": rules.Multiplication(factor=LONG, shift=24),
+    "more than 16 bits before they are clipped": rules.Multiplication(factor=3001, shift=1),
+    "negative factor": rules.Multiplication(factor=-9, shift=6),
+    "shift of all bits": rules.Shifting(shift=31),
+    "shift alone": rules.Shifting(shift=5),
+    "thresholds at both ends": rules.Thresholds(
         values=np.array([[-32768] * 7 + [32767] * 8, [*range(-7, 8)], [0] * 15, [*range(-32768, 32760, 4369)][:15]])
     ),
 }

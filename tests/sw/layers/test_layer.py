@@ -6,35 +6,23 @@ from typing import Any
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layers.layer import (
-    AddLayer,
-    AvgPoolLayer,
-    Conv1dLayer,
-    ConvLayer,
-    DepthwiseLayer,
-    ImageConvLayer,
-    LinearLayer,
-    MatmulLayer,
-    MaxPoolLayer,
-    PointwiseLayer,
-    ReluLayer,
-)
+from xpulpnn_sw.layers import layer as layers
 from xpulpnn_sw.layers.precision import Precision
 
 
 def test_sizes():
-    layer = ConvLayer.parse("16x16x32:64x3x3")
+    layer = layers.ConvLayer.parse("16x16x32:64x3x3")
     assert (layer.out_height, layer.out_width, layer.reduction, layer.macs) == (16, 16, 288, 4718592)
-    assert MatmulLayer.parse("64x288x256").macs == 4718592
-    depthwise = DepthwiseLayer.parse("16x16x32:3x3")
+    assert layers.MatmulLayer.parse("64x288x256").macs == 4718592
+    depthwise = layers.DepthwiseLayer.parse("16x16x32:3x3")
     assert (depthwise.padding, depthwise.out_shape, depthwise.area) == ((1, 1, 1, 1), (16, 16), 9)
     assert depthwise.macs == 16 * 16 * 32 * 9
-    pool = MaxPoolLayer.parse("32x32x32:3x3:s=2,p=0x1x0x1")
+    pool = layers.MaxPoolLayer.parse("32x32x32:3x3:s=2,p=0x1x0x1")
     assert (pool.stride, pool.padding, pool.out_shape) == ((2, 2), (0, 1, 0, 1), (16, 16))
-    assert MaxPoolLayer.parse("32x32x32:3x3:s=2").out_shape == (15, 15)
-    assert AvgPoolLayer.parse("9x8x3:4x2:s=3x1,p=2x0x1x1:scaled").scaled
-    assert AddLayer.parse("4x5x6:shift").shifted
-    assert ReluLayer.parse("4x5x6").macs == AddLayer.parse("4x5x6").macs // 2 == 120
+    assert layers.MaxPoolLayer.parse("32x32x32:3x3:s=2").out_shape == (15, 15)
+    assert layers.AvgPoolLayer.parse("9x8x3:4x2:s=3x1,p=2x0x1x1:scaled").scaled
+    assert layers.AddLayer.parse("4x5x6:shift").shifted
+    assert layers.ReluLayer.parse("4x5x6").macs == layers.AddLayer.parse("4x5x6").macs // 2 == 120
 
 
 @pytest.mark.parametrize(("text", "stride", "padding", "size"), [
@@ -44,22 +32,22 @@ def test_sizes():
     ("9x7x3:5x3x2:p=1x0x2x3", (1, 1), (1, 0, 2, 3), (8, 11)),
 ])  # fmt: skip
 def test_options(text: str, stride: tuple[int, int], padding: tuple[int, ...], size: tuple[int, int]):
-    layer = ConvLayer.parse(text)
+    layer = layers.ConvLayer.parse(text)
     assert (layer.stride, layer.padding, layer.out_shape) == (stride, padding, size)
-    assert ConvLayer.parse(str(layer)) == layer
+    assert layers.ConvLayer.parse(str(layer)) == layer
 
 
 TEXTS = {
-    ConvLayer: ["9x7x3:5x3x2:s=2,v=-128", "9x7x3:5x3x2"],
-    ImageConvLayer: ["9x7x3:5x3x2:v=7:image", "32x32x3:32x5x5:p=2:image"],
-    PointwiseLayer: ["9x7x3:5:p=1,v=255"],
-    Conv1dLayer: ["9x7:5x3:d=2,v=-3"],
-    LinearLayer: ["9:7", "9:7:raw"],
-    MatmulLayer: ["64x288x256"],
-    DepthwiseLayer: ["9x7x3:3x3:v=128", "16x16x32:3x3", "9x8x3:4x2:s=3x1,p=0"],
-    MaxPoolLayer: ["9x8x3:4x2:p=3x0x1x1", "9x8x3:4x2:s=2:relu"],
-    AvgPoolLayer: ["9x8x3:4x2:s=2:scaled", "9x8x3:4x2"],
-    AddLayer: ["4x5x6", "4x5x6:shift"],
+    layers.ConvLayer: ["9x7x3:5x3x2:s=2,v=-128", "9x7x3:5x3x2"],
+    layers.ImageConvLayer: ["9x7x3:5x3x2:v=7:image", "32x32x3:32x5x5:p=2:image"],
+    layers.PointwiseLayer: ["9x7x3:5:p=1,v=255"],
+    layers.Conv1dLayer: ["9x7:5x3:d=2,v=-3"],
+    layers.LinearLayer: ["9:7", "9:7:raw"],
+    layers.MatmulLayer: ["64x288x256"],
+    layers.DepthwiseLayer: ["9x7x3:3x3:v=128", "16x16x32:3x3", "9x8x3:4x2:s=3x1,p=0"],
+    layers.MaxPoolLayer: ["9x8x3:4x2:p=3x0x1x1", "9x8x3:4x2:s=2:relu"],
+    layers.AvgPoolLayer: ["9x8x3:4x2:s=2:scaled", "9x8x3:4x2"],
+    layers.AddLayer: ["4x5x6", "4x5x6:shift"],
 }
 
 
@@ -71,21 +59,21 @@ def test_texts(layer: Any):
 
 
 REJECTED = [
-    ("layer", ConvLayer, ""),
-    ("layer", ConvLayer, "16x16x-32:64x3x3"),
-    ("height", ConvLayer, "70000x16x32:64x3x3"),
-    ("kernel height", ConvLayer, "2x9x1:1x5x1"),
-    ("weights", ConvLayer, "9x9x8192:4096x3x3"),
-    ("s=", ConvLayer, "9x9x1:1x3x3:s=1x2x3"),
-    ("v=", ConvLayer, "9x9x1:1x3x3:v="),
-    ("size", ConvLayer, "9x9x1:1x3x3:v=-1234567890"),
-    ("layer options", ConvLayer, "9x9x1:1x3x3:s=1,s=2"),
-    ("layer", ImageConvLayer, "3x3x3:4x1x1"),
-    ("output", MatmulLayer, "65535x1x257"),
-    ("layer", MaxPoolLayer, "9x9:3x3:relu"),
-    ("padding", MaxPoolLayer, "9x9x1:3x3:p=3"),
-    ("window", AvgPoolLayer, "99x99x1:65x64"),
-    ("layer", AddLayer, "4x5x6:shifted"),
+    ("layer", layers.ConvLayer, ""),
+    ("layer", layers.ConvLayer, "16x16x-32:64x3x3"),
+    ("height", layers.ConvLayer, "70000x16x32:64x3x3"),
+    ("kernel height", layers.ConvLayer, "2x9x1:1x5x1"),
+    ("weights", layers.ConvLayer, "9x9x8192:4096x3x3"),
+    ("s=", layers.ConvLayer, "9x9x1:1x3x3:s=1x2x3"),
+    ("v=", layers.ConvLayer, "9x9x1:1x3x3:v="),
+    ("size", layers.ConvLayer, "9x9x1:1x3x3:v=-1234567890"),
+    ("layer options", layers.ConvLayer, "9x9x1:1x3x3:s=1,s=2"),
+    ("layer", layers.ImageConvLayer, "3x3x3:4x1x1"),
+    ("output", layers.MatmulLayer, "65535x1x257"),
+    ("layer", layers.MaxPoolLayer, "9x9:3x3:relu"),
+    ("padding", layers.MaxPoolLayer, "9x9x1:3x3:p=3"),
+    ("window", layers.AvgPoolLayer, "99x99x1:65x64"),
+    ("layer", layers.AddLayer, "4x5x6:shifted"),
 ]
 
 

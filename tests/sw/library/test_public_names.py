@@ -35,17 +35,21 @@ GUARD = 32
 GUARDED = b"\xa5"
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Call:
     text: str
     operands: dict[str, bytes]
-    expected: bytes
     values: np.ndarray
+    bits: int
     offset: int = 0
 
     @property
     def name(self) -> str:
         return self.text.partition("(")[0]
+
+    @property
+    def expected(self) -> bytes:
+        return packed(self.values, self.bits)
 
 
 def packed(values: np.ndarray, bits: int) -> bytes:
@@ -57,19 +61,10 @@ def packed(values: np.ndarray, bits: int) -> bytes:
     return (lanes << np.arange(each) * bits).sum(axis=1).astype(np.uint8).tobytes()
 
 
-def called(text: str, operands: dict[str, bytes], results: np.ndarray, bits: int) -> Call:
-    return Call(text=text, operands=operands, expected=packed(results, bits), values=results)
-
-
 def apart(values: np.ndarray, bits: int) -> np.ndarray:
     """``[channel][...]`` with the channels of a byte beside each other."""
     each = 8 // bits
     return np.moveaxis(values.reshape(-1, each, *values.shape[1:]), 1, -1)
-
-
-def random(rng: np.random.Generator, bits: int, *shape: int, signed: bool = False) -> np.ndarray:
-    least = -(1 << bits - 1) if signed else 0
-    return rng.integers(least, least + (1 << bits), shape)
 
 
 def drawn(rng: np.random.Generator, kernel: str, name: str, text: str, rule: Rule):
@@ -95,7 +90,7 @@ def conv(rng: np.random.Generator, name: str, text: str) -> Call:
     operands |= {"IN": packed(tensors.activations, precision.x), "W": packed(tensors.weights, precision.w)}
     sizes = sizes_of(layer, layer.out_channels)
     call = f"{name}(IN, NULL, BIAS, OUT, W, KAPPA, LAMBDA, 0, {after.shift}, {sizes}, 1, 1)"
-    return called(call, operands, results, precision.y)
+    return Call(call, operands, results, precision.y)
 
 
 def depthwise(rng: np.random.Generator, name: str, text: str) -> Call:
@@ -105,7 +100,7 @@ def depthwise(rng: np.random.Generator, name: str, text: str) -> Call:
     operands |= {"IN": packed(maps, precision.x), "W": packed(apart(tensors.weights, precision.w), precision.w)}
     scale = f"NULL, NULL, NULL, {after.factor}, {after.shift}"
     call = f"{name}(IN, NULL, BIAS, OUT, W, {scale}, {sizes_of(layer, layer.channels)}, 1, 0)"
-    return called(call, operands, results, precision.y)
+    return Call(call, operands, results, precision.y)
 
 
 def linear(rng: np.random.Generator, name: str, inputs: int, outputs: int) -> Call:
@@ -116,28 +111,28 @@ def linear(rng: np.random.Generator, name: str, inputs: int, outputs: int) -> Ca
         call = f"{name}(IN, BIAS, OUT, W, NULL, NULL, 0, {shift}, {inputs}, {outputs}, 0, 0)"
     else:
         call = f"{name}(IN, NULL, OUT, W, {inputs}, {outputs})"
-    return called(call, operands, results, precision.y)
+    return Call(call, operands, results, precision.y)
 
 
 def pools(rng: np.random.Generator, channels: int, bits: int) -> list[Call]:
-    image = random(rng, bits, 7, 6, channels)
+    image = rng.integers(0, 1 << bits, (7, 6, channels))
     operands, sizes = {"IN": packed(image, bits)}, f"6, 7, {channels}"
     window = layers.Window(3, 3, (2, 2), layers.Pads(0, 1, 1, 0))
     most = layers.max_pool(image, window)
     sides = f"{most.shape[1]}, {most.shape[0]}, 3, 3, 0, 1, 1, 0, 2, 2"
-    calls = [called(f"pulp_nn_maxpool_u{bits}(IN, OUT, {sizes}, {sides})", operands, most, bits)]
+    calls = [Call(f"pulp_nn_maxpool_u{bits}(IN, OUT, {sizes}, {sides})", operands, most, bits)]
     for rows, columns, step, factor in ((2, 2, 2, 1030), (3, 2, 1, 901)):
         window = layers.Window(rows, columns, (step, step), layers.Pads(1, 0, 0, 1))
         sums = layers.window_sums(image, window)
         means = np.clip(sums * (factor // (rows * columns)) + 300 >> 10, 0, (1 << bits) - 1)
         sides = f"{means.shape[1]}, {means.shape[0]}, {columns}, {rows}, 1, 0, 0, 1, {step}, {step}"
         call = f"xpulp_nn_avgpool_u{bits}_u{bits}(IN, OUT, {factor}, 10, 300, {sizes}, {sides}, 1)"
-        calls.append(called(call, operands, means, bits))
+        calls.append(Call(call, operands, means, bits))
     return calls
 
 
 def add(rng: np.random.Generator, *, requantised: bool) -> Call:
-    first, second = random(rng, 8, 3, 4, 6), random(rng, 4, 3, 4, 6)
+    first, second = (rng.integers(0, 1 << bits, (3, 4, 6)) for bits in (8, 4))
     scales = (140, 90, 8), (1800, 200, 8)
     total = sum(
         layers.add_shifted([values], [factor], shift, 8, signed=False, summand=summand).astype(int)
@@ -147,7 +142,7 @@ def add(rng: np.random.Generator, *, requantised: bool) -> Call:
     results = np.clip(total, 0, 255)
     numbers = ", ".join(str(number) for scale in scales for number in scale)
     call = f"pulp_nn_add_u8_u4_u8(IN, W, OUT, {numbers}, 3, 5, 3, 4, 3, 6, {requantised:d})"
-    return called(call, {"IN": packed(first, 8), "W": packed(second, 4)}, results, 8)
+    return Call(call, {"IN": packed(first, 8), "W": packed(second, 4)}, results, 8)
 
 
 def calls_of(rng: np.random.Generator) -> list[Call]:
