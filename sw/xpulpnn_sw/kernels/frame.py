@@ -54,25 +54,25 @@ class Frame:
         alternatives: Alternatives | None = None,
     ) -> None:
         homes, spare = homes or {}, [] if spare is None else spare
-        self._b, self._known, self._terms, self._homes = b, known or {}, terms, dict(homes)
+        self._b, self._known, self._terms, self.homes = b, known or {}, terms, dict(homes)
         self._alternatives = alternatives
         self._offsets = {name: number * WORD for number, name in enumerate(fields)}
-        self._constants: dict[str, int] = {}
+        self.constants: dict[str, int] = {}
         for name, value in terms.items():
             if (constant := self._fold(value)) is not None:
-                self._constants[name] = constant
+                self.constants[name] = constant
         for name in preferred:
-            if name not in self._constants and name not in homes and spare:
-                self._homes[name] = spare.pop(0)
-        changed = {*(SAVED if clobbered is None else clobbered), *self._homes.values()}
+            if name not in self.constants and name not in homes and spare:
+                self.homes[name] = spare.pop(0)
+        changed = {*(SAVED if clobbered is None else clobbered), *self.homes.values()}
         self._saved = tuple(register for register in SAVED if register in changed)
-        self._intermediates = [name for name in terms if name in intermediates and name not in self._constants]
+        self._intermediates = [name for name in terms if name in intermediates and name not in self.constants]
         missing = max(0, len(self._intermediates) + _WORKING - len(self._free()))
         # spare registers used for intermediates must be saved too
         changed |= {*spare[:missing]}
         self._saved = tuple(register for register in SAVED if register in changed)
         self._intermediates = self._intermediates[: max(0, len(self._free()) - _WORKING)]
-        elsewhere = {*self._constants, *self._homes, *self._intermediates}
+        elsewhere = {*self.constants, *self.homes, *self._intermediates}
         in_memory = [name for name in terms if name not in elsewhere]
         self._slots = {name: number * WORD for number, name in enumerate(in_memory)}
         words = len(self._slots) * WORD + len(self._saved) * WORD
@@ -80,10 +80,10 @@ class Frame:
 
     def value(self, name: str, temporary: int) -> Value:
         """Return a number as a constant or in a register; a number on the stack is loaded into ``temporary``."""
-        if name in self._homes:
-            return Held(self._homes[name])
-        if name in self._constants:
-            return self._constants[name]
+        if name in self.homes:
+            return Held(self.homes[name])
+        if name in self.constants:
+            return self.constants[name]
         self._b("lw", temporary, self._slots[name], SP)
         return Held(temporary)
 
@@ -93,12 +93,6 @@ class Frame:
             return value.register
         self._b.li(temporary, value)
         return temporary
-
-    def constant(self, name: str) -> int | None:
-        return self._constants.get(name)
-
-    def home(self, name: str) -> int | None:
-        return self._homes.get(name)
 
     def load(self, name: str, register: int) -> None:
         if (source := self.register(name, register)) != register:
@@ -113,7 +107,7 @@ class Frame:
             self.store(name, register)
 
     def store(self, name: str, register: int) -> None:
-        home = self._homes.get(name)
+        home = self.homes.get(name)
         if home is None:
             self._b("sw", register, self._slots[name], SP)
         elif home != register:
@@ -131,7 +125,7 @@ class Frame:
         start = Label(self._b.position)
         yield
         self.advance(name, -1, temporary, temporary)
-        self._b.far_branch("bne", self.home(name) or temporary, ZERO, start)
+        self._b.far_branch("bne", self.homes.get(name) or temporary, ZERO, start)
 
     def address(self, name: str, rd: int) -> None:
         self._b("addi", rd, SP, self._slots[name])
@@ -163,16 +157,16 @@ class Frame:
 
     def _compute(self, names: Collection[str]) -> None:
         allocator = RegisterAllocator(self._free())
-        computed = [name for name in names if name not in self._constants or name in self._homes]
+        computed = [name for name in names if name not in self.constants or name in self.homes]
         for name, following in zip_longest(computed, computed[1:]):
             value = self._terms[name]
             for item in (name, following):
                 self._load_arguments(item, allocator)
             # compute it in its home register unless another register holds it already
-            home = self._homes.get(name)
+            home = self.homes.get(name)
             register = self._evaluate(value, allocator, home)
             if name in self._intermediates:
-                self._homes[name] = register
+                self.homes[name] = register
                 continue
             if home is not None and home != register:
                 allocator.forget(home)
@@ -180,10 +174,10 @@ class Frame:
             allocator.holds[Name(name)] = register
             allocator.give_back(register)
         for name in self._intermediates:
-            del self._homes[name]
+            del self.homes[name]
 
     def _free(self) -> list[int]:
-        taken = {*self._homes.values(), ARGUMENTS_POINTER, CORE, CORES} | ({*SAVED} - {*self._saved})
+        taken = {*self.homes.values(), ARGUMENTS_POINTER, CORE, CORES} | ({*SAVED} - {*self._saved})
         return [register for register in FREE if register not in taken]
 
     def _place(self, number: int) -> int:
@@ -196,7 +190,7 @@ class Frame:
             case Argument(name):
                 return self._known.get(name)
             case Name(name):
-                return self._constants.get(name)
+                return self.constants.get(name)
             case Combination(mnemonic, left, right):
                 a, b = self._fold(left), self._fold(right)
                 if (a == 0 and mnemonic in ("mul", "divu", "and")) or (b == 0 and mnemonic in ("mul", "and")):
@@ -223,8 +217,8 @@ class Frame:
                 return CORE
             case Argument("cores"):
                 return CORES
-            case Name(name) if name in self._homes:
-                return allocator.use(self._homes[name])
+            case Name(name) if name in self.homes:
+                return allocator.use(self.homes[name])
             case _:
                 pass
         if (known := allocator.find(value)) is not None:

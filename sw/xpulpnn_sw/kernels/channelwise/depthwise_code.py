@@ -56,7 +56,7 @@ class DepthwiseCode:
         preferred = ("pitch", "gap") if rows is None else ("pitch",)
         self._frame = self._b.frame(structure, known, self._terms(), homes, registers, preferred)
         is_single = (rows, step, known.get("stride_y"), self._lanes) == (_DOWN_ROWS, 1, 1, 1)
-        is_near = fits_immediate(self._frame.constant("pitch") or 0)
+        is_near = fits_immediate(self._frame.constants.get("pitch") or 0)
         self._goes_down = is_single and is_near and self._finishing([ZERO], []).requantises
 
     def _terms(self) -> dict[str, Term]:
@@ -246,7 +246,7 @@ class DepthwiseCode:
 
         # results are whole bytes, so that the register of the position is free
         b.repeat(frame.value("pairs", self._position), self._position, two_columns)
-        if frame.constant("odd"):
+        if frame.constants.get("odd"):
             columns(1)
 
     def _moving_filter(self) -> None:

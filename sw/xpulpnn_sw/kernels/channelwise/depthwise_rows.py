@@ -78,7 +78,7 @@ class RowCopy:
     def _copy_short(self, frame: Frame, source: int, row: int, registers: list[int]) -> bool:
         """Copy a row by unrolled code and return True, if the row is short and its size a constant."""
         names = ("left_words", "right_words", "loads", "pad_left", "data_end")
-        sizes = [size for name in names if (size := frame.constant(name)) is not None]
+        sizes = [size for name in names if (size := frame.constants.get(name)) is not None]
         if not self.b.xpulp or self.bits < BYTE_BITS or len(sizes) < len(names) or max(sizes[:3]) > _SHORT:
             return False
         b, (left_words, right_words, loads, pad_left, data_end) = self.b, sizes

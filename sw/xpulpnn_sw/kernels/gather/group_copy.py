@@ -34,7 +34,7 @@ class GroupCopy:
     def __init__(self, b: Builder, frame: Frame, form: RowFormat, registers: list[int]) -> None:
         self._b, self._frame, self._form, self._npx = b, frame, form, form.variant.npx
         registers = list(registers)
-        self._y, self._x, self._source = (frame.home(name) or registers.pop(0) for name in STATE)
+        self._y, self._x, self._source = (frame.homes.get(name) or registers.pop(0) for name in STATE)
         self._target, self._pixels, self._pointer, self._place, self._rows, *registers = registers
         # the first three serve two purposes
         self._above, self._first, self._start, self._work, self._counter, *registers = registers
@@ -156,7 +156,7 @@ class GroupCopy:
         b("mul", columns, columns, pixel_bytes)
         b("mul", left, left, frame.register("written_pixel", top))
         # the run in pairs of words, and the overrun of the last pair
-        size, unit_bytes = frame.constant("pixel_bytes"), form.unit * WORD
+        size, unit_bytes = frame.constants.get("pixel_bytes"), form.unit * WORD
         is_even = form.planes > 1 or (size is not None and size % unit_bytes == 0)
         if not is_even:
             b.chain(work, columns, ("srli", WORD.bit_length() - 1), ("andi", 1))

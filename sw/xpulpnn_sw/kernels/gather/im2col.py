@@ -210,7 +210,7 @@ class Gather:
         b("mul", work, passed, frame.register("out_stride", work))
         for register in self._out:
             b("add", register, register, work)
-        x, y, source = (frame.home(name) or others.pop(0) for name in ("x", "y", "source"))
+        x, y, source = (frame.homes.get(name) or others.pop(0) for name in ("x", "y", "source"))
         frame.load_all(x=x, y=y, source=source)
         for register, name in ((x, "stride_x"), (source, "stride_x_bytes")):
             b("mul", work, passed, frame.register(name, work))

@@ -162,7 +162,7 @@ class RowReuseCopy:
         self._columns = _WIDTH + self._npx - 1
         self._data = registers[: self._columns]
         # 0 if the filters allow the fast copy
-        apart = frame.constant("strip_apart")
+        apart = frame.constants.get("strip_apart")
         self._is_fast = None if apart is None else apart == 0
         self._left, self._right, self._apart, self._done = Label(), Label(), Label(), Label()
         self._fill = Label(), Label()
