@@ -60,8 +60,7 @@ _KERNELS = (
         write=lambda request: products.receptive_fields("conv", request, request.layer, request.tensors),
         drawn=_conv,
         structures=(products.CONV_ARGUMENTS, products.CONV_OUTSIDE_ARGUMENTS),
-        samples=("4x4x4:4x3x3", "1x1x4:4x1x1:p=0"),
-        outside_samples=("4x4x4:4x3x3:v=1",),
+        samples=("4x4x4:4x3x3", "1x1x4:4x1x1:p=0", "4x4x4:4x3x3:v=1"),
     ),
     _sequence(
         name="conv1d",
@@ -71,8 +70,7 @@ _KERNELS = (
         write=products.conv1d_kernel,
         drawn=_conv1d,
         structures=(products.CONV1D_ARGUMENTS, products.CONV1D_OUTSIDE_ARGUMENTS),
-        samples=("12x4:4x3", "3x4:4x3:p=0", "12x4:4x3:d=2", "5x4:4x3:d=2,p=0"),
-        outside_samples=("12x4:4x3:d=2,v=1",),
+        samples=("12x4:4x3", "3x4:4x3:p=0", "12x4:4x3:d=2", "5x4:4x3:d=2,p=0", "12x4:4x3:d=2,v=1"),
     ),
     _product(
         name="pointwise",

@@ -244,10 +244,8 @@ class Kernel:
     rules: tuple[Rule, ...] = ()  # rules that may turn accumulators into results; empty without a choice
     drawn: Callable[[Random], str] = lambda rng: random_sizes(rng, 5, 5, 40)  # text of a random layer
     structures: tuple[Structure, ...] = ()  # argument structures of its functions, unless another kernel has them
-    # layers that cover all functions of the kernel; pools have a function for each window
+    # layers that cover all functions of the kernel that no other covers; pools have a function for each window
     samples: tuple[str, ...] = ("4x4x4",)
-    # layers with a value other than 0 around the map, unless another kernel covers them
-    outside_samples: tuple[str, ...] = ()
 
     @property
     def has_weights(self) -> bool:

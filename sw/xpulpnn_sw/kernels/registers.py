@@ -1,15 +1,9 @@
 """Registers that kernels may use, and an allocator of registers for intermediate numbers."""
 
-from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.terms import Term
 
-FREE = tuple(
-    map(
-        register_number,
-        (*(f"a{n}" for n in range(8)), *(f"t{n}" for n in range(7)), *(f"s{n}" for n in range(12)), "ra"),
-    )
-)
-"""Registers a kernel may use, callee-saved registers last; ``sp``, ``gp`` and ``tp`` are never written."""
+FREE = (*range(10, 18), *range(5, 8), *range(28, 32), 8, 9, *range(18, 28), 1)
+"""Registers a kernel may use: those of arguments, temporary ones, saved ones and ``ra``; not ``sp``, ``gp``, ``tp``."""
 
 
 class FreeRegisters:

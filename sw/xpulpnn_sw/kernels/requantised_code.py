@@ -230,17 +230,14 @@ class OneFactorCode(KernelCode):
 
     def _results(self, shift: int) -> None:
         """Requantise and store a block; its halves alternate, if they are whole bytes, to avoid stalls."""
-        b, precision, (accumulators,) = self._b, self._blocking.precision, self._inner.acc
-        halves = 2 if len(accumulators) * precision.y % (2 * BYTE_BITS) == 0 else 1
-        lanes = len(accumulators) // halves
+        b, precision, (acc,) = self._b, self._blocking.precision, self._inner.acc
+        lanes = len(acc) // (2 if len(acc) * precision.y % (2 * BYTE_BITS) == 0 else 1)
         for lane in range(lanes):
-            for first in range(0, len(accumulators), lanes):
-                b.requantise(
-                    accumulators[first], accumulators[first + lane], shift, lane, precision.y, signed=precision.y_signed
-                )
+            for first in range(0, len(acc), lanes):
+                b.requantise(acc[first], acc[first + lane], shift, lane, precision.y, signed=precision.y_signed)
         stored = lanes * precision.y
-        for first in range(0, len(accumulators), lanes):
-            b.access(STORE_BY_BITS[stored], accumulators[first], stored // BYTE_BITS, 0, self._out[0])
+        for result in acc[::lanes]:
+            b.access(STORE_BY_BITS[stored], result, stored // BYTE_BITS, 0, self._out[0])
 
 
 def product_program(

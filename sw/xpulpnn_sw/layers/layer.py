@@ -4,16 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.layers.text import (
-    OUTSIDE,
-    STRIDE,
-    LayerText,
-    Option,
-    Windows,
-    check_elements,
-    check_size,
-    padding_option,
-)
+from xpulpnn_sw.layers.text import OUTSIDE, STRIDE, LayerText, Option, Windows, check_elements, check_size, pad_option
 
 MAX_AREA = 4096  # most elements of a window that is averaged
 
@@ -24,10 +15,8 @@ class WindowLayer(Windows):
 
     def __post_init__(self) -> None:
         top, bottom, left, right = self.padding
-        for name, kernel, pads in (
-            ("height", self.kernel_height, (top, bottom)),
-            ("width", self.kernel_width, (left, right)),
-        ):
+        sides = ("height", self.kernel_height, (top, bottom)), ("width", self.kernel_width, (left, right))
+        for name, kernel, pads in sides:
             for value in pads:
                 # otherwise a window could consist of padding only
                 if value >= kernel > 0:
@@ -54,7 +43,7 @@ class DepthwiseLayer(WindowLayer):
     """Depthwise convolution: each channel has a separate filter; the default padding is 1."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=,v=]"
-    options = (STRIDE, padding_option("1"), OUTSIDE)
+    options = (STRIDE, pad_option("1"), OUTSIDE)
 
     outside: int = 0  # value around the map, in the range of the inputs
 
@@ -145,7 +134,7 @@ class ConvLayer(Windows):
 
     form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]"
     sizes = (("height", "width", "channels"), ("out_channels", "kernel_height", "kernel_width"))
-    options = (STRIDE, padding_option("1"), OUTSIDE)
+    options = (STRIDE, pad_option("1"), OUTSIDE)
 
     out_channels: int  # number of filters
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # as of Windows
@@ -211,7 +200,7 @@ class PointwiseLayer(ConvLayer):
 
     form: ClassVar[str] = "HxWxC:O[:s=,p=,v=]"
     sizes = (("height", "width", "channels"), ("out_channels",))
-    options = (STRIDE, padding_option("0"), OUTSIDE)
+    options = (STRIDE, pad_option("0"), OUTSIDE)
 
     kernel_height: int = 1
     kernel_width: int = 1

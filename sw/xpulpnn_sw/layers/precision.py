@@ -80,10 +80,8 @@ class Precision:
             return self.outside
         least, most = self.input_range
         if not least <= value <= most:
-            kind = "signed" if self.x_signed else "unsigned"
-            raise LayerError(
-                f"value around the map must be {least}..{most} for {kind} inputs of {self.x} bits, not {value}"
-            )
+            kind = f"{'signed' if self.x_signed else 'unsigned'} inputs of {self.x} bits"
+            raise LayerError(f"value around the map must be {least}..{most} for {kind}, not {value}")
         return value
 
     @property

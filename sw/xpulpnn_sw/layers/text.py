@@ -68,7 +68,7 @@ STRIDE = Option("s", "stride", 2, "1")
 OUTSIDE = Option("v", "outside", 0, "0")
 
 
-def padding_option(usual: str) -> Option:
+def pad_option(usual: str) -> Option:
     return Option("p", "padding", 4, usual)
 
 
@@ -133,7 +133,7 @@ class Windows(LayerText):
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=]"
     sizes = (("height", "width", "channels"), ("kernel_height", "kernel_width"))
-    options = (STRIDE, padding_option("0"))
+    options = (STRIDE, pad_option("0"))
 
     height: int  # rows of the input map
     width: int  # columns of the input map
@@ -151,10 +151,8 @@ class Windows(LayerText):
         for value in self.padding:
             check_size("padding", value, least=0)
         top, bottom, left, right = self.padding
-        for name, kernel, padded in (
-            ("height", self.reach, self.height + top + bottom),
-            ("width", self.kernel_width, self.width + left + right),
-        ):
+        rows, columns = self.height + top + bottom, self.width + left + right
+        for name, kernel, padded in ("height", self.reach, rows), ("width", self.kernel_width, columns):
             if kernel > padded:
                 raise LayerError(f"kernel {name} must be at most the padded input's {padded}, not {kernel}")
         check_elements("input", self.height * self.width * self.channels)

@@ -171,11 +171,12 @@ def _sample_runs(
 ) -> Iterator[KernelRun]:
     rng = np.random.default_rng(0)
     is_around = selection.outside and precision.x != SIGN_BITS
-    around = kernel.outside_samples if is_around else ()
-    for sample in (*kernel.samples, *around):
+    for sample in kernel.samples:
         for window in selection.windows if "{window}" in sample else ("",):
             side = max(8, *map(int, window.partition(":")[0].split("x"))) if window else 0
             layer = kernel.layer.parse(sample.format(window=window, side=side))
+            if getattr(layer, "outside", 0) and not is_around:
+                continue
             try:
                 widths = kernel.precision(layer, precision)
                 kernel.variant(variant).check_precision(widths)

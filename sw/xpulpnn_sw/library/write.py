@@ -206,11 +206,9 @@ def objects(
         for file, text in written.items():
             (place / file).write_text(text)
         (place / ARGUMENTS_HEADER).write_text(arguments_header())
-        sources = [place / file for file in written]
-        sources += _parts(public)
-        archive(
-            sources, library, compiler=compiler, options=replace(options, include=(*options.include, _PARTS, place))
-        )
+        sources = [*(place / file for file in written), *_parts(public)]
+        options = replace(options, include=(*options.include, _PARTS, place))
+        archive(sources, library, compiler=compiler, options=options)
     return library
 
 

@@ -259,9 +259,7 @@ class CrumbClassifierCode(ClassifierCode):
         (row,), work = loop.activations, loop.temporaries[0]
         pixels = Label()
         b.place(pixels)
-        self._write_fields(
-            source, row, loop.temporaries[0], [*sums, *loop.weights, *loop.temporaries[1:], result, *spare]
-        )
+        self._write_fields(source, row, work, [*sums, *loop.weights, *loop.temporaries[1:], result, *spare])
         b("addi", source, source, network.POOL * self.map_pixel)
         frame.load("filters2", loop.weights[0])
         b("addi", loop.weights[1], loop.weights[0], 0)

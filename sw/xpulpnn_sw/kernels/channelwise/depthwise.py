@@ -126,12 +126,9 @@ DEPTHWISE = map_kernel(
     random=random_tensors,
     drawn=lambda rng: random_window_text(rng, 9),
     structures=(DEPTHWISE_ARGUMENTS, DEPTHWISE_OUTSIDE_ARGUMENTS),
-    samples=("8x8x4:3x3", "8x8x4:3x3:s=2", "8x8x4:2x3", "8x8x4:1x3:p=0x0x1x1", "8x8x4:5x5:p=2"),
-    outside_samples=(
-        "8x8x4:3x3:v=1",
-        "8x8x4:3x3:s=2,v=1",
-        "8x8x4:2x3:v=1",
-        "8x8x4:1x3:p=0x0x1x1,v=1",
-        "8x8x4:5x5:p=2,v=1",
+    samples=tuple(
+        f"8x8x4:{window},v={outside}"
+        for outside in range(2)
+        for window in ("3x3:s=1", "3x3:s=2", "2x3:s=1", "1x3:p=0x0x1x1", "5x5:p=2")
     ),
 )

@@ -48,10 +48,7 @@ def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Ru
     if not known or known.get("outside", 0) or not request.level.requantises or rule not in (Rule.BN32, Rule.EXACT):
         return False
     top, _, left, _ = layer.padding
-    sides = (
-        (layer.height, layer.out_height, layer.stride[0], top),
-        (layer.width, layer.out_width, layer.stride[1], left),
-    )
+    sides = zip((layer.height, layer.width), layer.out_shape, layer.stride, (top, left), strict=True)
     overhang = [(count - 1) * step - before + _ROWS - size for size, count, step, before in sides]
     share = -(-layer.channels // request.cores)
     return (

@@ -73,10 +73,8 @@ class ChannelResults:
         b, precision = self.b, self.precision
         pairs = list(zip(results, accumulators, strict=True))
         if self.requantises:
-            for result, accumulator in pairs:
-                b.requantise(
-                    result, accumulator, self.shift, 0, precision.y, signed=precision.y_signed, exact=self._is_exact
-                )
+            for result, total in pairs:
+                b.requantise(result, total, self.shift, 0, precision.y, signed=precision.y_signed, exact=self._is_exact)
             return
         match self.rule:
             case Rule.BN32:

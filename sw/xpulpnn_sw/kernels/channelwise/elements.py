@@ -248,14 +248,11 @@ def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
 
 
 class ConstantDivision:
-    def __init__(
-        self, b: ElementBuilder, divisor: int, greatest: int | None, registers: FreeRegisters, *, signed: bool
-    ) -> None:
-        self._b, self._divisor, self._signed = b, divisor, signed
+    def __init__(self, b: ElementBuilder, divisor: int, most: int | None, free: FreeRegisters, *, signed: bool) -> None:
+        self._b, self._divisor, self._signed, self._most = b, divisor, signed, most or 0
         self.shift = divisor.bit_length() - 1 if divisor.bit_count() == 1 else None
-        self._greatest = greatest or 0
-        self._reciprocal = None if greatest is None else reciprocal(divisor, greatest)
-        self._constant = ZERO if self.shift is not None else registers.take_one()
+        self._reciprocal = None if most is None else reciprocal(divisor, most)
+        self._constant = ZERO if self.shift is not None else free.take_one()
 
     def begin(self) -> None:
         if self.shift is None:
@@ -266,7 +263,7 @@ class ConstantDivision:
         """Factor and right shift that replace the division, or None if products exceed 31 bits."""
         if self.shift is not None:
             return 1, self.shift
-        if self._reciprocal is None or self._greatest * self._reciprocal[0] >= 1 << (XLEN - 1):
+        if self._reciprocal is None or self._most * self._reciprocal[0] >= 1 << (XLEN - 1):
             return None
         return self._reciprocal
 

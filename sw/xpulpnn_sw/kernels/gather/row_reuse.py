@@ -87,10 +87,8 @@ def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> 
         return GroupOrder.BY_ARGUMENTS
     run = known["kernel_width"] * known["pixel_bytes"] * variant.npx * known["stride_y"]
     room = known["buffer_stride"] - variant.npx * known["row_stride"] - spare_bytes
-    is_several = room >= run and known.get("out_height", 2) > 1
-    return (
-        GroupOrder.DOWN_COLUMNS if is_several and known["kernel_height"] > known["stride_y"] else GroupOrder.ALONG_ROWS
-    )
+    goes_down = room >= run and known.get("out_height", 2) > 1 and known["kernel_height"] > known["stride_y"]
+    return GroupOrder.DOWN_COLUMNS if goes_down else GroupOrder.ALONG_ROWS
 
 
 def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Term]:

@@ -131,9 +131,8 @@ def _copy(config: ClusterConfig, *, inwards: bool) -> str:
         source, target = (outside, inside) if inwards else (inside, outside)
         return _COPY.format(source=source, target=target, end=source + size, name="in" if inwards else "out")
     assert size < 1 << cluster.DMA_LENGTH_BITS
-    flags = (
-        cluster.DmaCommand.INCREMENT | cluster.DmaCommand.EVENT | (cluster.DmaCommand.FROM_EXTERNAL if inwards else 0)
-    )
+    command = cluster.DmaCommand
+    flags = command.INCREMENT | command.EVENT | (command.FROM_EXTERNAL if inwards else 0)
     return _DMA_COPY.format(command=size | flags, inside=inside, outside=outside)
 
 

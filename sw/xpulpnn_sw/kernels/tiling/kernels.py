@@ -89,10 +89,8 @@ class MapDivision:
 
     def filters(self, channels: range) -> Filters:
         contents = [self.run.image.view(name).tobytes() for name in self._constants]
-        starts = accumulate(map(len, contents[:-1]), initial=0)
-        return Filters(
-            name="constants", content=b"".join(contents), places=dict(zip(self._constants, starts, strict=False))
-        )
+        places = dict(zip(self._constants, accumulate(map(len, contents), initial=0), strict=False))
+        return Filters(name="constants", content=b"".join(contents), places=places)
 
     def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
         return self._output.transfer(tile.lines, inside, outside, inwards=False)

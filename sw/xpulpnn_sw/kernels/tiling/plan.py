@@ -96,9 +96,8 @@ class TilePlan:
         for number, pixels in ((rows - 1, tile_pixels), (1, shape.pixels - (rows - 1) * tile_pixels)):
             groups = -(-pixels // (division.group * self.cores))
             for times, width in ((columns - 1, self.channels), (1, last_channels)):
-                computed += (
-                    number * times * groups * (division.group_cycles + division.blocks(width) * division.block_cycles)
-                )
+                cycles = division.group_cycles + division.blocks(width) * division.block_cycles
+                computed += number * times * groups * cycles
         all_input = rows * shape.most_in_lines(self.lines) * division.in_line
         all_weights = columns * division.filter_bytes(self.channels)
         moved = all_input * (columns if rows > 1 and not self.channels_first else 1)

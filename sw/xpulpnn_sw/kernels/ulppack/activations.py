@@ -37,15 +37,13 @@ class ActivationRows:
                 b.add(source, self.plan.source_bytes, others[0])
 
     def _row(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        counter, *others = registers
+        counter, *rest = registers
         if self.plan.packing.columns:
             self._columns(b, source, target, registers)
         elif b.xpulp and (self.plan.packing.lanes, self.plan.packing.depth) == (_HALVES, _HALVES):
             self._pairs(b, source, target, registers)
         else:
-            self._repeat(
-                b, self.plan.words, _SCALAR_WORDS, counter, lambda n: self._words(b, n, source, target, others)
-            )
+            self._repeat(b, self.plan.words, _SCALAR_WORDS, counter, lambda n: self._words(b, n, source, target, rest))
         b.add(source, self.plan.source_bytes - self.plan.words * self.plan.packing.elements, counter)
 
     def _pairs(self, b: Builder, source: int, target: int, registers: list[int]) -> None:

@@ -115,12 +115,6 @@ class Packing:
 
     def pack_weights(self, rows: Ints) -> Words:
         shifts = (self.depth - 1 - np.arange(self.depth)) * self.pitch + self.raised
-        return self._packed(rows, shifts)
-
-    def pack_activations(self, rows: Ints) -> Words:
-        return self._packed(rows, np.arange(self.depth) * self.pitch)
-
-    def _packed(self, rows: Ints, shifts: Ints) -> Words:
         words = self.words(rows.shape[1])
         padded = pad_axis(rows, 1, words * self.elements).astype(np.int64)
         grouped = padded.reshape(-1, self.order.size)[:, self.order].reshape(-1, words, self.lanes, self.depth)

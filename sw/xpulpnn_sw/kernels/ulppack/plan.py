@@ -111,16 +111,14 @@ def packed_function(
     if "corrections" in code.fields:
         addresses["corrections"] = memory.reserve("corrections", product.pixels * WORD)
     addresses["output"] = memory.reserve("output", product.pixels * product.out_stride)
-    layer = product.layer
+    layer, shape = product.layer, (product.layer.pixels, product.layer.out_channels)
     return finished_function(
         memory,
         code.fields,
         addresses,
         cores,
         function=code.write(),
-        output=OutputLayout(
-            symbol="output", bits=XLEN, shape=(layer.pixels, layer.out_channels), pixel_bytes=product.out_stride
-        ),
+        output=OutputLayout(symbol="output", bits=XLEN, shape=shape, pixel_bytes=product.out_stride),
         macs=layer.macs,
         **known,
     )
@@ -224,14 +222,15 @@ def plans(
 
 def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) -> Iterator[tuple[Packing, Method]]:
     for method in candidates:
-        for packing_scheme in method.schemes:
-            names = (packing_scheme.value, f"{packing_scheme.value}-{method.register}")
-            if packing_scheme is Scheme.BYTES if scheme is None else scheme not in names:
+        for form in method.schemes:
+            if (
+                form is Scheme.BYTES
+                if scheme is None
+                else scheme not in (form.value, f"{form.value}-{method.register}")
+            ):
                 continue
-            for depth in legal_depths(packing_scheme, method.register, w, a, method.lanes):
-                packing = Packing(
-                    scheme=packing_scheme, register=method.register, depth=depth, w=w, a=a, lanes=method.lanes
-                )
+            for depth in legal_depths(form, method.register, w, a, method.lanes):
+                packing = Packing(scheme=form, register=method.register, depth=depth, w=w, a=a, lanes=method.lanes)
                 yield packing, method
 
 

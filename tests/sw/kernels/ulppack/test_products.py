@@ -62,7 +62,7 @@ def test_all_small_operands_give_their_dot_product(scheme, register):
             weights = np.array(list(product(range(1 << w), repeat=depth)))
             activations = np.array(list(product(range(1 << a), repeat=depth)))
             packed_w = packing.pack_weights(first_operand(packing, weights))[:, 0]
-            packed_a = packing.pack_activations(first_operand(packing, activations))[:, 0]
+            packed_a = activations @ (1 << np.arange(depth) * packing.pitch)
             for row, packed_row in zip(weights.tolist(), packed_w.tolist(), strict=True):
                 for column, other in zip(activations.tolist(), packed_a.tolist(), strict=True):
                     dot = sum(x * y for x, y in zip(row, column, strict=True))
