@@ -53,9 +53,7 @@ def run(
         assert session.run(count).reason is Reason.MAX_CYCLES
         session.iss.csrs.irq = lines
     end = session.run(LIMIT)
-    texts = {
-        file: b"".join(output.data for output in printed if output.descriptor == file) for file in (STDOUT, STDERR)
-    }
+    texts = {file: b"".join(part.data for part in printed if part.descriptor == file) for file in (STDOUT, STDERR)}
     return Ran(end, texts[STDOUT].decode(), texts[STDERR].decode(), session, executable.symbols)
 
 

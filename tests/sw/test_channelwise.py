@@ -110,11 +110,9 @@ IN_PLACE = {
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_depthwise_in_place(name: str):
     (text, is_in_place), rng = IN_PLACE[name], np.random.default_rng(1)
-    for number, (precision, rule) in enumerate(
-        [("8x8x8", Rule.EXACT), ("i8x8xi8", Rule.BN32), ("8xu4xi8", Rule.SHIFT)]
-    ):
+    for seed, (precision, rule) in enumerate([("8x8x8", Rule.EXACT), ("i8x8xi8", Rule.BN32), ("8xu4xi8", Rule.SHIFT)]):
         layer, widths = find_kernel("depthwise").layer.parse(text), Precision.parse(precision)
-        tensors = tensors_of(layer, widths, number, rule)
+        tensors = tensors_of(layer, widths, seed, rule)
         run = find_kernel("depthwise").build(layer, widths, "xpulpnn2", tensors, specialise=True)
         assert ("im2col" not in run.function.regions) is is_in_place
         rows = run.image.view("input")[: layer.channels * layer.height * run.arguments["row_bytes"]]

@@ -166,7 +166,7 @@ _FAMILIES = {
 }
 
 
-def _variants(names: str) -> Mapping[str, Variant]:
+def _named(names: str) -> Mapping[str, Variant]:
     variants: dict[str, Variant] = {}
     for name in names.split():
         family, _, blocking = name.partition("_")
@@ -176,12 +176,10 @@ def _variants(names: str) -> Mapping[str, Variant]:
     return variants
 
 
-VARIANTS = _variants(
-    "rv32im_2x2 xpulpv2_1x2 xpulpv2_2x2 xpulpv2_4x2 simd_4x2 cu_4x2 nn_4x2 nn_4x4 x2_4x2 x2_4x4 x3_4x4"
-)
+VARIANTS = _named("rv32im_2x2 xpulpv2_1x2 xpulpv2_2x2 xpulpv2_4x2 simd_4x2 cu_4x2 nn_4x2 nn_4x4 x2_4x2 x2_4x4 x3_4x4")
 """All variants of the MatMul by name, slowest first."""
 
-ONE_PIXEL = _variants(
+ONE_PIXEL = _named(
     " ".join(
         f"{family}_{nch}x1"
         for family, (style, _, _) in _FAMILIES.items()

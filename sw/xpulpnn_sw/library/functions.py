@@ -150,12 +150,8 @@ def _precisions(selection: Selection, kernel: Kernel) -> Sequence[Precision]:
         return selection.precisions
     usual = kernel.uniform(_WIDTHS[0])
     triples = product(_WIDTHS, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS) if kernel.rules else _WIDTHS)
-    y_signed = usual.y_signed and usual.requantised
-    precisions = [
-        Precision(x, w, y, usual.x_signed, usual.w_signed, y_signed)
-        for x, w, y in triples
-        if kernel.has_weights or x == w
-    ]
+    signs = usual.x_signed, usual.w_signed, usual.y_signed and usual.requantised
+    precisions = [Precision(x, w, y, *signs) for x, w, y in triples if kernel.has_weights or x == w]
     return [precision if precision.requantised else precision.accumulators for precision in precisions]
 
 

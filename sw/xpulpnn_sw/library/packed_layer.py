@@ -179,14 +179,11 @@ def packed(kernel: Kernel, layer: Layer, precision: Precision, variant: str, arr
         contents = ("weights", "parameters")
     run = library_run(kernel.build(layer, widths, variant, tensors))
     symbols, known = run.image.symbols, {*contents, "output", "buffer"}
+    inputs = [item.name for item in run.structure.fields if item.pointer and item.name not in known]
     return PackedLayer(
         run=run,
         contents={name: run.image.view(name).view("<u4") for name in contents},
-        input_bytes={
-            item.name: symbols[item.name].length
-            for item in run.structure.fields
-            if item.pointer and item.name not in known
-        },
+        input_bytes={name: symbols[name].length for name in inputs},
         output_bytes=symbols["output"].length,
         buffer_bytes=run.arguments.get("buffer_stride", 0),
     )

@@ -127,15 +127,10 @@ def test_numbers_of_other_maps_become_arguments(tmp_path):
     assert packed["summand"].view(np.int32) == -700
     packed = packed_maps(["avgpool", "4x4x8:2x2:s=2:scaled"], tmp_path, factor=140, summand=-8, shift=5)
     assert [int(packed[name].view(np.int32)) for name in ("factor", "summand", "shift")] == [140, -8, 5]
-    for words in (
-        ["maxpool", "4x4x8:2x2:s=2"],
-        ["relu", "4x4x8"],
-        ["avgpool", "4x4x8:2x2:s=2"],
-        ["transpose", "4x4x8"],
-    ):
-        packed = packed_maps(words, tmp_path)
+    for text in ("maxpool 4x4x8:2x2:s=2", "relu 4x4x8", "avgpool 4x4x8:2x2:s=2", "transpose 4x4x8"):
+        packed = packed_maps(text.split(), tmp_path)
         assert packed["input_bytes"] == 128
-        assert str(packed["function"]).startswith(f"xp_{words[0]}_")
+        assert str(packed["function"]).startswith(f"xp_{text.split()[0]}_")
 
 
 NOT_PACKED = (

@@ -205,15 +205,8 @@ def program(calls: list[Call]) -> str:
         body.append(f"    {call.name}({', '.join(words)});")
     fills = [f"    memset(out{number}, {GUARDED[0]}, sizeof out{number});" for number in range(len(calls))]
     team = ["static void team(void *unused) {", "    (void)unused;", *body, "}"]
-    main = [
-        "int main(void) {",
-        *fills,
-        *_LITTLE_MEMORY,
-        "    pi_cl_team_fork(NUM_CORES, team, NULL);",
-        "    return 0;",
-        "}",
-    ]
-    return "\n".join([*lines, *team, *main])
+    main = ["int main(void) {", *fills, *_LITTLE_MEMORY, "    pi_cl_team_fork(NUM_CORES, team, NULL);", "    return 0;"]
+    return "\n".join([*lines, *team, *main, "}"])
 
 
 @pytest.fixture(scope="module")

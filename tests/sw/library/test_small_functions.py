@@ -58,11 +58,8 @@ def test_small_functions_equal_their_definitions(tmp_path, wide, core):
         f"#include <pulp_nn_utils.h>\nint results[{len(calls)}];\nint main(void) {{\n{body}    return 0;\n}}\n"
     )
     elf = tmp_path / "main.elf"
-    build(
-        [tmp_path / "main.c"],
-        elf,
-        options=Options(config=preset(core), include=(tmp_path,), extra=("-Wall", "-Werror")),
-    )
+    options = Options(config=preset(core), include=(tmp_path,), extra=("-Wall", "-Werror"))
+    build([tmp_path / "main.c"], elf, options=options)
     ran = run(elf, preset(core))
     assert ran.end.ok
     got = np.frombuffer(ran.read("results", 4 * len(calls)), "<i4").tolist()

@@ -301,11 +301,7 @@ class CrumbClassifierCode(ClassifierCode):
 # address of the weights of the first fully connected layer, which exceed the usual TCDM
 _OUTSIDE = TEXT_BASE + (1 << 20)
 
-_CODES: Mapping[str, type[ClassifierCode]] = {
-    "window": WindowClassifierCode,
-    "dense": ClassifierCode,
-    "crumbs": CrumbClassifierCode,
-}
+_CODES = {"window": WindowClassifierCode, "dense": ClassifierCode, "crumbs": CrumbClassifierCode}
 CLASSIFIER_VARIANTS: Mapping[str, frozenset[Extension]] = {name: code.extensions for name, code in _CODES.items()}
 """Layouts of bits in words, with the extensions that each layout needs.
 

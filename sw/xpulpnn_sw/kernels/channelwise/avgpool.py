@@ -76,11 +76,8 @@ def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Gen
 def avgpool_kernel(request: KernelRequest) -> KernelRun:
     layer, precision, tensors = request.layer, request.precision, request.tensors
     maps = PlacedMaps(request, precision.x, precision.y)
-    arguments = maps.place_pool(tensors.activations) | {
-        "factor": tensors.factor,
-        "summand": tensors.summand,
-        "shift": tensors.shift,
-    }
+    arguments = maps.place_pool(tensors.activations)
+    arguments |= {"factor": tensors.factor, "summand": tensors.summand, "shift": tensors.shift}
     name = f"{'avgpool_scaled' if layer.scaled else 'avgpool'}_{window_name(layer)}"
     structure = AVGPOOL_SCALED_ARGUMENTS if layer.scaled else AVGPOOL_ARGUMENTS
     return request.finish(name, structure, arguments, lambda known: _AvgPooling(request, structure, known).write())
@@ -125,11 +122,8 @@ class _AvgPooling(Pooling):
         if not self._scaled:
             return {}
         place = self._division.shift or 0 if self._is_folded else 0
-        return {
-            "factor": Argument("factor"),
-            "summand": Argument("summand") * (1 << place),
-            "shift": Argument("shift") + place,
-        }
+        factor, summand, shift = map(Argument, ("factor", "summand", "shift"))
+        return {"factor": factor, "summand": summand * (1 << place), "shift": shift + place}
 
     def begin(self) -> None:
         b, frame, (factor, summand, work, *_) = self.b, self.frame, self.values

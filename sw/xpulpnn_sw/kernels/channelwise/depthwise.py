@@ -111,7 +111,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     def write(known: Mapping[str, int]) -> Program:
         if not is_valued and computes_in_place(request, known, requantisation.rule):
             return InPlaceCode(request, structure, known, requantisation.rule).write()
-        return DepthwiseCode(request, structure, known, rows=held_rows, step=step, rule=requantisation.rule).write()
+        return DepthwiseCode(request, structure, known, held_rows, requantisation.rule).write()
 
     return request.finish(name, structure, arguments, write, rule)
 

@@ -34,15 +34,9 @@ _REGISTER_FIELD = 5  # bits of the position in the operand of ``p.insert``, belo
 
 class DepthwiseCode:
     def __init__(
-        self,
-        request: KernelRequest,
-        structure: Structure,
-        known: Mapping[str, int],
-        rows: int | None,
-        step: int,
-        rule: Rule,
+        self, request: KernelRequest, structure: Structure, known: Mapping[str, int], rows: int | None, rule: Rule
     ) -> None:
-        precision, self._step = request.precision, step
+        precision, self._step = request.precision, request.layer.stride[1]
         self._b, self._precision, self._held, self._rule = ElementBuilder(request.level), precision, rows, rule
         self._lanes, self._parameter_bytes = BYTE_BITS // precision.y, parameter_bytes(rule, precision.y)
         is_valued = any(field.name == "outside" for field in structure.fields)
@@ -55,7 +49,7 @@ class DepthwiseCode:
         homes = {"out_pixel": self._out_pixel, "shift": self._shift}
         preferred = ("pitch", "gap") if rows is None else ("pitch",)
         self._frame = self._b.frame(structure, known, self._terms(), homes, registers, preferred)
-        is_single = (rows, step, known.get("stride_y"), self._lanes) == (_DOWN_ROWS, 1, 1, 1)
+        is_single = (rows, self._step, known.get("stride_y"), self._lanes) == (_DOWN_ROWS, 1, 1, 1)
         is_near = fits_immediate(self._frame.constants.get("pitch") or 0)
         self._goes_down = is_single and is_near and self._finishing([ZERO], []).requantises
 
@@ -95,11 +89,8 @@ class DepthwiseCode:
             terms |= {"pairs": out_width // 2, "odd": out_width & 1}
         else:
             width = kernel_width if not self._b.xpulp else Name("row_words") * WORD
-            terms |= {
-                **given("kernel_width", "stride_x"),
-                "gap": Name("pitch") - width,
-                "filter_gap": Name("row_words") * WORD - kernel_width,
-            }
+            terms |= given("kernel_width", "stride_x")
+            terms |= {"gap": Name("pitch") - width, "filter_gap": Name("row_words") * WORD - kernel_width}
         return terms
 
     def write(self) -> Program:

@@ -3,17 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from xpulpnn.isa.machine import TEXT_BASE, XLEN
-from xpulpnn_sw.kernels.builder import (
-    BY_REGISTER,
-    LOAD_BY_REGISTER,
-    STORE_BY_BITS,
-    WORD,
-    ZERO,
-    Builder,
-    Held,
-    Value,
-    fits_immediate,
-)
+from xpulpnn_sw.kernels import builder
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT, Frame
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import repeated
@@ -23,7 +14,7 @@ from xpulpnn_sw.kernels.variants import ElementLevel
 from xpulpnn_sw.layers.precision import SIGN_BITS
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
-_BY_REGISTER = {"l": LOAD_BY_REGISTER, "s": BY_REGISTER}
+_BY_REGISTER = {"l": builder.LOAD_BY_REGISTER, "s": builder.BY_REGISTER}
 
 
 # registers of the arguments, allocated first: no number may live there while others are computed
@@ -64,11 +55,11 @@ class ElementBuilder(Builder):
             intermediates=intermediates,
         )
 
-    def load(self, rd: int, pointer: int, step: Value = 0, *, bits: int = XLEN, signed: bool = False) -> None:
+    def load(self, rd: int, pointer: int, step: builder.Value = 0, *, bits: int = XLEN, signed: bool = False) -> None:
         self._access(_LOADS[bits, signed], rd, pointer, step)
 
-    def store(self, register: int, pointer: int, step: Value = 0, *, bits: int = XLEN) -> None:
-        self._access(STORE_BY_BITS[bits], register, pointer, step)
+    def store(self, register: int, pointer: int, step: builder.Value = 0, *, bits: int = XLEN) -> None:
+        self._access(builder.STORE_BY_BITS[bits], register, pointer, step)
 
     def load_at(self, rd: int, base: int, offset: int, work: int, *, bits: int = XLEN, signed: bool = False) -> None:
         """Load the element at ``base + offset``, the sum of two registers; without XpulpV2 ``work`` is clobbered."""
@@ -79,7 +70,7 @@ class ElementBuilder(Builder):
             self("add", work, base, offset)
             self(mnemonic, rd, 0, work)
 
-    def _access(self, mnemonic: str, register: int, pointer: int, step: Value) -> None:
+    def _access(self, mnemonic: str, register: int, pointer: int, step: builder.Value) -> None:
         if step == 0 or not self.xpulp:
             self(mnemonic, register, 0, pointer)
             if isinstance(step, Held):
@@ -100,7 +91,7 @@ class ElementBuilder(Builder):
             self("p.extracti" if signed else "p.extractui", rd, word, bits - 1, place)
         elif signed:
             self.chain(rd, word, ("slli", top), ("srai", XLEN - bits))
-        elif place == 0 and fits_immediate((1 << bits) - 1):
+        elif place == 0 and builder.fits_immediate((1 << bits) - 1):
             self("andi", rd, word, (1 << bits) - 1)
         elif top == 0:
             self("srli", rd, word, place)
@@ -137,7 +128,7 @@ class ElementBuilder(Builder):
         if half:
             self("addi", rd, rd, -half)
 
-    def set_requantiser(self, kappa: Value, lam: Value, work: int) -> None:
+    def set_requantiser(self, kappa: builder.Value, lam: builder.Value, work: int) -> None:
         """Load the parameters of ``pv.rq`` through the stack from constants or registers; ``work`` is clobbered."""
         self("addi", SP, SP, -STACK_ALIGNMENT)
         for number, value in enumerate((kappa, lam)):

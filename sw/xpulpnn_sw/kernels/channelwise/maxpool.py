@@ -147,9 +147,8 @@ class _FoldedMaxPooling(_MaxPooling):
 
     def _windows(self) -> None:
         self._row_pointers()
-        self.b.repeat(
-            self.frame.value("inner", self._remaining), self._remaining, lambda: self._places(has_next=True), level=0
-        )
+        count = self.frame.value("inner", self._remaining)
+        self.b.repeat(count, self._remaining, lambda: self._places(has_next=True), level=0)
         self._places(has_next=False)
 
     def _places(self, *, has_next: bool) -> None:

@@ -210,12 +210,8 @@ class Pooling(ABC):
         self._at_edge("left_edge")
         self._row_pointers()
         self.prepare(self._pointers)
-        self.b.repeat(
-            self.frame.value("inner", self._remaining),
-            self._remaining,
-            lambda: self.inside(self._pointers, self._out),
-            level=0,
-        )
+        count = self.frame.value("inner", self._remaining)
+        self.b.repeat(count, self._remaining, lambda: self.inside(self._pointers, self._out), level=0)
         self.b.add(self._x, self.frame.value("inner_x", first), second)
         self._at_edge("right_edge")
 

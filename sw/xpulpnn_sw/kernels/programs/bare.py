@@ -196,11 +196,7 @@ def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClu
     """Return the program in which ``cores`` cores compute a kernel, laid out for them, ``passes`` times."""
     report_bytes = _REPORT_WORDS * WORD_BYTES
     after = int(run.function.pcs[0]) + run.function.words.nbytes
-    numbers = CLUSTER_ADDRESSES | {
-        "stack_stride": run.stack_stride,
-        "team": (1 << cores) - 1,
-        "cores": cores,
-        "report_bytes": report_bytes,
-    }
+    numbers = CLUSTER_ADDRESSES | {"stack_stride": run.stack_stride, "team": (1 << cores) - 1}
+    numbers |= {"cores": cores, "report_bytes": report_bytes}
     reports = passes.to_bytes(report_bytes, "little") * cores
     return BareClusterProgram(cores=cores, **_reporting(run, CLUSTER_CALLER, after, reports, PRESERVED, **numbers))

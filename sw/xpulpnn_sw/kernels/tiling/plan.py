@@ -254,9 +254,7 @@ class PlacedLayer:
                 return (DmaTransfer(inside=inside, outside=place, line=size, inwards=True),) if size else ()
             case TileOperand.INPUT:
                 parts = zip(self._inputs(inside), self._sources, strict=True)
-                return [
-                    line_map.transfer(tile.in_lines, at, outside, inwards=True) for (line_map, at), outside in parts
-                ]
+                return [lines.transfer(tile.in_lines, at, outside, inwards=True) for (lines, at), outside in parts]
             case TileOperand.OUTPUT:
                 return (self.plan.division.store(tile, inside, self._output),)
 

@@ -35,12 +35,9 @@ def bit_serial_gemm(
 ) -> Function:
     """Return the product of unsigned ``weights`` [channel][k] and ``activations`` [pixel][k] bit by bit."""
     words = -(-layer.reduction // XLEN)
+    row = words * WORD
     product = BlockedProduct(
-        layer,
-        SERIAL_BLOCK,
-        source_bytes=words * XLEN,
-        row_bytes=words * a * WORD,
-        weight_row_bytes=words * w * WORD,
+        layer, SERIAL_BLOCK, source_bytes=words * XLEN, row_bytes=a * row, weight_row_bytes=w * row
     )
     planes = _planes(pad_axis(weights, 0, product.channels), w)
     blocks = planes.reshape(-1, SERIAL_BLOCK.nch, w, words).transpose(0, 2, 3, 1)

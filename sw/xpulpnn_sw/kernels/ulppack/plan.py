@@ -223,11 +223,8 @@ def plans(
 def _packings(w: int, a: int, candidates: Iterable[Method], scheme: str | None) -> Iterator[tuple[Packing, Method]]:
     for method in candidates:
         for form in method.schemes:
-            if (
-                form is Scheme.BYTES
-                if scheme is None
-                else scheme not in (form.value, f"{form.value}-{method.register}")
-            ):
+            names = (form.value, f"{form.value}-{method.register}")
+            if form is Scheme.BYTES if scheme is None else scheme not in names:
                 continue
             for depth in legal_depths(form, method.register, w, a, method.lanes):
                 packing = Packing(scheme=form, register=method.register, depth=depth, w=w, a=a, lanes=method.lanes)

@@ -10,17 +10,9 @@ from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import Function, kernel_call
+from xpulpnn_sw.kernels.ulppack import packing as packings
 from xpulpnn_sw.kernels.ulppack.gemm import bit_serial_gemm, packed_gemm
-from xpulpnn_sw.kernels.ulppack.packing import (
-    ISAS,
-    METHODS,
-    Packing,
-    Scheme,
-    legal_depths,
-    methods,
-    most_depth,
-    most_iterations,
-)
+from xpulpnn_sw.kernels.ulppack.packing import Packing, Scheme, legal_depths
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan, plans
 from xpulpnn_sw.layers.layer import MatmulLayer
 
@@ -36,7 +28,7 @@ MAPS = {
 
 @pytest.mark.parametrize(("scheme", "register"), MAPS)
 def test_largest_depths_are_those_of_the_paper(scheme, register):
-    depths = ["".join(str(most_depth(scheme, register, w, a)) for a in range(1, 8)) for w in range(1, 8)]
+    depths = ["".join(str(packings.most_depth(scheme, register, w, a)) for a in range(1, 8)) for w in range(1, 8)]
     assert depths == MAPS[scheme, register]
 
 
@@ -77,7 +69,7 @@ def test_all_small_operands_give_their_dot_product(scheme, register):
 def test_one_more_iteration_overflows(scheme, register):
     for w, a in product(range(1, 8), repeat=2):
         for depth in legal_depths(scheme, register, w, a):
-            most = most_iterations(scheme, register, depth, w, a)
+            most = packings.most_iterations(scheme, register, depth, w, a)
             space = 1 << (register // depth if scheme is Scheme.P1 else (register - max(w, a)) // (depth - 1))
             largest = depth * ((1 << w) - 1) * ((1 << a) - 1)
             assert most * largest < space <= (most + 1) * largest
@@ -139,7 +131,9 @@ def check(plan: PackedPlan, *, signed: bool, extreme: bool, seed: int, cores: in
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.isa}-{method.product}-{method.register}")
+@pytest.mark.parametrize(
+    "method", packings.METHODS, ids=lambda method: f"{method.isa}-{method.product}-{method.register}"
+)
 def test_every_legal_packing(method):
     tried = 0
     for number, (w, a) in enumerate((w, a) for w in range(1, 8) for a in range(1, 8)):
@@ -155,7 +149,7 @@ STRIDE = 37
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("isa", packings.ISAS)
 @pytest.mark.parametrize(
     ("spec", "cores"),
     [
@@ -165,7 +159,7 @@ STRIDE = 37
 )
 def test_sizes_and_shares(isa, spec, cores):
     for w, a in ((1, 1), (4, 4)) if cores == 1 else ((2, 2),):
-        plan = best_plan(MatmulLayer.parse(spec), w, a, methods(isa))
+        plan = best_plan(MatmulLayer.parse(spec), w, a, packings.methods(isa))
         assert plan is not None
         check(plan, signed=True, extreme=False, seed=w + cores, cores=cores)
 
@@ -183,14 +177,14 @@ def test_bit_serial(w, a):
 def test_the_planner_takes_what_it_estimates_lowest():
     layer = MatmulLayer.parse("32x512x8")
     for w, a in ((1, 1), (2, 4), (7, 7)):
-        chosen = best_plan(layer, w, a, METHODS)
+        chosen = best_plan(layer, w, a, packings.METHODS)
         assert chosen is not None
-        assert chosen.cycles == min(plan.cycles for plan in plans(layer, w, a, METHODS))
-    assert best_plan(layer, 8, 8, METHODS) is None
+        assert chosen.cycles == min(plan.cycles for plan in plans(layer, w, a, packings.METHODS))
+    assert best_plan(layer, 8, 8, packings.METHODS) is None
 
 
 def test_too_many_iterations_are_refused():
-    plan = best_plan(LAYER, 2, 2, METHODS, scheme="P1-32", depth=4)
+    plan = best_plan(LAYER, 2, 2, packings.METHODS, scheme="P1-32", depth=4)
     assert plan is not None
     with pytest.raises(LayerError, match=r"^iter of P1-32 at depth 4 must be 1\.\.7, not 8$"):
         PackedPlan(layer=LAYER, method=plan.method, packing=plan.packing, iterations=8, block=plan.block)
