@@ -71,12 +71,8 @@ def layer_data() -> str:
     assert len(np.unique(results)) > 30
     sizes = {"HEIGHT": HEIGHT, "WIDTH": WIDTH, "CHANNELS": CHANNELS, "OUTPUTS": OUTPUTS, "KERNEL": KERNEL}
     sizes |= {"MULTIPLIER": MULTIPLIER, "SHIFT": SHIFT}
-    tensors = {
-        "L2_SPACE uint8_t input": image,
-        "L2_SPACE int8_t filters": filters,
-        "L2_SPACE uint8_t expected": results,
-        "L1_SPACE int32_t bias": bias,
-    }
+    tensors = {"L2_SPACE uint8_t input": image, "L2_SPACE int8_t filters": filters}
+    tensors |= {"L2_SPACE uint8_t expected": results, "L1_SPACE int32_t bias": bias}
     lines = [f"#define {name} {value}" for name, value in sizes.items()]
     for name, values in tensors.items():
         lines.append(f"{name}[{values.size}] = {{{','.join(map(str, values.ravel().tolist()))}}};")

@@ -332,14 +332,11 @@ def test_a_sum_at_its_threshold_is_minus_one(name: str):
     sums = inputs.sum(axis=1)
     thresholds = np.array([-34, -33, -32, -1, 0, 1, 32, 33, 32767, -32768])
     layer = MatmulLayer(out_channels=10, reduction=33, pixels=34)
-    tensors = LayerTensors(
-        activations=inputs,
-        weights=np.ones((10, 33), np.int64),
-        bias=np.array([0] * 8 + [7, 2**31 - 40]),
-        requantisation=Thresholds(values=thresholds[:, np.newaxis]),
-    )
+    weights, bias = np.ones((10, 33), np.int64), np.array([0] * 8 + [7, 2**31 - 40])
+    after = Thresholds(values=thresholds[:, np.newaxis])
+    tensors = LayerTensors(activations=inputs, weights=weights, bias=bias, requantisation=after)
     got = computed(find_kernel("matmul").build(layer, ONE, name, tensors))
-    above = sums[:, np.newaxis] + tensors.bias > thresholds
+    above = sums[:, np.newaxis] + bias > thresholds
     np.testing.assert_array_equal(got, np.where(above, 1, -1))
 
 

@@ -49,7 +49,7 @@ class KernelCode:
         known: Mapping[str, int],
         *,
         inside: bool,
-        parts: tuple[int, int] = (1, 1),
+        parts: tuple[int, int],
     ) -> None:
         variant, precision = blocking.variant, blocking.precision
         names = structure.names
@@ -185,12 +185,8 @@ class KernelCode:
             terms["steps"] = (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step
         for pixel in range(len(self._out)):
             terms[f"out{pixel}"] = starts["out0"] + (Name("first_pixel") + pixel) * out_stride
-        terms |= {
-            "parameters": starts["parameters"],
-            **given("shift"),
-            "out_gap": self._order.select(out_stride * Argument("out_width"), out_stride * npx)
-            - steps * blocking.step_bytes,
-        }
+        gap = self._order.select(out_stride * Argument("out_width"), out_stride * npx) - steps * blocking.step_bytes
+        terms |= {"parameters": starts["parameters"], **given("shift"), "out_gap": gap}
         if self._walks or self._im2col is not None:
             terms["out_stride"] = out_stride
         if self._walks:

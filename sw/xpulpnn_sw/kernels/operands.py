@@ -36,7 +36,7 @@ class Blocking:
         precision: Precision,
         rule: Rule | None,
         *,
-        has_biases: bool = True,
+        biased: bool = True,
         folded: bool = False,
     ) -> None:
         check_rule(variant, precision, rule)
@@ -54,7 +54,7 @@ class Blocking:
         # whether the core requantises all channels of the only pixel by the same factor
         self.has_one_factor = self.requantises and self.by_channels and rule in rules.ONE_FACTOR
         # whether the first products do not accumulate, so that accumulators need no start
-        is_unbiased = not has_biases and Extension.XPULPML_DOT in variant.extensions
+        is_unbiased = not biased and Extension.XPULPML_DOT in variant.extensions
         is_scaled = self.requantises and not self.has_one_factor
         self.is_fresh = is_scaled or (is_unbiased and not precision.requantised)
         # fewest iterations of the inner loop for a filter row

@@ -135,7 +135,7 @@ class _ProductKernel:
         if not Blocking(level, request.precision, tensors.rule).requantises:
             tensors = tensors.in_software(request.precision)
         self.request, self.layer, self.variant = replace(request, level=level, tensors=tensors), layer, level
-        self.blocking = Blocking(level, request.precision, tensors.rule, has_biases=biased, folded=tensors.folded)
+        self.blocking = Blocking(level, request.precision, tensors.rule, biased=biased, folded=tensors.folded)
 
     def _parts(self, row_words: int) -> int:
         """Return into how many parts cores split the channels: a power of two with the fewest estimated cycles."""

@@ -245,7 +245,7 @@ def product_program(
     structure: Structure,
     known: Mapping[str, int],
     *,
-    inside: bool = False,
+    inside: bool,
     parts: tuple[int, int] = (1, 1),
 ) -> Program:
     """Return the function with the ``known`` arguments as constants; ``parts`` are those of channels, and cores."""

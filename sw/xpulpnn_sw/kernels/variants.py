@@ -179,14 +179,8 @@ def _named(names: str) -> Mapping[str, Variant]:
 VARIANTS = _named("rv32im_2x2 xpulpv2_1x2 xpulpv2_2x2 xpulpv2_4x2 simd_4x2 cu_4x2 nn_4x2 nn_4x4 x2_4x2 x2_4x4 x3_4x4")
 """All variants of the MatMul by name, slowest first."""
 
-ONE_PIXEL = _named(
-    " ".join(
-        f"{family}_{nch}x1"
-        for family, (style, _, _) in _FAMILIES.items()
-        for nch in (2, CHANNELS_PER_BLOCK)
-        if style is not LoopStyle.PAIR
-    )
-)
+_ONE_PIXEL = [family for family, (style, _, _) in _FAMILIES.items() if style is not LoopStyle.PAIR]
+ONE_PIXEL = _named(" ".join(f"{family}_{nch}x1" for family in _ONE_PIXEL for nch in (2, CHANNELS_PER_BLOCK)))
 """Variants for layers with a single pixel, by name, slowest first; those with two channels suit layers with few
 channels."""
 

@@ -131,12 +131,10 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
                     if run.name not in seen:
                         seen.add(run.name)
                         yield run
-    for option, requested in (
-        ("--kernels", selection.kernels),
-        ("--precision", map(str, selection.precisions)),
-        ("--variant", selection.variants),
-    ):
-        _check_among(option, requested, used, "what some function of the library can have")
+    precisions = [str(precision) for precision in selection.precisions]
+    requested = {"--kernels": selection.kernels, "--precision": precisions, "--variant": selection.variants}
+    for option, values in requested.items():
+        _check_among(option, values, used, "what some function of the library can have")
 
 
 def _check_among(option: str, requested: Iterable[str], known: Collection[str], rule: str | None = None) -> None:

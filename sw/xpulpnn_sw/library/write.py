@@ -179,8 +179,8 @@ def texts(
     written = {
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
         f"include/{KERNELS_HEADER}": kernels_header(functions),
-        "README.md": readme(functions, core, settings, public),
     }
+    written["README.md"] = readme(functions, core, settings, public)
     if public:
         wide = any(text.startswith("int64_t") for function in public for text in function.parameters)
         written[f"include/{PUBLIC_HEADER}"] = public_header(public)

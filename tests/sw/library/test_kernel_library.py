@@ -27,13 +27,8 @@ from ..elf import run as run_program
 
 pytestmark = pytest.mark.flow
 
-ARRAYS = {
-    "weights": np.arange(-8, 8).reshape(2, 8),
-    "bias": np.array([3, -3]),
-    "kappa": np.array([5, 7]),
-    "lambda": np.array([1000, 2000]),
-    "shift": np.array(6),
-}
+ARRAYS = {"weights": np.arange(-8, 8).reshape(2, 8), "bias": np.array([3, -3]), "kappa": np.array([5, 7])}
+ARRAYS |= {"lambda": np.array([1000, 2000]), "shift": np.array(6)}
 FEW = ["--kernel", "linear,relu", "--precision", "4x4x4,i4x4xi4"]
 
 

@@ -65,12 +65,9 @@ def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Gen
         shift += precision.x - precision.y
     half = 1 << shift + precision.y - 1
     offset = {(True, False): half, (False, True): -half}.get((precision.x_signed, precision.y_signed), 0)
-    return AvgPoolTensors(
-        activations=random_map(layer, precision, rng),
-        factor=factor,
-        summand=offset + int(rng.integers(0, 1 << shift)),
-        shift=shift,
-    )
+    activations = random_map(layer, precision, rng)
+    summand = offset + int(rng.integers(0, 1 << shift))
+    return AvgPoolTensors(activations=activations, factor=factor, summand=summand, shift=shift)
 
 
 def avgpool_kernel(request: KernelRequest) -> KernelRun:

@@ -194,12 +194,8 @@ def add_kernel(request: KernelRequest) -> KernelRun:
         "steps": pixels * maps.padded * max(widths) // XLEN,
     }
     if layer.shifted:
-        arguments |= {
-            "first_factor": tensors.factors[0],
-            "second_factor": tensors.factors[1],
-            "summand": tensors.summand,
-            "shift": tensors.shift,
-        }
+        arguments |= zip(("first_factor", "second_factor"), tensors.factors, strict=True)
+        arguments |= {"summand": tensors.summand, "shift": tensors.shift}
     else:
         for operand, scale, bits, signed in (
             ("first_table", tensors.scales[0], precision.x, precision.x_signed),

@@ -116,12 +116,9 @@ def first_pixel_terms(order: GroupOrder, npx: int) -> dict[str, Term]:
         return {}
     along, outer, inner, width = Name(ALONG), Name("outer"), Name("inner"), Argument("out_width")
     divisor = order.select(Argument("out_height"), width)
-    terms = {
-        "outer": order.select(Name("strip_first"), along) // divisor,
-        "inner": order.select(Name("strip_first"), along) - outer * divisor,
-        "out_y": order.select(inner, outer),
-        "out_x": order.select(outer * npx, inner),
-    }
+    first = order.select(Name("strip_first"), along)
+    terms = {"outer": first // divisor, "inner": first - outer * divisor}
+    terms |= {"out_y": order.select(inner, outer), "out_x": order.select(outer * npx, inner)}
     return terms | {"first_pixel": Name("out_y") * width + Name("out_x")}
 
 

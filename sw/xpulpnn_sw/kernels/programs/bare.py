@@ -89,15 +89,9 @@ def _reporting(
         tohost=tohost,
         **numbers,
     )
-    return {
-        "entry": entry,
-        "text_base": int(function.pcs[0]),
-        "text": text,
-        "data_base": image.base,
-        "data": image.data.tobytes().ljust(cycles - image.base, b"\0") + report,
-        "tohost": tohost,
-        "cycles": cycles,
-    }
+    data = image.data.tobytes().ljust(cycles - image.base, b"\0") + report
+    parts = {"text_base": int(function.pcs[0]), "text": text, "data_base": image.base, "data": data}
+    return {"entry": entry, **parts, "tohost": tohost, "cycles": cycles}
 
 
 def _report_address(run: SharedFunction) -> int:

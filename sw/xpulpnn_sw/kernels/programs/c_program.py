@@ -165,12 +165,8 @@ class CProgram:
 def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
     """Return the C program that compares a kernel with plain C; raise :class:`InputError` for interleaved rows."""
     name, symbols, variant = run.name, run.image.symbols, _blocked(run)
-    described = {
-        "title": f"{run.layer}, {run.precision}, variant {variant.name}",
-        "name": name,
-        "guard": f"XP_{name.upper()}_H",
-        "output_bytes": symbols["output"].length,
-    }
+    described = {"title": f"{run.layer}, {run.precision}, variant {variant.name}", "name": name}
+    described |= {"guard": f"XP_{name.upper()}_H", "output_bytes": str(symbols["output"].length)}
     header = _HEADER.format(
         **described,
         arguments_header=ARGUMENTS_HEADER,
@@ -199,13 +195,8 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
         kappa=f"{name}_kappa" if quantised else "0",
         lam=f"{name}_lambda" if quantised else "0",
     )
-    files = {
-        f"{name}.S": kernel_function(run),
-        f"{name}.h": header,
-        ARGUMENTS_HEADER: arguments_header(),
-        f"{name}_tensors.S": _tensor_text(name, run, tensors),
-        f"{name}_main.c": main,
-    }
+    files = {f"{name}.S": kernel_function(run), f"{name}.h": header, ARGUMENTS_HEADER: arguments_header()}
+    files |= {f"{name}_tensors.S": _tensor_text(name, run, tensors), f"{name}_main.c": main}
     files |= {path.name: path.read_text() for path in sorted(C_SOURCES.iterdir())}
     return CProgram(name, files, [file for file in files if not file.endswith(".h")])
 

@@ -143,10 +143,7 @@ def cluster_check(config: ClusterConfig, operands: Sequence[int]) -> ClusterChec
     text = _SOURCE.format(copy_in=_copy(config, inwards=True), copy_out=_copy(config, inwards=False))
     source = [f"    .equ {name}, {value}" for name, value in _symbols(config).items()]
     source += text.strip("\n").splitlines()
-    sums = [sum(operands[core :: config.cores]) & WORD_MASK for core in range(config.cores)]
-    return ClusterCheck(
-        assembled=assemble("\n".join(source), cluster.L2_BASE),
-        source=source,
-        operands=operands,
-        results=[*sums, sum(operands) & WORD_MASK],
-    )
+    assembled = assemble("\n".join(source), cluster.L2_BASE)
+    shares = [*(operands[core :: config.cores] for core in range(config.cores)), operands]
+    results = [sum(share) & WORD_MASK for share in shares]
+    return ClusterCheck(assembled=assembled, source=source, operands=operands, results=results)

@@ -52,13 +52,9 @@ class LayerShape:
         after = (lines.stop - 1) * self.step - self.top + self.window
         start, stop = max(first, 0), min(after, self.in_lines)
         needed = range(start, stop) if start < stop else range(0)
-        return Tile(
-            lines=lines,
-            channels=channels,
-            in_lines=needed,
-            pad_top=start - first if needed else 0,
-            pixels=min(lines.stop * self.line_pixels, self.pixels) - lines.start * self.line_pixels,
-        )
+        pad_top = start - first if needed else 0
+        pixels = min(lines.stop * self.line_pixels, self.pixels) - lines.start * self.line_pixels
+        return Tile(lines=lines, channels=channels, in_lines=needed, pad_top=pad_top, pixels=pixels)
 
     def most_in_lines(self, lines: int) -> int:
         return min((lines - 1) * self.step + self.window, self.in_lines)

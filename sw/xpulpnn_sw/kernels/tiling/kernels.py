@@ -145,13 +145,8 @@ class ProductDivision:
         lines = {"lines": groups, "in_lines": groups}
         if self._is_map:
             distance = arguments.get("dilation", 0) or 1
-            lines = {
-                "lines": arguments["out_height"],
-                "in_lines": arguments["height"],
-                "step": arguments["stride_y"],
-                "window": (arguments["kernel_height"] - 1) * distance + 1,
-                "top": arguments["pad_top"],
-            }
+            lines = {"lines": arguments["out_height"], "in_lines": arguments["height"], "top": arguments["pad_top"]}
+            lines |= {"step": arguments["stride_y"], "window": (arguments["kernel_height"] - 1) * distance + 1}
         self.shape = LayerShape(
             **lines,
             line_pixels=line_pixels,

@@ -75,13 +75,9 @@ class TilePlan:
         """Upper bound of the bytes that the plan needs, computed from an inner tile, as no tile is larger."""
         (rows, columns), shape = self._counts, self.division.shape
         several = {TileOperand.INPUT: rows, TileOperand.WEIGHTS: columns, TileOperand.OUTPUT: rows * columns}
-        tile = Tile(
-            lines=range(self.lines),
-            channels=range(self.channels),
-            in_lines=range(shape.most_in_lines(self.lines)),
-            pad_top=0,
-            pixels=min(self.lines * shape.line_pixels, shape.pixels),
-        )
+        lines, channels, in_lines = map(range, (self.lines, self.channels, shape.most_in_lines(self.lines)))
+        pixels = min(self.lines * shape.line_pixels, shape.pixels)
+        tile = Tile(lines=lines, channels=channels, in_lines=in_lines, pad_top=0, pixels=pixels)
         return self._always + sum(
             (2 if self.overlap and count > 1 else 1) * operand_bytes(self.division, operand, tile)
             for operand, count in several.items()

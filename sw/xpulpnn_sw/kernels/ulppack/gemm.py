@@ -41,15 +41,9 @@ def bit_serial_gemm(
     )
     planes = _planes(pad_axis(weights, 0, product.channels), w)
     blocks = planes.reshape(-1, SERIAL_BLOCK.nch, w, words).transpose(0, 2, 3, 1)
-    return packed_function(
-        product,
-        _BitSerialCode(product, words, w, a),
-        np.ascontiguousarray(blocks).reshape(1, -1),
-        activations,
-        cores,
-        name=f"bit_serial_w{w}a{a}",
-        extensions=METHODS[-1].extensions,
-    )
+    code, stored = _BitSerialCode(product, words, w, a), np.ascontiguousarray(blocks).reshape(1, -1)
+    named = {"name": f"bit_serial_w{w}a{a}", "extensions": METHODS[-1].extensions}
+    return packed_function(product, code, stored, activations, cores, **named)
 
 
 class _BitSerialCode(ProductCode):
@@ -356,13 +350,7 @@ def packed_gemm(
     stored = pad_axis(weights.astype(np.int64) + offset, 0, plan.channels)
     # in the order in which they are loaded
     rows = packing.pack_weights(stored).reshape(-1, plan.block.nch, plan.words)
-    blocks = rows.swapaxes(1, 2).reshape(1, -1)
-    return packed_function(
-        plan,
-        GemmCode(plan, signed=signed),
-        pack_words(blocks, plan.method.operand_bytes * BYTE_BITS),
-        activations,
-        cores,
-        name=f"ulppack_w{packing.w}a{packing.a}_{plan.method.isa}_{packing.name}_{packing.depth}_{plan.iterations}",
-        extensions=plan.method.extensions,
-    )
+    blocks = pack_words(rows.swapaxes(1, 2).reshape(1, -1), plan.method.operand_bytes * BYTE_BITS)
+    name = f"ulppack_w{packing.w}a{packing.a}_{plan.method.isa}_{packing.name}_{packing.depth}_{plan.iterations}"
+    named = {"name": name, "extensions": plan.method.extensions}
+    return packed_function(plan, GemmCode(plan, signed=signed), blocks, activations, cores, **named)

@@ -112,16 +112,9 @@ def packed_function(
         addresses["corrections"] = memory.reserve("corrections", product.pixels * WORD)
     addresses["output"] = memory.reserve("output", product.pixels * product.out_stride)
     layer, shape = product.layer, (product.layer.pixels, product.layer.out_channels)
-    return finished_function(
-        memory,
-        code.fields,
-        addresses,
-        cores,
-        function=code.write(),
-        output=OutputLayout(symbol="output", bits=XLEN, shape=shape, pixel_bytes=product.out_stride),
-        macs=layer.macs,
-        **known,
-    )
+    output = OutputLayout(symbol="output", bits=XLEN, shape=shape, pixel_bytes=product.out_stride)
+    known |= {"function": code.write(), "output": output, "macs": layer.macs}
+    return finished_function(memory, code.fields, addresses, cores, **known)
 
 
 MOST_UNROLLED = 256  # most instructions of a chunk without a loop of its own
@@ -152,14 +145,8 @@ class PackedPlan(BlockedProduct):
         # rows of activations are whole packed words and whole words of memory
         source_bytes = -(-self.words * packing.elements // WORD) * WORD
         packed = self.words * method.operand_bytes
-        super().__init__(
-            layer,
-            block,
-            source_bytes=source_bytes,
-            row_bytes=source_bytes if packing.is_bytes else packed,
-            weight_row_bytes=packed,
-            in_place=packing.is_bytes,
-        )
+        sizes = {"row_bytes": source_bytes if packing.is_bytes else packed, "weight_row_bytes": packed}
+        super().__init__(layer, block, source_bytes=source_bytes, **sizes, in_place=packing.is_bytes)
         self.factors = min(block.npx, _FACTORS)  # registers for activation words, loaded alternately
         # cycles to multiply one packed word of each row of a block, without stalls
         self.word_cycles = block.nch + block.npx + block.size * (1 if method.accumulating else 2)
