@@ -32,11 +32,8 @@ static void allocate(const char *name, uint32_t fixed, uint32_t per_channel, uin
     const uint32_t all = xp_nn_up(channels, step);
     uint32_t count = all;
     shared.is_far = 0;
-    shared.memory = xp_team_malloc(fixed + count * per_channel, 0);
-    while (shared.memory == NULL && count > step) {
+    while ((shared.memory = xp_team_malloc(fixed + count * per_channel, 0)) == NULL && count > step)
         count = xp_nn_up(count / 2, step);
-        shared.memory = xp_team_malloc(fixed + count * per_channel, 0);
-    }
     if (shared.memory == NULL) {
         count = all;
         shared.is_far = 1;

@@ -200,7 +200,6 @@ static int is_plain(const struct xp_nn_layer *layer) {
            layer->dim_out_y <= layer->dim_in_y;
 }
 
-/* Returns the output rows that the kernel may write directly. */
 STEP void compute_in_place(
     const struct xp_nn_conv_kernel *kernel, const struct plan *plan, const struct xp_conv_arguments *of
 ) {

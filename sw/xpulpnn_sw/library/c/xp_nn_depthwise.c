@@ -4,7 +4,7 @@
 
 enum { MOST_KEPT = 3, SPARE_BYTES = 32 };
 
-/* Writes lambda including the bias and kappa, or the bias, lambda and kappa of 64 bits. */
+/* Lambda including the bias and kappa, or the bias, lambda and kappa of 64 bits. */
 static uint32_t channel_words(const struct xp_nn_elements *elements) { return elements->is_wide ? 5 : 2; }
 
 /* Converts filters, of which several channels share bytes, to bytes with rows of whole words. */

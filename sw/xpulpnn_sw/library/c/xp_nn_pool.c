@@ -14,20 +14,9 @@
             kernel->stride_y != layer->stride_y || kernel->stride_x != layer->stride_x))           \
     ++kernel
 
-/* Rows and columns of a window that lie inside the map, and its results. */
-struct window {
-    uint32_t first_y, end_y, first_x, end_x;
-};
-
-static struct window inside(const struct xp_nn_layer *layer, uint32_t y, uint32_t x) {
-    const uint32_t above = y * layer->stride_y, before = x * layer->stride_x;
-    const uint32_t below = above + layer->dim_kernel_y, behind = before + layer->dim_kernel_x;
-    return (struct window){
-        .first_y = above < layer->padding_y_top ? 0 : above - layer->padding_y_top,
-        .end_y = below < layer->padding_y_top ? 0 : xp_nn_least(below - layer->padding_y_top, layer->dim_in_y),
-        .first_x = before < layer->padding_x_left ? 0 : before - layer->padding_x_left,
-        .end_x = behind < layer->padding_x_left ? 0 : xp_nn_least(behind - layer->padding_x_left, layer->dim_in_x),
-    };
+/* Returns the row or column of the map at a place of the padded map, or the nearest end of the map. */
+static uint32_t inside(uint32_t place, uint32_t padding, uint32_t size) {
+    return place < padding ? 0 : xp_nn_least(place - padding, size);
 }
 
 static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
@@ -57,13 +46,16 @@ static void compute(
 ) {
     const uint32_t bits = elements->x_bits, cores = xp_team_size();
     for (uint32_t y = xp_team_core(); y < layer->dim_out_y; y += cores) {
+        const uint32_t above = y * layer->stride_y, first_y = inside(above, layer->padding_y_top, layer->dim_in_y);
+        const uint32_t end_y = inside(above + layer->dim_kernel_y, layer->padding_y_top, layer->dim_in_y);
         for (uint32_t x = 0; x < layer->dim_out_x; ++x) {
-            const struct window window = inside(layer, y, x);
+            const uint32_t before = x * layer->stride_x, first_x = inside(before, layer->padding_x_left, layer->dim_in_x);
+            const uint32_t end_x = inside(before + layer->dim_kernel_x, layer->padding_x_left, layer->dim_in_x);
             const uint32_t place = (y * layer->dim_out_x + x) * layer->ch_in;
             for (uint32_t channel = 0; channel < layer->ch_in; ++channel) {
                 int32_t result = scale == NULL && elements->x_signed ? -(1 << (bits - 1)) : 0;
-                for (uint32_t row = window.first_y; row < window.end_y; ++row) {
-                    for (uint32_t column = window.first_x; column < window.end_x; ++column) {
+                for (uint32_t row = first_y; row < end_y; ++row) {
+                    for (uint32_t column = first_x; column < end_x; ++column) {
                         const uint32_t index = (row * layer->dim_in_x + column) * layer->ch_in + channel;
                         const int32_t element = xp_nn_element(layer->input, index, bits, elements->x_signed);
                         result = scale != NULL ? result + element : element > result ? element : result;
@@ -81,15 +73,12 @@ void xp_nn_maxpool(
     const struct xp_nn_maxpool_kernel *kernels, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer
 ) {
     check(elements, layer);
-    const uint32_t core = xp_team_core(), cores = xp_team_size();
     const uint32_t pixel_bytes = layer->ch_in * elements->x_bits / BYTE_BITS;
     const struct xp_nn_maxpool_kernel *kernel = kernels;
     FIND(kernel, layer);
     if (kernel->function != NULL && is_whole(elements, layer)) {
-        const struct xp_maxpool_arguments arguments = {
-            ARGUMENTS(layer, pixel_bytes, pixel_bytes),
-        };
-        kernel->function(&arguments, core, cores);
+        const struct xp_maxpool_arguments arguments = {ARGUMENTS(layer, pixel_bytes, pixel_bytes)};
+        kernel->function(&arguments, xp_team_core(), xp_team_size());
     } else {
         compute(elements, layer, NULL, 0);
     }
