@@ -201,12 +201,8 @@ def test_geometries(number: int, geometry: str, name: str):
 
 
 @pytest.mark.parametrize(("name", "text", "cores"), [
-    ("depthwise", "5x3x7:3x3", 8),
-    ("maxpool", "6x3x9:3x3:s=2,p=1", 3),
-    ("avgpool", "4x3x9:2x2:p=0x1x1x0", 3),
-    ("add", "3x5x17:shift", 3),
-    ("relu", "3x5x17", 3),
-    ("transpose", "3x5x17", 8),
+    ("depthwise", "5x3x7:3x3", 8), ("maxpool", "6x3x9:3x3:s=2,p=1", 3), ("avgpool", "4x3x9:2x2:p=0x1x1x0", 3),
+    ("add", "3x5x17:shift", 3), ("relu", "3x5x17", 3), ("transpose", "3x5x17", 8),
 ])  # fmt: skip
 def test_shares(name: str, text: str, cores: int):
     """No two cores write the same byte, and together they write all; results of two bits share bytes."""
@@ -287,12 +283,9 @@ def test_rejected(name: str, text: str, precision: str):
 
 @pytest.mark.parametrize(("name", "text", "most"), [
     # less than a tenth of the depthwise convolution of 3x3 behind it, which takes more than 110,000
-    ("transpose", "16x16x32", (10_300, 8_400, 6_400)),
-    ("depthwise", "16x16x4:3x3", (13_500, 16_500, 16_500)),
-    ("add", "4x4x32", (3_920, 3_790, 3_730)),
-    ("maxpool", "8x32x32:3x3:s=2,p=0x1x0x1", (9_200, 4_700, 2_460)),
-    ("avgpool", "8x32x32:2x2:s=2", (11_800, 6_250, 4_000)),
-    ("relu", "4x4x32", (450, 260, 160)),
+    ("transpose", "16x16x32", (10_300, 8_400, 6_400)), ("depthwise", "16x16x4:3x3", (13_500, 16_500, 16_500)),
+    ("add", "4x4x32", (3_920, 3_790, 3_730)), ("maxpool", "8x32x32:3x3:s=2,p=0x1x0x1", (9_200, 4_700, 2_460)),
+    ("avgpool", "8x32x32:2x2:s=2", (11_800, 6_250, 4_000)), ("relu", "4x4x32", (450, 260, 160)),
 ])  # fmt: skip
 def test_instructions_stay_few(name: str, text: str, most: tuple[int, int, int]):
     level = "xpulpnn" if name != "transpose" else "xpulpv2"

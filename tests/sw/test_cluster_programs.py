@@ -354,12 +354,8 @@ def results(layer, variant: str, cores: int, quantum: int, placement="padded") -
 @pytest.mark.flow
 @pytest.mark.parametrize(("text", "variant", "cores", "quantum"), [
     # other variants and layers: xpulpnn cosim KERNEL --cores N --variant all
-    ("5x6x8:8x3x3", "nn_4x4", 1, 64),
-    ("4x3x8:4x3x3", "nn_4x4", 8, 1),
-    ("4x3x8:4x3x3", "rv32im_2x2", 3, 1000),
-    ("4x3x8:4x3x3", "x2_4x4", 3, 5),
-    ("7x4x8:4x2x3:s=2x1", "cu_4x2", 16, 5),
-    ("4x16x13", "nn_4x2", 8, 3),
+    ("5x6x8:8x3x3", "nn_4x4", 1, 64), ("4x3x8:4x3x3", "nn_4x4", 8, 1), ("4x3x8:4x3x3", "rv32im_2x2", 3, 1000),
+    ("4x3x8:4x3x3", "x2_4x4", 3, 5), ("7x4x8:4x2x3:s=2x1", "cu_4x2", 16, 5), ("4x16x13", "nn_4x2", 8, 3),
 ])  # fmt: skip
 def test_cores_compute_the_layer_together(text, variant, cores, quantum):
     layer = ConvLayer.parse(text) if ":" in text else MatmulLayer.parse(text)

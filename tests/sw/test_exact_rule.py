@@ -22,21 +22,14 @@ def exact(factors: list[int], shifts: list[int], zero: int, bias: list[int]) -> 
     return {"bias": np.array(bias), "requantisation": after}
 
 
-EXACT = {
-    "ends of factors, shifts and zero": exact(
-        [LONG, -LONG - 1, 1 << 30, -1], [62, 1, 40, 33], -128, [LONG, -LONG - 1, 0, LONG]
-    ),
-    "shifts of small sums": exact([3, -5, 77, 1 << 20], [2, 4, 11, 25], 127, [-9, 1, 0, 300]),
-}
-ENDS = EXACT["ends of factors, shifts and zero"]
+ENDS = exact([LONG, -LONG - 1, 1 << 30, -1], [62, 1, 40, 33], -128, [LONG, -LONG - 1, 0, LONG])
+SMALL = exact([3, -5, 77, 1 << 20], [2, 4, 11, 25], 127, [-9, 1, 0, 300])
+EXACT = {"ends of factors, shifts and zero": ENDS, "shifts of small sums": SMALL}
 
 
 @pytest.mark.parametrize(("kernel", "layer", "variant"), [
-    ("conv", "3x3x4:4x3x3", "x3_4x4"),
-    ("conv", "3x3x4:4x3x3", "x2_4x2"),
-    ("linear", "20:4", "x2_4x1"),
-    ("linear", "20:4", "x2_2x1"),
-    ("depthwise", "3x3x4:3x3", "xpulpnn2"),
+    ("conv", "3x3x4:4x3x3", "x3_4x4"), ("conv", "3x3x4:4x3x3", "x2_4x2"), ("linear", "20:4", "x2_4x1"),
+    ("linear", "20:4", "x2_2x1"), ("depthwise", "3x3x4:3x3", "xpulpnn2"),
 ])  # fmt: skip
 @pytest.mark.parametrize("result", ["8", "i4", "i8"])
 @pytest.mark.parametrize("name", EXACT)
@@ -123,9 +116,7 @@ def test_factors_without_a_common_shift_keep_theirs():
 
 
 @pytest.mark.parametrize(("kernel", "layer", "variant"), [
-    ("conv", "3x3x4:6x3x3", "x3_4x4"),
-    ("pointwise", "3x3x12:9", "x3_4x4"),
-    ("pointwise", "3x3x12:9", "x2_4x2"),
+    ("conv", "3x3x4:6x3x3", "x3_4x4"), ("pointwise", "3x3x12:9", "x3_4x4"), ("pointwise", "3x3x12:9", "x2_4x2"),
     ("linear", "20:9", "x2_4x1"),
 ])  # fmt: skip
 @pytest.mark.parametrize("widths", ["8x8x8", "8x8xi4", "4x4x2"])

@@ -67,11 +67,8 @@ def test_words_are_read_once_in_a_group(bits: int, words: int):
 
 
 @pytest.mark.parametrize(("layer", "is_down"), [
-    ("16x4x8:4x5x5:p=2,s=2x1", True),
-    ("8x8x8:4x5x5:p=2,s=3x1", False),
-    ("4x18x32:4x3x7:s=2x1,p=1x0x2x2", False),
-    ("5x3x8:4x3x3:p=1x1x1x2", True),
-    ("5x2x8:4x3x3:p=1x1x2x2", False),
+    ("16x4x8:4x5x5:p=2,s=2x1", True), ("8x8x8:4x5x5:p=2,s=3x1", False), ("4x18x32:4x3x7:s=2x1,p=1x0x2x2", False),
+    ("5x3x8:4x3x3:p=1x1x1x2", True), ("5x2x8:4x3x3:p=1x1x2x2", False),
 ])  # fmt: skip
 def test_groups_go_down_where_that_copies_less(layer: str, is_down: bool):
     run = built("conv", layer, "8x8x8", "x3_4x4", specialise=True)

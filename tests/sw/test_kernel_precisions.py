@@ -122,10 +122,8 @@ def test_rules_at_their_ends(name: str, variant: str, result: str):
 
 @pytest.mark.parametrize("text", ["8x4x4", "4x4xi4", "2x2x2", "i8xi8xi2"])
 @pytest.mark.parametrize(("kernel", "layer", "name", "cores"), [
-    ("conv", "3x5x8:13x2x2", "nn_4x4", 2),
-    ("conv", "3x5x8:5x2x2", "xpulpv2_2x2", 1),
-    ("pointwise", "3x3x16:6", "simd_4x2", 1),
-    ("conv1d", "7x8:9x3:d=2", "cu_4x2", 1),
+    ("conv", "3x5x8:13x2x2", "nn_4x4", 2), ("conv", "3x5x8:5x2x2", "xpulpv2_2x2", 1),
+    ("pointwise", "3x3x16:6", "simd_4x2", 1), ("conv1d", "7x8:9x3:d=2", "cu_4x2", 1),
     ("linear", "40:23", "nn_4x1", 8),
 ])  # fmt: skip
 def test_thresholds_by_pv_qnt(kernel: str, layer: str, name: str, cores: int, text: str):
@@ -152,11 +150,8 @@ def test_random_results_spread_over_their_range(text: str, rule: Rule):
 
 
 @pytest.mark.parametrize(("kernel", "text", "name"), [
-    ("conv", "3x3x8:8x3x3:p=0", "nn_4x4"),
-    ("conv", "3x3x8:8x3x3:p=0", "rv32im_2x2"),
-    ("conv1d", "5x8:8x3:p=0,d=2", "cu_4x2"),
-    ("pointwise", "1x1x16:8", "nn_4x4"),
-    ("matmul", "8x32x1", "simd_4x2"),
+    ("conv", "3x3x8:8x3x3:p=0", "nn_4x4"), ("conv", "3x3x8:8x3x3:p=0", "rv32im_2x2"),
+    ("conv1d", "5x8:8x3:p=0,d=2", "cu_4x2"), ("pointwise", "1x1x16:8", "nn_4x4"), ("matmul", "8x32x1", "simd_4x2"),
     ("linear", "32:8", "nn_4x1"),
 ])  # fmt: skip
 def test_a_single_pixel_takes_no_more_products_than_it_has(kernel: str, text: str, name: str):
@@ -171,10 +166,8 @@ def test_a_single_pixel_takes_no_more_products_than_it_has(kernel: str, text: st
     ("conv", "4x4x32:64x3x3", "8x4x8", "nn_4x4", 294912 / 2.7),
     ("conv", "4x4x32:64x3x3", "8x2x8", "nn_4x4", 294912 / 2.6),
     ("conv", "4x4x32:64x3x3", "4x2x4", "nn_4x4", 294912 / 4.8),
-    ("pointwise", "4x8x64:64", "8x8x8", "nn_4x4", 131072 / 2.6),
-    ("linear", "512:64", "8x8x8", "nn_4x1", 11200),
-    ("linear", "512:64", "4x4x4", "nn_4x1", 6000),
-    ("linear", "512:64", "2x2x2", "nn_4x1", 3450),
+    ("pointwise", "4x8x64:64", "8x8x8", "nn_4x4", 131072 / 2.6), ("linear", "512:64", "8x8x8", "nn_4x1", 11200),
+    ("linear", "512:64", "4x4x4", "nn_4x1", 6000), ("linear", "512:64", "2x2x2", "nn_4x1", 3450),
     ("linear", "512:64:raw", "8x8x8", "cu_4x1", 10900),
 ])  # fmt: skip
 def test_instructions(kernel: str, text: str, precision: str, name: str, most: float):
@@ -237,10 +230,8 @@ def test_an_image_takes_fewer_products_than_channels_in_words():
 
 @pytest.mark.flow
 @pytest.mark.parametrize(("layer", "precision", "rule", "variant"), [
-    ("3x3x16:32", "8x8x8", Rule.EXACT_ONE_SHIFT, "x3_4x4"),
-    ("3x3x16:64", "4x4x4", Rule.EXACT, "x2_4x4"),
-    ("2x5x16:64", "2x2x2", Rule.BN32, "x2_4x2"),
-    ("3x3x8:32", "8x8x4", Rule.THRESHOLDS, "x3_4x4"),
+    ("3x3x16:32", "8x8x8", Rule.EXACT_ONE_SHIFT, "x3_4x4"), ("3x3x16:64", "4x4x4", Rule.EXACT, "x2_4x4"),
+    ("2x5x16:64", "2x2x2", Rule.BN32, "x2_4x2"), ("3x3x8:32", "8x8x4", Rule.THRESHOLDS, "x3_4x4"),
     ("3x3x8:32", "8x8xi32", Rule.BN32, "nn_4x4"),
 ])  # fmt: skip
 def test_cores_share_channels_where_groups_do_not_go_round(layer: str, precision: str, rule: Rule, variant: str):
@@ -256,8 +247,7 @@ EIGHT = ConvLayer.parse(CONV[1]), Precision.uniform(8)
 
 
 @pytest.mark.parametrize(("named", "make"), [
-    ("shift", lambda: Shifting(shift=32)),
-    ("thresholds", lambda: Thresholds(values=np.array([[2, 1, 3]]))),
+    ("shift", lambda: Shifting(shift=32)), ("thresholds", lambda: Thresholds(values=np.array([[2, 1, 3]]))),
     ("thresholds", lambda: Thresholds(values=np.array([[0, 1, 40000]]))),
     # what clipped accumulators cannot exceed
     ("thresholds", lambda: SearchedThresholds(values=np.array([[0, 1, 32767]]))),

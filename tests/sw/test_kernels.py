@@ -310,12 +310,8 @@ def read_by(run: KernelRun, pcs: Collection[int]) -> set[int]:
 def test_pairs_read_ahead_within_the_input(rule: Rule, ahead: int):
     """Two words behind the last row are read, and are the input's; none where blocks end with the next one's words."""
     run = built("matmul", "4x9x5", "8x8x8", "x3_4x4", rule=rule)
-    function = run.function
-    activations = {
-        int(pc)
-        for pc, insn, word in zip(function.pcs, function.insns, function.words.tolist(), strict=True)
-        if insn.is_pair and insn.decode(word)["t"] in (0, 1, 8, 9)
-    }
+    rows = zip(run.function.pcs, run.function.insns, run.function.words.tolist(), strict=True)
+    activations = {int(pc) for pc, insn, word in rows if insn.is_pair and insn.decode(word)["t"] in (0, 1, 8, 9)}
     # two groups of four rows of three words
     assert read_by(run, activations) == {*range(0, (2 * 4 * 3 + ahead) * 4, 4)}
     assert (2 * 4 * 3 + 2) * 4 == run.image.symbols["input"].length
@@ -345,13 +341,8 @@ def test_borders(text: str, specialise: bool):
 def test_reads_the_input_only(text: str):
     """Memory before the input is never read, behind it the first word at most."""
     run = built("conv", text, "4x4x4", "nn_4x4", seed=4)
-    function = run.function
     # stack and arguments come by plain loads
-    copies = {
-        int(pc)
-        for pc, insn, region in zip(function.pcs, function.insns, function.regions, strict=True)
-        if region == "im2col" and insn.mnemonic == "p.lw"
-    }
-    layer = run.layer
-    size = layer.height * layer.width * layer.channels * 4 // 8
+    rows = zip(run.function.pcs, run.function.insns, run.function.regions, strict=True)
+    copies = {int(pc) for pc, insn, region in rows if region == "im2col" and insn.mnemonic == "p.lw"}
+    size = run.layer.height * run.layer.width * run.layer.channels * 4 // 8
     assert {*range(0, size, 4)} <= read_by(run, copies) <= {*range(0, size + 4, 4)}

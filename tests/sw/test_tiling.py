@@ -100,8 +100,7 @@ def check_steps(layer, bits, tiling, *, moves_first):
 @pytest.mark.parametrize(("text", "bits", "tiling", "moves_first"), [
     ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4), False),
     ("7x5x6:9x3x3:p=1x2x0x1", 8, Tiling(rows=2, channels=4), True),
-    ("9x4x5:20x3x2:s=2x1", 2, Tiling(rows=2, channels=16), True),
-    ("6x4x8:8x3x3", 4, Tiling(rows=1), False),
+    ("9x4x5:20x3x2:s=2x1", 2, Tiling(rows=2, channels=16), True), ("6x4x8:8x3x3", 4, Tiling(rows=1), False),
     ("6x4x8:16x3x3", 4, Tiling(channels=8), True),
     # all channels of some lines before the next lines
     ("6x20x8:16x1x1:p=0", 8, Tiling(rows=4, channels=4, overlap=False), False),
@@ -148,20 +147,12 @@ def test_frames_of_all_variants_fit_into_the_stack(kernel, text):
         assert 0 < size <= TILE_STACK_BYTES
 
 
-@pytest.mark.parametrize(
-    ("line", "lines", "strides"), [(3 * MOST_TRANSFER_BYTES - 5, 1, (0, 0)), (24, 9000, (32, 40)), (7, 3, (9, 7))]
-)
-def test_long_transfers_are_divided(line, lines, strides):
-    inside, outside = strides
-    transfer = DmaTransfer(
-        inside=TCDM_BASE,
-        outside=L2_BASE,
-        line=line,
-        lines=lines,
-        inside_stride=inside,
-        outside_stride=outside,
-        inwards=False,
-    )
+@pytest.mark.parametrize(("line", "lines", "inside", "outside"), [
+    (3 * MOST_TRANSFER_BYTES - 5, 1, 0, 0), (24, 9000, 32, 40), (7, 3, 9, 7),
+])  # fmt: skip
+def test_long_transfers_are_divided(line, lines, inside, outside):
+    ends = {"inside": TCDM_BASE, "outside": L2_BASE, "inside_stride": inside, "outside_stride": outside}
+    transfer = DmaTransfer(line=line, lines=lines, inwards=False, **ends)
     moves = [dma.moves(words) for words in transfer.commands()]
     assert (len(moves) > 1) == (line * lines > MOST_TRANSFER_BYTES)
     bytes_of_lines = np.arange(lines)[:, np.newaxis], np.arange(line)

@@ -26,10 +26,8 @@ def test_sizes():
 
 
 @pytest.mark.parametrize(("text", "stride", "padding", "size"), [
-    ("9x7x3:5x3x2", (1, 1), (1, 1, 1, 1), (9, 8)),
-    ("9x7x3:5x3x2:s=2", (2, 2), (1, 1, 1, 1), (5, 4)),
-    ("9x7x3:5x3x2:p=0,s=2x3", (2, 3), (0, 0, 0, 0), (4, 2)),
-    ("9x7x3:5x3x2:p=1x0x2x3", (1, 1), (1, 0, 2, 3), (8, 11)),
+    ("9x7x3:5x3x2", (1, 1), (1, 1, 1, 1), (9, 8)), ("9x7x3:5x3x2:s=2", (2, 2), (1, 1, 1, 1), (5, 4)),
+    ("9x7x3:5x3x2:p=0,s=2x3", (2, 3), (0, 0, 0, 0), (4, 2)), ("9x7x3:5x3x2:p=1x0x2x3", (1, 1), (1, 0, 2, 3), (8, 11)),
 ])  # fmt: skip
 def test_options(text: str, stride: tuple[int, int], padding: tuple[int, ...], size: tuple[int, int]):
     layer = layers.ConvLayer.parse(text)
@@ -84,8 +82,7 @@ def test_rejected(named: str, layer: Any, text: str):
 
 
 @pytest.mark.parametrize(("text", "precision", "shown"), [
-    ("8x4x8", Precision(8, 4, 8), "8x4x8"),
-    ("u8xi4xu8", Precision(8, 4, 8), "8x4x8"),
+    ("8x4x8", Precision(8, 4, 8), "8x4x8"), ("u8xi4xu8", Precision(8, 4, 8), "8x4x8"),
     ("i8xu2xi16", Precision(8, 2, 16, x_signed=True, w_signed=False, y_signed=True), "i8xu2xi16"),
     ("2x2xi32", Precision.uniform(2).accumulators, "2x2xi32"),
 ])  # fmt: skip

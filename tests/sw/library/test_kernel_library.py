@@ -64,11 +64,8 @@ def test_a_missing_compiler_is_told_before_anything_is_written(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(("words", "named"), [
-    ("--kernel pool", "--kernel"),
-    ("--kernel conv,", "--kernel"),
-    ("--precision 8x8", "precision"),
-    ("--variant nn_4x4 --preset ri5cy", "--variant"),
-    ("--windows 3", "layer"),
+    ("--kernel pool", "--kernel"), ("--kernel conv,", "--kernel"), ("--precision 8x8", "precision"),
+    ("--variant nn_4x4 --preset ri5cy", "--variant"), ("--windows 3", "layer"),
 ])  # fmt: skip
 def test_what_no_library_has(words, named, tmp_path, refused):
     folder = tmp_path / "library"

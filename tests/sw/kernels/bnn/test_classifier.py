@@ -125,11 +125,9 @@ def test_every_layer_is_right_and_soon():
 
 @pytest.mark.flow
 @pytest.mark.parametrize(("words", "named"), [
-    ("--popcount quick", "--popcount must"),
-    ("--layer 1x1x1", "Unknown option: --layer"),
+    ("--popcount quick", "--popcount must"), ("--layer 1x1x1", "Unknown option: --layer"),
     ("--variant window --cores 8", "--variant must be without window with --cores"),
-    ("--variant dense,crumbs --preset ri5cy", "variant"),
-    ("--depth 2", "Unknown option: --depth"),
+    ("--variant dense,crumbs --preset ri5cy", "variant"), ("--depth 2", "Unknown option: --depth"),
 ])  # fmt: skip
 def test_bad_input(words, named, refused):
     assert refused("cosim", "bnn", *words.split()).startswith(f"{named}")

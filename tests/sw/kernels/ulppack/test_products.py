@@ -76,11 +76,8 @@ def test_one_more_iteration_overflows(scheme, register):
 
 
 @pytest.mark.parametrize(("named", "changes"), [
-    ("weights", {"w": 0}),
-    ("activations", {"a": 9}),
-    ("depth of P1-16 at W2A2", {"depth": 5}),
-    ("depth of P1-16 at W7A7", {"w": 7, "a": 7}),
-    ("depth of P1-16 in 2 lanes at W2A2", {"lanes": 2, "depth": 3}),
+    ("weights", {"w": 0}), ("activations", {"a": 9}), ("depth of P1-16 at W2A2", {"depth": 5}),
+    ("depth of P1-16 at W7A7", {"w": 7, "a": 7}), ("depth of P1-16 in 2 lanes at W2A2", {"lanes": 2, "depth": 3}),
 ])  # fmt: skip
 def test_what_overflows_is_refused(named, changes):
     with pytest.raises(LayerError, match=f"^{named} must be "):
