@@ -23,17 +23,9 @@ pytestmark = pytest.mark.flow
 ELEMENTS = ("u8", "i8", "u4", "i4", "u2", "i2")
 GEOMETRIES = (
     # stride 1 with padding; padding beyond the stride; uneven padding; areas that fill no words; windows side by side
-    "5x6x5:3x3:p=1",
-    "5x4x3:3x3:p=2",
-    "4x7x2:3x2:p=0x2x1x0",
-    "5x5x3:2x3:s=2x1,p=1x0x0x2",
-    "3x8x2:1x3:s=1x2,p=0x0x2x1",
-    "8x6x1:3x5:s=3x2,p=2x1x0x4",
-    "7x7x9:2x2:s=2",
-    "9x9x2:3x3:s=3",
-    "4x4x2:1x1:s=2",
-    "6x5x1:5x4:p=4x4x3x3",
-)
+    "5x6x5:3x3:p=1", "5x4x3:3x3:p=2", "4x7x2:3x2:p=0x2x1x0", "5x5x3:2x3:s=2x1,p=1x0x0x2", "3x8x2:1x3:s=1x2,p=0x0x2x1",
+    "8x6x1:3x5:s=3x2,p=2x1x0x4", "7x7x9:2x2:s=2", "9x9x2:3x3:s=3", "4x4x2:1x1:s=2", "6x5x1:5x4:p=4x4x3x3",
+)  # fmt: skip
 
 
 def mixed(precision: Precision):
@@ -88,23 +80,16 @@ def test_depthwise_down_the_columns(rule: Rule, text: str, cores: int):
 
 
 IN_PLACE = {
-    "even columns": ("6x6x4:3x3", True),
-    "odd columns, many rows": ("14x7x4:3x3", True),
-    "all in one word": ("3x3x4:3x3", True),
-    "one pixel": ("1x1x4:3x3", True),
-    "two columns": ("2x2x4:3x3", True),
+    "even columns": ("6x6x4:3x3", True), "odd columns, many rows": ("14x7x4:3x3", True),
+    "all in one word": ("3x3x4:3x3", True), "one pixel": ("1x1x4:3x3", True), "two columns": ("2x2x4:3x3", True),
     "nothing around": ("9x8x4:3x3:p=0", True),
     "steps of two, the last row and column outside": ("8x6x4:3x3:s=2,p=0x1x0x1", True),
     "steps of two, the first row and column outside": ("17x7x4:3x3:s=2,p=1", True),
-    "steps of two in y": ("16x5x4:3x3:s=2x1", True),
-    "filters of two columns": ("7x6x4:3x2:p=1x1x1x0", True),
-    "filters of one column": ("7x6x4:3x1:p=0", False),
-    "two columns outside": ("7x6x4:3x3:p=1x1x2x1", False),
-    "two rows outside": ("7x6x4:3x3:p=1x2x1x1", False),
-    "another value around": ("7x6x4:3x3:v=3", False),
-    "more rows of the filters": ("7x6x4:4x3:p=1", False),
-    "rows too long": ("3x2100x1:3x3", False),
-}
+    "steps of two in y": ("16x5x4:3x3:s=2x1", True), "filters of two columns": ("7x6x4:3x2:p=1x1x1x0", True),
+    "filters of one column": ("7x6x4:3x1:p=0", False), "two columns outside": ("7x6x4:3x3:p=1x1x2x1", False),
+    "two rows outside": ("7x6x4:3x3:p=1x2x1x1", False), "another value around": ("7x6x4:3x3:v=3", False),
+    "more rows of the filters": ("7x6x4:4x3:p=1", False), "rows too long": ("3x2100x1:3x3", False),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", IN_PLACE)

@@ -98,23 +98,18 @@ def test_pieces_are_so_many_banks_apart(name: str, placement: Placement, banks: 
 
 SHAPES = [
     # leftover pixels 3 and 2 of 4, with bias from the second channel block on
-    ("1x7x4:8x1x1:p=0", 8),
-    ("2x3x8:6x1x1:p=0", 4),
+    ("1x7x4:8x1x1:p=0", 8), ("2x3x8:6x1x1:p=0", 4),
     # channels that fill no word, nor the output byte
-    ("2x2x5:3x2x2:p=0", 4),
-    ("2x2x7:9x1x2:p=0", 2),
+    ("2x2x5:3x2x2:p=0", 4), ("2x2x7:9x1x2:p=0", 2),
     # kernel larger than the input, all pixels on the border; fields without any of the input
-    ("1x1x4:4x3x3", 8),
-    ("2x2x4:4x2x2:p=4", 8),
+    ("1x1x4:4x3x3", 8), ("2x2x4:4x2x2:p=4", 8),
     # kernel wider, then higher than the input alone, padding behind it
-    ("4x1x4:4x2x3:p=0x0x0x3", 8),
-    ("1x4x4:4x3x2:p=0x3x0x0", 8),
+    ("4x1x4:4x2x3:p=0x0x0x3", 8), ("1x4x4:4x3x2:p=0x3x0x0", 8),
     # long runs, and odd ones
-    ("2x2x20:4x2x2:p=0", 8),
-    ("3x8x52:4x3x3", 8),
+    ("2x2x20:4x2x2:p=0", 8), ("3x8x52:4x3x3", 8),
     # one column: a new row after each pixel
     ("5x1x8:4x2x1:p=0", 8),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["rv32im_2x2", "xpulpv2_1x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4"])
@@ -180,19 +175,14 @@ def test_a_call_leaves_no_garbage():
 
 
 _INNER = {
-    "rv32im_2x2": {8: (17, 4), 4: (119, 32), 2: (231, 64)},
-    "xpulpv2_1x2": {8: (5, 2)},
+    "rv32im_2x2": {8: (17, 4), 4: (119, 32), 2: (231, 64)}, "xpulpv2_1x2": {8: (5, 2)},
     # of single bits a word of 32 products, with p.cnt
     "xpulpv2_2x2": {8: (8, 4), 4: (38, 8), 2: (74, 16), 1: (16, 4)},
-    "xpulpv2_4x2": {8: (14, 8), 4: (72, 16), 2: (140, 32), 1: (30, 8)},
-    "simd_4x2": dict.fromkeys((8, 4, 2), (14, 8)),
-    "cu_4x2": dict.fromkeys((8, 2), (10, 8)),
-    "nn_4x2": dict.fromkeys((8, 4), (9, 8)),
-    "nn_4x4": dict.fromkeys((8, 4, 2, 1), (17, 16)),
-    "x2_4x2": dict.fromkeys((8, 4, 2), (8, 8)),
-    "x2_4x4": dict.fromkeys((8, 4, 2), (16, 16)),
-    "x3_4x4": dict.fromkeys((8, 4, 2), (8, 16)),
-}
+    "xpulpv2_4x2": {8: (14, 8), 4: (72, 16), 2: (140, 32), 1: (30, 8)}, "simd_4x2": dict.fromkeys((8, 4, 2), (14, 8)),
+    "cu_4x2": dict.fromkeys((8, 2), (10, 8)), "nn_4x2": dict.fromkeys((8, 4), (9, 8)),
+    "nn_4x4": dict.fromkeys((8, 4, 2, 1), (17, 16)), "x2_4x2": dict.fromkeys((8, 4, 2), (8, 8)),
+    "x2_4x4": dict.fromkeys((8, 4, 2), (16, 16)), "x3_4x4": dict.fromkeys((8, 4, 2), (8, 16)),
+}  # fmt: skip
 INNER = {(name, bits): counts for name, widths in _INNER.items() for bits, counts in widths.items()}
 """Instructions and products of an inner iteration."""
 

@@ -57,22 +57,15 @@ def test_texts(layer: Any):
 
 
 REJECTED = [
-    ("layer", layers.ConvLayer, ""),
-    ("layer", layers.ConvLayer, "16x16x-32:64x3x3"),
-    ("height", layers.ConvLayer, "70000x16x32:64x3x3"),
-    ("kernel height", layers.ConvLayer, "2x9x1:1x5x1"),
-    ("weights", layers.ConvLayer, "9x9x8192:4096x3x3"),
-    ("s=", layers.ConvLayer, "9x9x1:1x3x3:s=1x2x3"),
-    ("v=", layers.ConvLayer, "9x9x1:1x3x3:v="),
-    ("size", layers.ConvLayer, "9x9x1:1x3x3:v=-1234567890"),
-    ("layer options", layers.ConvLayer, "9x9x1:1x3x3:s=1,s=2"),
-    ("layer", layers.ImageConvLayer, "3x3x3:4x1x1"),
-    ("output", layers.MatmulLayer, "65535x1x257"),
-    ("layer", layers.MaxPoolLayer, "9x9:3x3:relu"),
-    ("padding", layers.MaxPoolLayer, "9x9x1:3x3:p=3"),
-    ("window", layers.AvgPoolLayer, "99x99x1:65x64"),
+    ("layer", layers.ConvLayer, ""), ("layer", layers.ConvLayer, "16x16x-32:64x3x3"),
+    ("height", layers.ConvLayer, "70000x16x32:64x3x3"), ("kernel height", layers.ConvLayer, "2x9x1:1x5x1"),
+    ("weights", layers.ConvLayer, "9x9x8192:4096x3x3"), ("s=", layers.ConvLayer, "9x9x1:1x3x3:s=1x2x3"),
+    ("v=", layers.ConvLayer, "9x9x1:1x3x3:v="), ("size", layers.ConvLayer, "9x9x1:1x3x3:v=-1234567890"),
+    ("layer options", layers.ConvLayer, "9x9x1:1x3x3:s=1,s=2"), ("layer", layers.ImageConvLayer, "3x3x3:4x1x1"),
+    ("output", layers.MatmulLayer, "65535x1x257"), ("layer", layers.MaxPoolLayer, "9x9:3x3:relu"),
+    ("padding", layers.MaxPoolLayer, "9x9x1:3x3:p=3"), ("window", layers.AvgPoolLayer, "99x99x1:65x64"),
     ("layer", layers.AddLayer, "4x5x6:shifted"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("named", "layer", "text"), REJECTED)

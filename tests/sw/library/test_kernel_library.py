@@ -167,26 +167,20 @@ FULL = replace(preset("xpulpnn-full"), **dict.fromkeys(_BEYOND, True))
 
 LAYERS = [
     # kernel, layer, precision, rule, variant
-    ("conv", "5x4x6:7x3x2:s=2x1", "8x4x4", "bn64", "nn_4x4"),
-    ("conv", "3x3x5:6x3x3:p=0", "4x4x8", "bn32", "nn_4x2"),
+    ("conv", "5x4x6:7x3x2:s=2x1", "8x4x4", "bn64", "nn_4x4"), ("conv", "3x3x5:6x3x3:p=0", "4x4x8", "bn32", "nn_4x2"),
     ("conv1d", "13x6:5x3:d=2,p=2", "4x4x4", "multiply", "nn_4x4"),
-    ("conv1d", "9x6:5x3", "8x8x8", "shift", "xpulpv2_4x2"),
-    ("pointwise", "3x5x9:6", "2x2x4", "thresholds", "nn_4x4"),
-    ("pointwise", "1x1x9:8", "8x4x8", "bn32", "x3_4x4"),
-    ("pointwise", "4x5x9:6:s=2", "4x4x4", "bn32", "cu_4x2"),
-    ("linear", "37:10", "8x8x8", "bn32", "nn_4x1"),
-    ("linear", "21:6", "8x2xi32", "bn32", "nn_4x1"),
-    ("matmul", "6x11x5", "4x4xi32", "bn32", "simd_4x2"),
-    ("depthwise", "6x5x5:3x3", "4x8x4", "bn32", "xpulpnn"),
+    ("conv1d", "9x6:5x3", "8x8x8", "shift", "xpulpv2_4x2"), ("pointwise", "3x5x9:6", "2x2x4", "thresholds", "nn_4x4"),
+    ("pointwise", "1x1x9:8", "8x4x8", "bn32", "x3_4x4"), ("pointwise", "4x5x9:6:s=2", "4x4x4", "bn32", "cu_4x2"),
+    ("linear", "37:10", "8x8x8", "bn32", "nn_4x1"), ("linear", "21:6", "8x2xi32", "bn32", "nn_4x1"),
+    ("matmul", "6x11x5", "4x4xi32", "bn32", "simd_4x2"), ("depthwise", "6x5x5:3x3", "4x8x4", "bn32", "xpulpnn"),
     ("depthwise", "7x6x6:5x5:s=2,p=2", "8x4x4", "thresholds", "xpulpv2"),
     ("conv", "4x3x6:5x3x3:v=9", "4x4x4", "bn32", "nn_4x4"),
     ("conv1d", "9x6:5x3:d=2,p=2,v=-7", "i4x4x4", "bn32", "nn_4x2"),
     ("depthwise", "6x5x5:3x3:v=-128", "i8x8xi8", "bn32", "xpulpnn"),
-    ("conv", "4x3x6:5x3x3", "8x4xi8", "exact", "x3_4x4"),
-    ("linear", "37:10", "8x8x4", "exact", "nn_4x1"),
+    ("conv", "4x3x6:5x3x3", "8x4xi8", "exact", "x3_4x4"), ("linear", "37:10", "8x8x4", "exact", "nn_4x1"),
     ("pointwise", "3x5x9:6", "8x8x8", "exact_one_shift", "x3_4x4"),
     ("depthwise", "6x5x5:3x3:s=2,p=1", "8x8x8", "exact", "xpulpnn2"),
-]
+]  # fmt: skip
 
 
 def tensors_of(case):
