@@ -89,11 +89,7 @@ def random_window_text(rng: Random, most_channels: int) -> str:
     return f"{height}x{width}x{channels}:{ky}x{kx}:s={stride},p={top}x{bottom}x{left}x{right}"
 
 
-def _unsigned(bits: int) -> Precision:
-    return Precision(bits, bits, bits, w_signed=bits == SIGN_BITS)
-
-
 # kernels of maps: all, those of one element width, those whose results are elements of the input
 map_kernel = partial(Kernel, variants=ELEMENT_LEVELS, usual_variants=("xpulpv2", "xpulpnn"))
-element_kernel = partial(map_kernel, uniform=_unsigned)
+element_kernel = partial(map_kernel, uniform=lambda bits: Precision(bits, bits, bits, w_signed=bits == SIGN_BITS))
 same_kernel = partial(element_kernel, precision=same_elements)

@@ -96,7 +96,8 @@ class _MaxPooling(Pooling):
             for column in columns:
                 result = self._greatest(result, [self._reduce(column)])
             if self._common and result == self._best:
-                self._shift()
+                for register, following in pairwise(self._common):
+                    self.b.mv(register, following)
                 result = self._greatest(result, [self._reduce(last, self._common[-1])])
             else:
                 result = self._greatest(result, [self._reduce(last)])
@@ -104,10 +105,6 @@ class _MaxPooling(Pooling):
         self.store_result(result, out)
         if len(self._common) == 1 == self.layer.kernel_width - 1:
             self.b.mv(self._common[0], last[0])
-
-    def _shift(self) -> None:
-        for register, following in pairwise(self._common):
-            self.b.mv(register, following)
 
     def _reduce(self, column: list[int], result: int | None = None) -> int:
         """Return the register of a column's maximum: ``result`` or, by default, the first register of the column."""
