@@ -19,10 +19,9 @@ from xpulpnn_sim.tools.files import STANDARD_OUTPUT
 
 _SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of `cc` whose value may follow without space
 _JOINED = ("-W", "-f", "-m", "-U")  # compiler options whose value follows without space or as next word
-_ALONE = ("-g", "-w", "-pedantic", "-pipe", "-MMD", "-MD", "-MP")
+_ALONE = ("-w", "-pedantic", "-pipe", "-MMD", "-MD", "-MP")
 _WITH_WORD = ("-include", "-isystem", "-iquote", "-MF", "-MT", "-Xlinker")
 _LINKED = ("-L", "-l")
-_OURS = ("-nostartfiles",)
 
 
 def separated(words: Sequence[str]) -> list[str]:
@@ -33,13 +32,13 @@ def separated(words: Sequence[str]) -> list[str]:
 
 def _separated(word: str, left: Iterator[str]) -> Iterator[str]:
     start = word[:2]
-    if word in _OURS:
+    if word == "-nostartfiles":
         yield f"-{word}"
     elif word in _WITH_WORD:
         yield from (f"--pass={word}", f"--pass={next(left, '')}")
-    elif word == "-std" or word.startswith("-std="):
-        yield f"--pass={word}" if "=" in word else f"--pass={word}={next(left, '')}"
-    elif word in _ALONE or (start == "-g" and len(word) > len(start)):
+    elif word == "-std":
+        yield f"--pass={word}={next(left, '')}"
+    elif word in _ALONE or start == "-g" or word.startswith("-std="):
         yield f"--pass={word}"
     elif start in _JOINED or start in _LINKED:
         value = word if len(word) > len(start) else f"{word}{next(left, '')}"
