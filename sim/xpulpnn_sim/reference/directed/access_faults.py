@@ -56,11 +56,7 @@ def _shared_end(first: int, second: int) -> str:
     return f"{starts}; jal ra, 2f; jal ra, 3f; "
 
 
-def _pointed(start: int) -> str:
-    """Emit two Mac&Loads that increment a pointer from ``start`` by a word each."""
-    moves = "; ".join(f"pv.mlsdotup.b a1, (a0!), {entry}" for entry in (8, 16))
-    return f"li a0, 0x{start:x}; {moves} => a0! {start + 2 * WORD_BYTES}\n"
-
+_MOVES = "; ".join(f"pv.mlsdotup.b a1, (a0!), {entry}" for entry in (8, 16))  # two increments of a0 by a word
 
 _FAR_AWAY = programs(f"""
 == far away: code, its traps and hardware loops, loads and stores [xpulpv2 interrupts]
@@ -85,7 +81,7 @@ _FAR_AWAY = programs(f"""
     6:
 == far away: pointers of Mac&Load [mac_load_nn]
     li a1, 0
-    {"".join(map(_pointed, _PIECES))}
+    {"".join(f"li a0, 0x{start:x}; {_MOVES} => a0! {start + 2 * WORD_BYTES}{chr(10)}" for start in _PIECES)}
 """)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from random import Random
 
 from xpulpnn.config import PRESETS
-from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.insn import HALF_PRODUCT_OPS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.reference.bare.draw import Draw, Group, group_of
@@ -92,16 +92,10 @@ _ROUNDS = 24
 
 def _rows(preset: str, *groups: Group) -> Iterable[str]:
     """Yield an instruction of every row of the instruction table that is in one of these groups."""
-    config = PRESETS[preset]
-    draw = Draw(Random(1), config)
-
-    def text(insn: Insn) -> str:
-        names = {token.field.name for token in insn.tokens}
-        pins = {name: register for name, register in _PINS.items() if name in names}
-        return draw.text(insn, draw.values(insn, pins=pins))
-
-    rows = enabled(config.extensions, config.widths)
-    return (text(insn).partition("#")[0] for insn in rows if not insn.alias and group_of(insn) in groups)
+    draw, config = Draw(Random(1), PRESETS[preset]), PRESETS[preset]
+    for insn in enabled(config.extensions, config.widths):
+        if group_of(insn) in groups:
+            yield draw.text(insn, draw.values(insn, pins=_PINS)).partition("#")[0]
 
 
 def _repeated(head: str, rows: Iterable[str]) -> str:
@@ -117,18 +111,9 @@ def _repeated(head: str, rows: Iterable[str]) -> str:
     2: => s3 0"""
 
 
-_SHIFTING = [
-    f"p.{kind}{half}{sign}N{end}"
-    for kind in ("mul", "mac")
-    for half in ("", "hh")
-    for sign in "su"
-    for end in ("", "R")
-]
-
-
 def _shifted(places: int) -> str:
     """Emit all multiplications whose product is shifted, each with a shift by ``places``."""
-    products = "; ".join(f"{name} a2, a0, a1, {places}" for name in _SHIFTING)
+    products = "; ".join(f"p.{name} a2, a0, a1, {places}" for name in sorted(HALF_PRODUCT_OPS, reverse=True))
     return f"p.ror a0, a0, a1; {products}; add a1, a1, a2"
 
 
