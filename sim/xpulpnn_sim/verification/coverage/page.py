@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +56,11 @@ def _out_of_reach(crosses: Crosses) -> Iterator[Markup]:
 
 
 def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
-    counts = itemgetter("crosses", "reached", "out_of_reach")
-    rows = [(name, crosses.families[name].meaning, *counts(family)) for name, family in summary["families"].items()]
-    rows.append(("all", "", *counts(summary)))
+    def row(name: str, meaning: str, counts: Mapping[str, int]) -> list[TableCell]:
+        total, reached = counts["crosses"], counts["reached"]
+        return [name, meaning, total, reached, _share(reached, total), counts["out_of_reach"]]
+
+    rows = [row(name, crosses.families[name].meaning, family) for name, family in summary["families"].items()]
     return NamedTable(
         title="Crosses",
         columns=[
@@ -70,11 +71,8 @@ def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
             Column(name="share", unit="%", digits=2),
             Column(name="out of reach", digits=0),
         ],
-        rows=[
-            [name, meaning, total, reached, _share(reached, total), excluded]
-            for name, meaning, total, reached, excluded in rows
-        ],
-        marked=frozenset({len(rows) - 1}),
+        rows=[*rows, row("all", "", summary)],
+        marked=frozenset({len(rows)}),
     )
 
 
