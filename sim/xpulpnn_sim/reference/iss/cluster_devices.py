@@ -3,25 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
-from xpulpnn.isa.cluster import (
-    BLOCK_BYTES,
-    CONTROL,
-    DMA,
-    EVENT_UNIT,
-    ICACHE_CONTROL,
-    PRIVATE_DMA,
-    PRIVATE_EVENT_UNIT,
-    TCDM_ALIAS,
-    TCDM_BASE,
-    TEST_SET_BIT,
-    TIMER,
-    Control,
-    Dma,
-    EventLine,
-    Icache,
-    IcacheCounter,
-    Timer,
-)
+from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.golden.dma import DmaModel, Moves
@@ -29,9 +11,9 @@ from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitMod
 from xpulpnn_sim.reference.golden.tcdm import destination
 from xpulpnn_sim.reference.iss.memory import PAGE_BITS, AccessError, BusError, Memory, PostponedError
 
-_VIEW = 1 << TEST_SET_BIT
-_TEST_SET = TCDM_BASE | _VIEW
-_DEVICES_END = CONTROL + _VIEW
+_VIEW = 1 << isa.TEST_SET_BIT
+_TEST_SET = isa.TCDM_BASE | _VIEW
+_DEVICES_END = isa.CONTROL + _VIEW
 
 
 # load by a core at an address, or store of a value; returns the word (0 for a store), or None if the access waits;
@@ -41,9 +23,9 @@ PeripheralAccess = Callable[[int, int, int | None], int | None]
 
 def canonical(address: int) -> int:
     """Map the alias and the test&set view of the TCDM to its plain addresses; return other addresses unchanged."""
-    for base in (TCDM_ALIAS, _TEST_SET):
+    for base in (isa.TCDM_ALIAS, _TEST_SET):
         if base <= address < base + TCDM_SPACE:
-            return TCDM_BASE + address - base
+            return isa.TCDM_BASE + address - base
     return address
 
 
@@ -62,7 +44,7 @@ class ClusterMemory(Memory):
         reach: PeripheralAccess,
         errors: Sequence[tuple[int, int]] = (),
     ) -> None:
-        super().__init__([*windows, (TCDM_ALIAS, config.tcdm_bytes)])
+        super().__init__([*windows, (isa.TCDM_ALIAS, config.tcdm_bytes)])
         self.errors = tuple(errors)
         self._config = config
         self.reach = reach
@@ -70,12 +52,12 @@ class ClusterMemory(Memory):
         self.exact = False
         self._tcdm_bytes = config.tcdm_bytes
         for offset in range(0, config.tcdm_bytes, 1 << PAGE_BITS):
-            self._share((TCDM_BASE + offset) >> PAGE_BITS, (TCDM_ALIAS + offset) >> PAGE_BITS)
+            self._share((isa.TCDM_BASE + offset) >> PAGE_BITS, (isa.TCDM_ALIAS + offset) >> PAGE_BITS)
 
     def move(self, moves: Moves) -> None:
         for source, target, size in moves.pieces():
             for address, kind in ((source, "load"), (target, "store")):
-                if address < TCDM_ALIAS + TCDM_SPACE or not self.inside(address, size):
+                if address < isa.TCDM_ALIAS + TCDM_SPACE or not self.inside(address, size):
                     raise AccessError(kind, address, size)
             super()._write(target, size, super()._read(source, size, "load").to_bytes(size, "little"))
 
@@ -90,9 +72,9 @@ class ClusterMemory(Memory):
             super().watch(same)
 
     def _same(self, address: int) -> tuple[int, ...]:
-        for base in (TCDM_BASE, TCDM_ALIAS):
+        for base in (isa.TCDM_BASE, isa.TCDM_ALIAS):
             if base <= address < base + self._tcdm_bytes:
-                return TCDM_BASE + address - base, TCDM_ALIAS + address - base
+                return isa.TCDM_BASE + address - base, isa.TCDM_ALIAS + address - base
         return (address,)
 
     def _tell(self, address: int, size: int) -> None:
@@ -106,7 +88,7 @@ class ClusterMemory(Memory):
                 value = super()._read(plain, size, kind)
                 self.write(plain, size, -1)
                 return value
-            if CONTROL <= address < _DEVICES_END:
+            if isa.CONTROL <= address < _DEVICES_END:
                 word = self._access(address, size, None, kind)
                 return word >> BYTE_BITS * (address % WORD_BYTES) & ((1 << BYTE_BITS * size) - 1)
         return super()._read(address, size, kind)
@@ -114,7 +96,7 @@ class ClusterMemory(Memory):
     def _write(self, address: int, size: int, data: bytes) -> None:
         if _TEST_SET <= address and address + size <= _TEST_SET + self._tcdm_bytes:
             self.write(address - _VIEW, size, int.from_bytes(data, "little"))
-        elif CONTROL <= address < _DEVICES_END:
+        elif isa.CONTROL <= address < _DEVICES_END:
             value = int.from_bytes(data, "little") << BYTE_BITS * (address % WORD_BYTES)
             self._access(address, size, value, "store")
         else:
@@ -143,11 +125,11 @@ class ClusterMemory(Memory):
         return word
 
 
-_TIMER_REGISTERS = frozenset(Timer)
-_CACHE_REGISTERS = frozenset(Icache) | {
+_TIMER_REGISTERS = frozenset(isa.Timer)
+_CACHE_REGISTERS = frozenset(isa.Icache) | {
     first + WORD_BYTES * counter
-    for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
-    for counter in IcacheCounter
+    for first in (isa.Icache.PRIVATE_COUNTERS, isa.Icache.SHARED_COUNTERS)
+    for counter in isa.IcacheCounter
 }
 
 
@@ -167,19 +149,19 @@ class Devices:
         self.time = 0
         self._cores = config.cores
         self._outstanding: dict[int, int] = {}  # address of the waiting access of each core
-        boot = [CONTROL + Control.BOOT_ADDRESS + WORD_BYTES * core for core in range(config.cores)]
+        boot = [isa.CONTROL + isa.Control.BOOT_ADDRESS + WORD_BYTES * core for core in range(config.cores)]
         # plain registers by address: writable bits, and values other than 0
-        self._masks = dict.fromkeys([CONTROL + Control.CONFIG, CONTROL + Control.DEBUG_STATUS], 0)
-        self._masks |= dict.fromkeys([CONTROL + Control.RETURN, *boot], WORD_MASK)
-        self._masks |= {CONTROL + Control.EOC: 1, CONTROL + Control.CLOCK_GATE: 1}
-        self._masks[CONTROL + Control.FETCH_ENABLE] = (1 << config.cores) - 1
-        self._values = dict.fromkeys(boot, boot_address) | {CONTROL + Control.CLOCK_GATE: 1}
+        self._masks = dict.fromkeys([isa.CONTROL + isa.Control.CONFIG, isa.CONTROL + isa.Control.DEBUG_STATUS], 0)
+        self._masks |= dict.fromkeys([isa.CONTROL + isa.Control.RETURN, *boot], WORD_MASK)
+        self._masks |= {isa.CONTROL + isa.Control.EOC: 1, isa.CONTROL + isa.Control.CLOCK_GATE: 1}
+        self._masks[isa.CONTROL + isa.Control.FETCH_ENABLE] = (1 << config.cores) - 1
+        self._values = dict.fromkeys(boot, boot_address) | {isa.CONTROL + isa.Control.CLOCK_GATE: 1}
         if config.icache_private:
             # caches are not simulated: their counters stay 0
-            self._masks |= {ICACHE_CONTROL + offset: 0 for offset in _CACHE_REGISTERS}
-            enabled = [Icache.ENABLE, *([Icache.PREFETCH] if config.prefetch else [])]
-            self._masks |= {ICACHE_CONTROL + offset: 1 for offset in (*enabled, Icache.COUNT)}
-            self._values |= {ICACHE_CONTROL + offset: 1 for offset in enabled}
+            self._masks |= {isa.ICACHE_CONTROL + offset: 0 for offset in _CACHE_REGISTERS}
+            enabled = [isa.Icache.ENABLE, *([isa.Icache.PREFETCH] if config.prefetch else [])]
+            self._masks |= {isa.ICACHE_CONTROL + offset: 1 for offset in (*enabled, isa.Icache.COUNT)}
+            self._values |= {isa.ICACHE_CONTROL + offset: 1 for offset in enabled}
 
     def interrupted(self, core: int) -> bool:
         return bool(self._events.interrupts() >> core & 1)
@@ -204,7 +186,7 @@ class Devices:
         if time > self.time:
             for number in self.timer.advance(time - self.time):
                 for core in range(self._cores):
-                    self._settle({}, [(core, (EventLine.TIMER_LOW, EventLine.TIMER_HIGH)[number])])
+                    self._settle({}, [(core, (isa.EventLine.TIMER_LOW, isa.EventLine.TIMER_HIGH)[number])])
             self.time = time
 
     def waits_at(self, core: int) -> int | None:
@@ -217,27 +199,27 @@ class Devices:
         return address if waiting else None
 
     def _dma_at(self, core: int, address: int) -> tuple[DmaModel, int, int] | None:
-        """Return DMA engine, port and offset of an address; None outside the command ports."""
-        for block, port in ((PRIVATE_DMA, core), (DMA, self._cores)):
-            if self.dma is not None and block <= address < block + BLOCK_BYTES:
+        """Return isa.DMA engine, port and offset of an address; None outside the command ports."""
+        for block, port in ((isa.PRIVATE_DMA, core), (isa.DMA, self._cores)):
+            if self.dma is not None and block <= address < block + isa.BLOCK_BYTES:
                 return self.dma, port, address - block
         return None
 
     def access(self, core: int, address: int, value: int | None) -> int | None:
         """Load the word at ``address``, or store ``value``; returns the word (0 for a store), or None if the access
         waits and must be repeated. Raises ``LookupError`` if there is no register."""
-        if PRIVATE_EVENT_UNIT <= address < PRIVATE_EVENT_UNIT + BLOCK_BYTES:
+        if isa.PRIVATE_EVENT_UNIT <= address < isa.PRIVATE_EVENT_UNIT + isa.BLOCK_BYTES:
             if core not in self._outstanding:
-                self._settle({core: _access(address - PRIVATE_EVENT_UNIT, value)})
+                self._settle({core: _access(address - isa.PRIVATE_EVENT_UNIT, value)})
             return self._response(core, address, self._answered(core))
         if self._dma_at(core, address) is not None:
             return self._commanded(core, address, value)
         if address in self._masks:
             return self._plain(address, value)
-        if TIMER <= address < TIMER + BLOCK_BYTES:
-            return self._timed(address - TIMER, value)
-        if EVENT_UNIT <= address < ICACHE_CONTROL:
-            self._settle({}, shared=_access(address - EVENT_UNIT, value))
+        if isa.TIMER <= address < isa.TIMER + isa.BLOCK_BYTES:
+            return self._timed(address - isa.TIMER, value)
+        if isa.EVENT_UNIT <= address < isa.ICACHE_CONTROL:
+            self._settle({}, shared=_access(address - isa.EVENT_UNIT, value))
             return self._answered(None)
         raise LookupError
 
@@ -253,13 +235,13 @@ class Devices:
         port_at = self._dma_at(core, address)
         assert port_at is not None
         dma, port, offset = port_at
-        if offset not in tuple(Dma):
+        if offset not in tuple(isa.Dma):
             raise LookupError
         if value is None:
             word = dma.answer(port) if core in self._outstanding else dma.read(port, offset)
             return self._response(core, address, word)
         for line, notified in zip(
-            (EventLine.DMA, EventLine.DMA_INTERRUPT), dma.write(port, offset, value), strict=True
+            (isa.EventLine.DMA, isa.EventLine.DMA_INTERRUPT), dma.write(port, offset, value), strict=True
         ):
             for listener in range(self._cores):
                 if notified >> listener & 1:

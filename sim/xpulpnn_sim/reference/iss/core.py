@@ -3,22 +3,10 @@
 from dataclasses import dataclass
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa import machine
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.insn import Insn, InsnClass
-from xpulpnn.isa.machine import (
-    HALF_BYTES,
-    HALF_MASK,
-    LENGTH_MASK,
-    NNRF_ACTIVATIONS,
-    NNRF_ENTRIES,
-    NNRF_PARAMETERS,
-    REGISTERS,
-    SECOND_PAIR,
-    WORD_BYTES,
-    WORD_MASK,
-    ExceptionCause,
-)
 from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, TrapError, csr_is_legal
 from xpulpnn_sim.reference.iss.fetched import (
     EVENTS,
@@ -78,10 +66,10 @@ class Iss:
         products: bool = True,
     ) -> None:
         self.memory = Memory() if memory is None else memory
-        entries = NNRF_ENTRIES + (NNRF_PARAMETERS if Extension.XPULPRQ in extensions else 0)
+        entries = machine.NNRF_ENTRIES + (machine.NNRF_PARAMETERS if Extension.XPULPRQ in extensions else 0)
         if Extension.XPULPML_PAIR in extensions:
-            entries = SECOND_PAIR + NNRF_ACTIVATIONS
-        self.state = State(boot_address & ~1, [0] * REGISTERS, [0] * entries)
+            entries = machine.SECOND_PAIR + machine.NNRF_ACTIVATIONS
+        self.state = State(boot_address & ~1, [0] * machine.REGISTERS, [0] * entries)
         if groups is None:
             groups = frozenset({CsrGroup.BASE})
             groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
@@ -122,7 +110,7 @@ class Iss:
     def load(self, address: int, words: list[int]) -> None:
         """Write 32-bit words to memory."""
         for index, word in enumerate(words):
-            self.memory.write(address + WORD_BYTES * index, WORD_BYTES, word)
+            self.memory.write(address + machine.WORD_BYTES * index, machine.WORD_BYTES, word)
 
     def run(self, limit: int, until: int | None = None) -> int:
         """Step until ``pc`` is ``until`` or ``limit`` steps are done; returns the number of steps."""
@@ -194,12 +182,12 @@ class Iss:
         csrs, state = self.csrs, self.state
         pc = state.pc
         if fetched is None:
-            return self._trap(Step(pc, cause=ExceptionCause.INSTRUCTION_ACCESS_FAULT))
+            return self._trap(Step(pc, cause=machine.ExceptionCause.INSTRUCTION_ACCESS_FAULT))
         if isinstance(fetched, int):
-            return self._trap(Step(pc, word=fetched, cause=ExceptionCause.ILLEGAL_INSTRUCTION))
+            return self._trap(Step(pc, word=fetched, cause=machine.ExceptionCause.ILLEGAL_INSTRUCTION))
         insn, word, regs = fetched.insn, fetched.word, state.regs
         if insn.op == "dret" or (insn.insn_class is InsnClass.CSR and not csr_is_legal(fetched, csrs)):
-            return self._trap(Step(pc, insn, word, ExceptionCause.ILLEGAL_INSTRUCTION))
+            return self._trap(Step(pc, insn, word, machine.ExceptionCause.ILLEGAL_INSTRUCTION))
         operation = self._operation(pc, fetched)
         inhibit, enabled_events = csrs["mcountinhibit"], csrs.counted_events
         events, saturates = (fetched.events_with(regs), csrs.saturates) if enabled_events else ((), False)
@@ -209,8 +197,10 @@ class Iss:
         try:
             following = operation()
         except BusError:
-            store = ExceptionCause.STORE_ACCESS_FAULT
-            return self._trap(Step(pc, insn, word, store if insn.is_store else ExceptionCause.LOAD_ACCESS_FAULT))
+            store = machine.ExceptionCause.STORE_ACCESS_FAULT
+            return self._trap(
+                Step(pc, insn, word, store if insn.is_store else machine.ExceptionCause.LOAD_ACCESS_FAULT)
+            )
         except TrapError as trap:
             return self._trap(Step(pc, insn, word, trap.cause))
         state.pc = following if leaves or fetched.leads else csrs.behind(pc, following)
@@ -230,8 +220,8 @@ class Iss:
             raw = self.memory.fetch(self.state.pc)
         except BusError:
             return None
-        if raw & LENGTH_MASK != LENGTH_MASK:
-            raw &= HALF_MASK
+        if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
+            raw &= machine.HALF_MASK
         fetched = self._decode(raw)
         return raw if fetched is None else fetched
 
@@ -279,9 +269,9 @@ class Iss:
 
     def _forget(self, address: int, size: int) -> None:
         """Drop the compiled operations of instructions that overlap these stored bytes."""
-        first = (address & ~1) - HALF_BYTES
-        for pc in range(first, address + size, HALF_BYTES):
-            self._code.pop(pc & WORD_MASK, None)
+        first = (address & ~1) - machine.HALF_BYTES
+        for pc in range(first, address + size, machine.HALF_BYTES):
+            self._code.pop(pc & machine.WORD_MASK, None)
 
     def _follow_loop_ends(self) -> None:
         ends = self.csrs.loop_ends
@@ -305,8 +295,8 @@ class Iss:
         if operation is not None and self.path is not None:
             operation = noted(operation, pc, self.path.append)
         self._code[pc] = operation
-        for address in (pc, pc + HALF_BYTES):
-            self.memory.watch(address & WORD_MASK)
+        for address in (pc, pc + machine.HALF_BYTES):
+            self.memory.watch(address & machine.WORD_MASK)
         return operation
 
     def _burst_operation(self, pc: int, fetched: Fetched) -> HartOperation | None:

@@ -2,37 +2,19 @@
 
 from collections.abc import Iterable
 
-from xpulpnn.isa.csr import (
-    ALL_BITS,
-    CSR_BY_ADDRESS,
-    CSRS,
-    MCAUSE_INTERRUPT,
-    MCOUNTINHIBIT_CY_BIT,
-    MCOUNTINHIBIT_IR_BIT,
-    MISA_X,
-    MSTATUS_MIE_BIT,
-    MSTATUS_MPIE_BIT,
-    MTVEC_BASE,
-    MTVEC_VECTORED,
-    NN_BASE,
-    NN_GROUPS,
-    PERFORMANCE_EVENTS,
-    Csr,
-    CsrAccess,
-    CsrGroup,
-)
+from xpulpnn.isa import csr as isa
 from xpulpnn.isa.machine import IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, XLEN
 from xpulpnn_sim.reference.iss.fetched import Fetched
 
-INHIBIT = {"mcycle": 1 << MCOUNTINHIBIT_CY_BIT, "minstret": 1 << MCOUNTINHIBIT_IR_BIT}
+INHIBIT = {"mcycle": 1 << isa.MCOUNTINHIBIT_CY_BIT, "minstret": 1 << isa.MCOUNTINHIBIT_IR_BIT}
 """The bit of mcountinhibit that stops each counter."""
 
-COUNTERS = tuple(f"pccr{event}" for event in range(len(PERFORMANCE_EVENTS)))
+COUNTERS = tuple(f"pccr{event}" for event in range(len(isa.PERFORMANCE_EVENTS)))
 """Names of the PULP performance counters by event."""
 
 PCMR_COUNTS, PCMR_SATURATES = 1 << 0, 1 << 1
 
-_FLAGS = {"MIE": MSTATUS_MIE_BIT, "MPIE": MSTATUS_MPIE_BIT}
+_FLAGS = {"MIE": isa.MSTATUS_MIE_BIT, "MPIE": isa.MSTATUS_MPIE_BIT}
 _LOOPS = (("lpstart0", "lpend0", "lpcount0"), ("lpstart1", "lpend1", "lpcount1"))
 
 
@@ -47,7 +29,7 @@ class SimulatedCsrs:
         self,
         boot_address: int,
         hart_id: int,
-        groups: frozenset[CsrGroup],
+        groups: frozenset[isa.CsrGroup],
         nn: list[int] | None = None,
         *,
         is_xpulp: bool,
@@ -55,43 +37,45 @@ class SimulatedCsrs:
         """Set all CSRs to their reset values. ``nn`` is the NN-RF, whose words some configurations also have as
         CSRs."""
         self._nn = nn
-        self.values = {csr.name: csr.reset for csr in CSRS if csr.group in groups}
-        self.values["mtvec"] |= boot_address & MTVEC_BASE
+        self.values = {csr.name: csr.reset for csr in isa.CSRS if csr.group in groups}
+        self.values["mtvec"] |= boot_address & isa.MTVEC_BASE
         self.values["mhartid"] = hart_id
         if not is_xpulp:
-            self.values["misa"] &= ~MISA_X
+            self.values["misa"] &= ~isa.MISA_X
         self.irq = 0
         self.written: set[str] = set()
 
-    def find(self, address: int) -> Csr | None:
-        csr = CSR_BY_ADDRESS.get(address)
+    def find(self, address: int) -> isa.Csr | None:
+        csr = isa.CSR_BY_ADDRESS.get(address)
         return csr if csr is not None and csr.name in self.values else None
 
-    def read(self, csr: Csr) -> int:
+    def read(self, csr: isa.Csr) -> int:
         if csr.name == "mip":
             return self.irq & IRQ_BITS
-        if csr.access is CsrAccess.WO:
+        if csr.access is isa.CsrAccess.WO:
             return 0
-        if self._nn is not None and csr.group in NN_GROUPS:
-            return self._nn[csr.address - NN_BASE]
-        return self.values.get(f"m{csr.name}", self.values[csr.name]) if csr.access is CsrAccess.RO else self[csr.name]
+        if self._nn is not None and csr.group in isa.NN_GROUPS:
+            return self._nn[csr.address - isa.NN_BASE]
+        return (
+            self.values.get(f"m{csr.name}", self.values[csr.name]) if csr.access is isa.CsrAccess.RO else self[csr.name]
+        )
 
-    def write(self, csr: Csr, value: int) -> None:
+    def write(self, csr: isa.Csr, value: int) -> None:
         if csr.name == "pccrall":
             for name in COUNTERS:
                 self[name] = value
             return
-        if self._nn is not None and csr.group in NN_GROUPS:
-            self._nn[csr.address - NN_BASE] = value
+        if self._nn is not None and csr.group in isa.NN_GROUPS:
+            self._nn[csr.address - isa.NN_BASE] = value
             return
         self.values[csr.name] = (self.values[csr.name] & ~csr.writable) | (value & csr.writable)
         self.written.add(csr.name)
 
     def read_csr(self, address: int) -> int:
-        return self.read(CSR_BY_ADDRESS[address])
+        return self.read(isa.CSR_BY_ADDRESS[address])
 
     def write_csr(self, address: int, value: int) -> None:
-        self.write(CSR_BY_ADDRESS[address], value)
+        self.write(isa.CSR_BY_ADDRESS[address], value)
 
     def __getitem__(self, name: str) -> int:
         return self.values[name]
@@ -107,7 +91,7 @@ class SimulatedCsrs:
             if not amount or inhibit & INHIBIT[name] or (self.written and self.written & {name, high}):
                 continue
             total = (self.values[high] << XLEN | self.values[name]) + amount
-            self.values[name], self.values[high] = total & ALL_BITS, total >> XLEN & ALL_BITS
+            self.values[name], self.values[high] = total & isa.ALL_BITS, total >> XLEN & isa.ALL_BITS
 
     @property
     def counted_events(self) -> int:
@@ -122,8 +106,8 @@ class SimulatedCsrs:
             if not enabled >> event & 1 or name in self.written:
                 continue
             value = self.values[name]
-            if not (saturates and value == ALL_BITS):
-                self.values[name] = (value + 1) & ALL_BITS
+            if not (saturates and value == isa.ALL_BITS):
+                self.values[name] = (value + 1) & isa.ALL_BITS
 
     @property
     def saturates(self) -> bool:
@@ -155,9 +139,9 @@ class SimulatedCsrs:
         self.set_flag("MPIE", self.flag("MIE"))
         self.set_flag("MIE", 0)
         self.values["mepc"], self.values["mcause"] = pc, cause
-        base = self.values["mtvec"] & MTVEC_BASE
-        if cause & MCAUSE_INTERRUPT and self.values["mtvec"] & MTVEC_VECTORED:
-            return base + VECTOR_BYTES * (cause & ~MCAUSE_INTERRUPT)
+        base = self.values["mtvec"] & isa.MTVEC_BASE
+        if cause & isa.MCAUSE_INTERRUPT and self.values["mtvec"] & isa.MTVEC_VECTORED:
+            return base + VECTOR_BYTES * (cause & ~isa.MCAUSE_INTERRUPT)
         return base
 
     def behind(self, pc: int, following: int) -> int:
@@ -180,8 +164,8 @@ def csr_is_legal(fetched: Fetched, csrs: SimulatedCsrs) -> bool:
     """Return whether the register exists, and is not a read-only register that the instruction writes. csrrs and csrrc
     do not write if rs1 or the immediate is 0; both are in the field rs1."""
     csr = csrs.find(fetched.operands["csr"])
-    if csr is None or csr.group is CsrGroup.DEBUG:
+    if csr is None or csr.group is isa.CsrGroup.DEBUG:
         # debug mode is not simulated
         return False
     writes = fetched.insn.op == "csrrw" or fetched.rs1 != 0
-    return csr.access is not CsrAccess.RO or not writes
+    return csr.access is not isa.CsrAccess.RO or not writes

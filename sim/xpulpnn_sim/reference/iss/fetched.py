@@ -8,25 +8,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
+from xpulpnn.isa import machine
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import (
-    ACTIVATION_SELECT,
-    BYTE_BITS,
-    FIRST_PARAMETER,
-    FIRST_WEIGHT,
-    HALF_BYTES,
-    INCREMENT,
-    REGISTERS,
-    RELOADS_ACTIVATION,
-    RELOADS_WEIGHT,
-    SECOND_PAIR,
-    WEIGHT_SELECT,
-    WEIGHT_SELECT_LSB,
-    WORD_BYTES,
-    WORD_MASK,
-)
 from xpulpnn.isa.semantics import MEMORY, statements
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
 from xpulpnn_sim.reference.iss.memory import BusError, Memory, PostponedError
@@ -34,7 +19,7 @@ from xpulpnn_sim.reference.statements.compiled import NOT_TAKEN, WRITTEN, HartOp
 
 _WORDS = 1 << 14  # words whose instructions are cached
 
-REGISTER_MASK = REGISTERS - 1
+REGISTER_MASK = machine.REGISTERS - 1
 RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
 
 EVENTS = {name: number for number, name in enumerate(PERFORMANCE_EVENTS)}  # numbers of the performance counters
@@ -45,7 +30,7 @@ _REGISTER_OFFSETS = ("rs2", "rs3")
 @cache
 def _bytes_accessed(insn: Insn) -> int:
     text = "".join(statements(insn))
-    return next(bits for name, bits in MEMORY.items() if name in text) // BYTE_BITS
+    return next(bits for name, bits in MEMORY.items() if name in text) // machine.BYTE_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,28 +94,28 @@ class Fetched:
     def nn_loaded(self) -> int | None:
         if self.insn.op == "pv.cusdot":
             assert self.insn.entry is not None
-            return FIRST_WEIGHT + self.insn.entry
+            return machine.FIRST_WEIGHT + self.insn.entry
         if self.insn.loads_parameter:
-            return FIRST_PARAMETER + self.rs2
+            return machine.FIRST_PARAMETER + self.rs2
         if self.insn.is_pair:
             return self.operands.get("t")
         if not self.insn.is_nn_form:
             return None
-        if self.rs2 & RELOADS_ACTIVATION:
-            return self.rs2 & ACTIVATION_SELECT ^ self.insn.reloads_other
-        return self.nn_weight if self.rs2 & RELOADS_WEIGHT else None
+        if self.rs2 & machine.RELOADS_ACTIVATION:
+            return self.rs2 & machine.ACTIVATION_SELECT ^ self.insn.reloads_other
+        return self.nn_weight if self.rs2 & machine.RELOADS_WEIGHT else None
 
     @cached_property
     def nn_activation(self) -> int | None:
         """The NN-RF entry used as the (first) activation."""
         if self.insn.is_pair:
-            return SECOND_PAIR * self.operands["p"]
-        return self.rs2 & ACTIVATION_SELECT if self.insn.is_nn_form else None
+            return machine.SECOND_PAIR * self.operands["p"]
+        return self.rs2 & machine.ACTIVATION_SELECT if self.insn.is_nn_form else None
 
     @cached_property
     def nn_weight(self) -> int | None:
         if self.insn.is_nn_form or self.insn.is_pair:
-            return FIRST_WEIGHT + (self.rs2 >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
+            return machine.FIRST_WEIGHT + (self.rs2 >> machine.WEIGHT_SELECT_LSB & machine.WEIGHT_SELECT)
         return self.nn_loaded if self.insn.is_mac_load else None
 
     @cached_property
@@ -138,7 +123,11 @@ class Fetched:
         """The memory access; None for pv.qnt, which has several."""
         insn = self.insn
         if insn.is_mac_load or insn.loads_parameter:
-            return None if self.nn_loaded is None else MemoryAccess(INCREMENT, INCREMENT, None, updates_base=True)
+            return (
+                None
+                if self.nn_loaded is None
+                else MemoryAccess(machine.INCREMENT, machine.INCREMENT, None, updates_base=True)
+            )
         if not (insn.is_load or insn.is_store):
             return None
         token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
@@ -159,7 +148,7 @@ class Fetched:
         if access.updates_base:
             return regs[self.rs1]
         offset = access.offset if access.offset_register is None else regs[access.offset_register]
-        return (regs[self.rs1] + offset) & WORD_MASK
+        return (regs[self.rs1] + offset) & machine.WORD_MASK
 
     def taken(self, regs: list[int]) -> bool:
         """Return whether a branch or jump is taken. ``regs`` holds the values before the instruction."""
@@ -181,7 +170,7 @@ class Fetched:
             ("stores", insn.is_store),
             ("jumps", insn.is_jump),
             ("branches", insn.is_branch),
-            ("compressed", self.length == HALF_BYTES),
+            ("compressed", self.length == machine.HALF_BYTES),
         )
         return tuple(EVENTS[name] for name, times in happen for _ in range(times))
 
@@ -190,7 +179,7 @@ class Fetched:
         if self.insn.is_branch:
             return (*self.events, EVENTS["taken_branches"]) if self.taken(regs) else self.events
         access = self.access
-        if access is not None and self.address(regs) % WORD_BYTES + access.size > WORD_BYTES:
+        if access is not None and self.address(regs) % machine.WORD_BYTES + access.size > machine.WORD_BYTES:
             return (*self.events, EVENTS["stores" if self.insn.is_store else "loads"])
         return self.events
 
@@ -203,9 +192,9 @@ def decoding(extensions: frozenset[Extension], widths: frozenset[int]) -> Callab
 
     @lru_cache(_WORDS)
     def decode(raw: int) -> Fetched | None:
-        row, word, length = decoder.decode(raw), raw, WORD_BYTES
-        if row is not None and row.size == HALF_BYTES:
-            word, length = expand_compressed(raw), HALF_BYTES
+        row, word, length = decoder.decode(raw), raw, machine.WORD_BYTES
+        if row is not None and row.size == machine.HALF_BYTES:
+            word, length = expand_compressed(raw), machine.HALF_BYTES
             row = decoder.decode(word)
         return None if row is None else Fetched(raw, row, word, length)
 
@@ -227,7 +216,7 @@ class Translator:
         zeros = frozenset(name for name in WRITTEN if fields.get(name) == 0)
         make = maker(fetched.insn, zeros, fields.get("nnimm5"), _FAILURES, products=self._products)
         surroundings = self._regs, self._nn, self._memory.read, self._memory.write, self._system
-        return make(*surroundings, pc, fetched.length, (pc + fetched.length) & WORD_MASK, **fields)
+        return make(*surroundings, pc, fetched.length, (pc + fetched.length) & machine.WORD_MASK, **fields)
 
 
 def noted(operation: HartOperation, pc: int, note: Callable[[int], None]) -> HartOperation:

@@ -4,18 +4,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
 
+from xpulpnn.isa import machine
 from xpulpnn.isa.csr import Csr
 from xpulpnn.isa.insn import Insn, InsnClass
-from xpulpnn.isa.machine import (
-    ACTIVATION_SELECT,
-    FIRST_WEIGHT,
-    RELOADS_ACTIVATION,
-    RELOADS_WEIGHT,
-    SECOND_PAIR,
-    WEIGHT_SELECT,
-    WEIGHT_SELECT_LSB,
-    WORD_BYTES,
-)
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.bare.layout import BASE, COUNTER, FAILING, LINK
 from xpulpnn_sim.reference.bare.program import ProgramBlock
@@ -107,21 +98,25 @@ class Aims:
 
         if row.is_pair:
             operands = {"w": rng.randrange(4), "p": rng.randrange(2)}
-            number = SECOND_PAIR * operands["p"] + (entry == ENTRIES[-1])
-            pins = {"t": FIRST_WEIGHT + operands["w"] if entry == "weight" else number}
+            number = machine.SECOND_PAIR * operands["p"] + (entry == ENTRIES[-1])
+            pins = {"t": machine.FIRST_WEIGHT + operands["w"] if entry == "weight" else number}
             rows = [other for other in self._crosses.rows if other.is_pair and other.writes_base]
         elif row.requantises:
             pins = {"uimm1": ENTRIES.index(entry) - 2}
             rows = [other for other in self._crosses.rows if other.loads_parameter]
         elif row.is_nn_form:
-            entries, both = rng.randrange(8), RELOADS_ACTIVATION | RELOADS_WEIGHT
-            own = both if row.reloads_other else rng.choice((RELOADS_ACTIVATION, RELOADS_WEIGHT))
+            entries, both = rng.randrange(8), machine.RELOADS_ACTIVATION | machine.RELOADS_WEIGHT
+            own = both if row.reloads_other else rng.choice((machine.RELOADS_ACTIVATION, machine.RELOADS_WEIGHT))
             operands = {"nnimm5": own | entries}
             if entry == "activation":
-                other_weight = rng.randrange(4) << WEIGHT_SELECT_LSB
-                pins = {"nnimm5": RELOADS_ACTIVATION | entries & ACTIVATION_SELECT | other_weight}
+                other_weight = rng.randrange(4) << machine.WEIGHT_SELECT_LSB
+                pins = {"nnimm5": machine.RELOADS_ACTIVATION | entries & machine.ACTIVATION_SELECT | other_weight}
             else:
-                pins = {"nnimm5": RELOADS_WEIGHT | entries & WEIGHT_SELECT << WEIGHT_SELECT_LSB | rng.randrange(2)}
+                pins = {
+                    "nnimm5": machine.RELOADS_WEIGHT
+                    | entries & machine.WEIGHT_SELECT << machine.WEIGHT_SELECT_LSB
+                    | rng.randrange(2)
+                }
             rows = [other for other in self._crosses.rows if other.is_nn_form and not other.reloads_other]
         else:
             rows = [other for other in self._crosses.rows if loaded_by(other)]
@@ -239,4 +234,4 @@ class Aims:
 
     def _reserved(self, row: Insn) -> Lines:
         word = self._rng.choice(reserved_words(row, self._placer.draw.decoder))
-        return [f".half 0x{word:04x}" if row.size < WORD_BYTES else f".word 0x{word:08x}"]
+        return [f".half 0x{word:04x}" if row.size < machine.WORD_BYTES else f".word 0x{word:08x}"]
