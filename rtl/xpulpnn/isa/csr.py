@@ -4,24 +4,13 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.machine import (
-    FIRST_PARAMETER,
-    FIRST_WEIGHT,
-    IRQ_BITS,
-    MACHINE_MODE,
-    NNRF_ACTIVATIONS,
-    NNRF_ENTRIES,
-    NNRF_WORDS,
-    SECOND_PAIR,
-    WORD_MASK,
-    XLEN,
-)
+from xpulpnn.isa import machine
 
 MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT, MSTATUS_MPP_LSB = 3, 7, 11
 MSTATUS_MIE, MSTATUS_MPIE = 1 << MSTATUS_MIE_BIT, 1 << MSTATUS_MPIE_BIT
 
 MCAUSE_CODE_BITS = 5
-MCAUSE_INTERRUPT_BIT = XLEN - 1
+MCAUSE_INTERRUPT_BIT = machine.XLEN - 1
 MCAUSE_INTERRUPT = 1 << MCAUSE_INTERRUPT_BIT
 
 MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2  # bits of mcountinhibit that stop mcycle and minstret
@@ -36,7 +25,7 @@ ADDRESS_TRIGGER = 2  # field type of tdata1: mcontrol
 DEBUG_VERSION = 4  # field xdebugver of dcsr: the specification of 2019, 0.13.2
 
 MTVEC_BASE_LSB = 8
-MTVEC_BASE = WORD_MASK & ~((1 << MTVEC_BASE_LSB) - 1)
+MTVEC_BASE = machine.WORD_MASK & ~((1 << MTVEC_BASE_LSB) - 1)
 
 
 class CsrAccess(Enum):
@@ -71,7 +60,7 @@ class ResetSource(Enum):
     IRQ_LINES = "the interrupt inputs, followed continuously"
 
 
-ALL_BITS = WORD_MASK
+ALL_BITS = machine.WORD_MASK
 
 CLUSTER_EVENTS = ("ext_loads", "ext_stores", "ext_load_cycles", "ext_store_cycles", "tcdm_contention")
 """Cluster events at the input ``ext_events`` of the core, by bit number."""
@@ -109,10 +98,10 @@ class DebugCause(IntEnum):
 _RW, _RO, _WI, _WO = CsrAccess
 NN_BASE = 0x7D0  # address of word 0 of the NN-RF
 NN_GROUPS = {
-    CsrGroup.NN_ACTIVATION: range(NNRF_ACTIVATIONS),
-    CsrGroup.NN_WEIGHT: range(FIRST_WEIGHT, NNRF_ENTRIES),
-    CsrGroup.NN_PARAMETER: range(FIRST_PARAMETER, SECOND_PAIR),
-    CsrGroup.NN_PAIR: range(SECOND_PAIR, NNRF_WORDS),
+    CsrGroup.NN_ACTIVATION: range(machine.NNRF_ACTIVATIONS),
+    CsrGroup.NN_WEIGHT: range(machine.FIRST_WEIGHT, machine.NNRF_ENTRIES),
+    CsrGroup.NN_PARAMETER: range(machine.FIRST_PARAMETER, machine.SECOND_PAIR),
+    CsrGroup.NN_PAIR: range(machine.SECOND_PAIR, machine.NNRF_WORDS),
 }
 """NN-RF entries to which the CSRs of each group give access."""
 
@@ -124,10 +113,10 @@ _HIGH = 0x80
 _NO_COUNTERS = range(3, 32)  # numbers of the counters that the privileged specification requires; here they read as 0
 
 CSRS: tuple[Csr, ...] = (
-    Csr(0x300, "mstatus", _RW, reset=MACHINE_MODE << MSTATUS_MPP_LSB, writable=MSTATUS_MIE | MSTATUS_MPIE),
+    Csr(0x300, "mstatus", _RW, reset=machine.MACHINE_MODE << MSTATUS_MPP_LSB, writable=MSTATUS_MIE | MSTATUS_MPIE),
     Csr(0x301, "misa", _WI, reset=0x4080_1104),
     Csr(0x310, "mstatush", _WI),
-    Csr(0x304, "mie", _RW, writable=IRQ_BITS),
+    Csr(0x304, "mie", _RW, writable=machine.IRQ_BITS),
     Csr(
         0x305, "mtvec", _RW, reset=MTVEC_VECTORED, writable=MTVEC_BASE | MTVEC_VECTORED, source=ResetSource.BOOT_ADDRESS
     ),
@@ -182,7 +171,7 @@ CSRS: tuple[Csr, ...] = (
         0x7B0,
         "dcsr",
         _RW,
-        reset=DEBUG_VERSION << DCSR_VERSION_LSB | 1 << DCSR_STOPCOUNT_BIT | MACHINE_MODE,
+        reset=DEBUG_VERSION << DCSR_VERSION_LSB | 1 << DCSR_STOPCOUNT_BIT | machine.MACHINE_MODE,
         writable=1 << DCSR_EBREAKM_BIT | 1 << DCSR_STEPIE_BIT | 1 << DCSR_STOPCOUNT_BIT | 1 << DCSR_STEP_BIT,
         group=CsrGroup.DEBUG,
     ),

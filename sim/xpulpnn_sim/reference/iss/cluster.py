@@ -14,18 +14,8 @@ from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError
 from xpulpnn_sim.reference.iss.session import HostChannel, fill_memory, last_trap, outside_memory
+from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, require_fitting, windows
-from xpulpnn_sim.reference.programs.exits import (
-    Exit,
-    NameOf,
-    Output,
-    Trapped,
-    deadlock,
-    out_of_time,
-    reported,
-    trap_loop,
-    waits_for,
-)
 from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
@@ -58,9 +48,9 @@ class ClusterSession:
         quantum: int = DEFAULT_QUANTUM,
         ram: Sequence[Window] = (),
         errors: Sequence[Window] = (),
-        output: Callable[[Output], None],
+        output: Callable[[exits.Output], None],
         visits: dict[int, int] | None = None,
-        lines: NameOf | None = None,
+        lines: exits.NameOf | None = None,
     ) -> None:
         if quantum < 1:
             raise InputError(f"quantum must be at least 1, not {quantum}")
@@ -94,13 +84,13 @@ class ClusterSession:
         return self.devices.time
 
     @property
-    def trapped(self) -> Trapped | None:
+    def trapped(self) -> exits.Trapped | None:
         return last_trap(self.harts[self.memory.core])
 
     def _halt(self) -> None:
         self.harts[self.memory.core].halt()
 
-    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:
+    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
         """Execute until the program ends, no hart can continue, a hart leaves memory, or all harts together have
         executed ``limit`` instructions."""
         reported_at = 0
@@ -111,7 +101,7 @@ class ClusterSession:
                 if end is not None:
                     return end
                 if self.executed >= limit:
-                    return self._of_core(out_of_time(limit, "instructions", hart.iss.state.pc, self._name_of))
+                    return self._of_core(exits.out_of_time(limit, "instructions", hart.iss.state.pc, self._name_of))
             self.devices.advance(begin + self._quantum)
             if all(hart.stuck for hart in self._harts):
                 end = self._stalled()
@@ -121,7 +111,7 @@ class ClusterSession:
                 reported_at = self.executed
                 progress(reported_at)
 
-    def _guarded(self, hart: _Hart, begin: int, limit: int) -> Exit | None:
+    def _guarded(self, hart: _Hart, begin: int, limit: int) -> exits.Exit | None:
         iss = hart.iss
         self.memory.core = hart.core
         try:
@@ -130,11 +120,11 @@ class ClusterSession:
             return self._of_core(outside_memory(error, iss, self._name_of))
         if self._channel.final is not None:
             assert iss.last_pc is not None
-            end = reported(self._channel.final, iss.last_pc, self._name_of)
+            end = exits.reported(self._channel.final, iss.last_pc, self._name_of)
             return end if end.ok else self._of_core(end)
         return None if end is None else self._of_core(end)
 
-    def _turn(self, hart: _Hart, begin: int, quantum: int) -> Exit | None:
+    def _turn(self, hart: _Hart, begin: int, quantum: int) -> exits.Exit | None:
         """Execute up to ``quantum`` instructions of a hart; returns the end of the run if the hart is in a loop of
         traps."""
         iss, memory, devices = hart.iss, self.memory, self.devices
@@ -159,7 +149,7 @@ class ClusterSession:
         self._pass_time(iss, quantum - (iss.executed - start))
         return None
 
-    def _step(self, hart: _Hart, time: int) -> Exit | None:
+    def _step(self, hart: _Hart, time: int) -> exits.Exit | None:
         iss = hart.iss
         self.devices.advance(time)
         self.memory.exact = True
@@ -167,7 +157,7 @@ class ClusterSession:
             step = iss.step()
         except PostponedError:
             address = self.devices.waits_at(hart.core)
-            hart.stuck = "waits" if address is None else waits_for(address)
+            hart.stuck = "waits" if address is None else exits.waits_for(address)
             return None
         iss.csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
         if iss.state.asleep and not iss.csrs.wakes:
@@ -175,14 +165,14 @@ class ClusterSession:
         elif step.endless and iss.csrs.interrupt() is None:
             hart.stuck = _LOOPS
         elif step.cause is not None and not step.cause & MCAUSE_INTERRUPT and iss.state.pc == step.pc:
-            return trap_loop(step.pc, step.cause, self._name_of)
+            return exits.trap_loop(step.pc, step.cause, self._name_of)
         return None
 
     def _pass_time(self, iss: Iss, cycles: int) -> None:
         iss.csrs.written.clear()
         iss.csrs.advance(cycles, 0, iss.csrs["mcountinhibit"])
 
-    def _stalled(self) -> Exit | None:
+    def _stalled(self) -> exits.Exit | None:
         """Advance to the next event of the timer if no hart can continue; returns a deadlock if there is none."""
         if any(self._goes_on(hart) for hart in self._harts):
             return None
@@ -193,7 +183,7 @@ class ClusterSession:
             self.devices.advance(self.devices.time + cycles)
             return None
         places = [(hart.core, hart.iss.state.pc, hart.stuck) for hart in self._harts]
-        return deadlock(places, self._name_of, self._line_of)
+        return exits.deadlock(places, self._name_of, self._line_of)
 
     def _goes_on(self, hart: _Hart) -> bool:
         if self.devices.waits_at(hart.core) is not None:
@@ -204,5 +194,5 @@ class ClusterSession:
             return csrs.wakes if asleep else csrs.interrupt() is not None
         return True
 
-    def _of_core(self, end: Exit) -> Exit:
+    def _of_core(self, end: exits.Exit) -> exits.Exit:
         return replace(end, text=f"core {self.memory.core}: {end.text}")

@@ -199,7 +199,7 @@ class Devices:
         return address if waiting else None
 
     def _dma_at(self, core: int, address: int) -> tuple[DmaModel, int, int] | None:
-        """Return isa.DMA engine, port and offset of an address; None outside the command ports."""
+        """Return DMA engine, port and offset of an address; None outside the command ports."""
         for block, port in ((isa.PRIVATE_DMA, core), (isa.DMA, self._cores)):
             if self.dma is not None and block <= address < block + isa.BLOCK_BYTES:
                 return self.dma, port, address - block

@@ -16,22 +16,8 @@ from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn_sim.reference.iss.core import Iss, Step
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.memory import AccessError, BusError, Memory
+from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
-from xpulpnn_sim.reference.programs.exits import (
-    FROMHOST_DONE,
-    Exit,
-    NameOf,
-    Output,
-    Trapped,
-    bad_access,
-    bad_fetch,
-    endless_loop,
-    fetched_word,
-    host_call,
-    out_of_time,
-    reported,
-    trap_loop,
-)
 from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
@@ -157,7 +143,7 @@ _CHUNK = 1 << 17  # instructions between two reports of progress
 
 class HostChannel:
     def __init__(
-        self, executable: Executable, memory: Memory, halt: Callable[[], None], output: Callable[[Output], None]
+        self, executable: Executable, memory: Memory, halt: Callable[[], None], output: Callable[[exits.Output], None]
     ) -> None:
         # `halt` stops the hart or cluster after the current instruction
         self._tohost, self._fromhost = executable.tohost, executable.fromhost
@@ -173,7 +159,7 @@ class HostChannel:
         value = memory.read(tohost, WORD_BYTES)
         if value == 0:
             return
-        printed = host_call(value, memory.read_bytes, memory.inside)
+        printed = exits.host_call(value, memory.read_bytes, memory.inside)
         if printed is None:
             self.final = value
             self._halt()
@@ -181,7 +167,7 @@ class HostChannel:
         self._output(printed)
         memory.write_bytes(tohost, bytes(WORD_BYTES))
         if self._fromhost is not None:
-            memory.write_bytes(self._fromhost, FROMHOST_DONE.to_bytes(WORD_BYTES, "little"))
+            memory.write_bytes(self._fromhost, exits.FROMHOST_DONE.to_bytes(WORD_BYTES, "little"))
 
 
 def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Sequence[Window] = ()) -> Memory:
@@ -197,17 +183,17 @@ def fill_memory(memory: Memory, executable: Executable) -> None:
         memory.write_bytes(segment.address, segment.data)
 
 
-def outside_memory(error: AccessError, iss: Iss, name_of: NameOf) -> Exit:
+def outside_memory(error: AccessError, iss: Iss, name_of: exits.NameOf) -> exits.Exit:
     """Return the end of a run by an access outside memory."""
     pc = iss.state.pc
     if error.kind == "fetch":
-        return bad_fetch(pc, iss.last_pc, name_of)
-    return bad_access(error.kind, error.address, error.size, pc, name_of)
+        return exits.bad_fetch(pc, iss.last_pc, name_of)
+    return exits.bad_access(error.kind, error.address, error.size, pc, name_of)
 
 
-def last_trap(iss: Iss) -> Trapped | None:
+def last_trap(iss: Iss) -> exits.Trapped | None:
     last = iss.last_exception
-    return None if last is None else Trapped(*last, fetched_word(iss.memory.read_bytes, last[0]))
+    return None if last is None else exits.Trapped(*last, exits.fetched_word(iss.memory.read_bytes, last[0]))
 
 
 class IssSession:
@@ -219,7 +205,7 @@ class IssSession:
         ram: Sequence[Window] = (),
         errors: Sequence[Window] = (),
         hart_id: int = 0,
-        output: Callable[[Output], None],
+        output: Callable[[exits.Output], None],
         observer: Callable[[Retired], None] | None = None,
         visits: dict[int, int] | None = None,
     ) -> None:
@@ -232,7 +218,7 @@ class IssSession:
         self._observer = Observer(self.iss)
         self._channel = HostChannel(executable, self.memory, self.iss.halt, output)
 
-    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> Exit:
+    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
         """Execute until the program ends, is in an endless loop, leaves its memory, or reaches ``limit``."""
         iss, end, reported_at = self.iss, None, 0
         try:
@@ -243,13 +229,13 @@ class IssSession:
                     end = self._step()
                 if self._channel.final is not None:
                     assert iss.last_pc is not None
-                    return reported(self._channel.final, iss.last_pc, self._name_of)
+                    return exits.reported(self._channel.final, iss.last_pc, self._name_of)
                 if progress is not None and iss.executed - reported_at >= _CHUNK:
                     reported_at = iss.executed
                     progress(reported_at)
         except AccessError as error:
             return outside_memory(error, iss, self._name_of)
-        return end or out_of_time(limit, "instructions", iss.state.pc, self._name_of)
+        return end or exits.out_of_time(limit, "instructions", iss.state.pc, self._name_of)
 
     @property
     def executed(self) -> int:
@@ -257,10 +243,10 @@ class IssSession:
         return self.iss.executed
 
     @property
-    def trapped(self) -> Trapped | None:
+    def trapped(self) -> exits.Trapped | None:
         return last_trap(self.iss)
 
-    def _step(self) -> Exit | None:
+    def _step(self) -> exits.Exit | None:
         """Take one step. Returns the end of the run if the state cannot change any more."""
         state = self.iss.state
         if self._observed is None:
@@ -270,7 +256,7 @@ class IssSession:
             if retired is not None:
                 self._observed(retired)
         if step.endless or (state.asleep and not self.iss.csrs.wakes):
-            return endless_loop(step.pc, self._name_of)
+            return exits.endless_loop(step.pc, self._name_of)
         if step.cause is not None and not step.cause & MCAUSE_INTERRUPT and state.pc == step.pc:
-            return trap_loop(step.pc, step.cause, self._name_of)
+            return exits.trap_loop(step.pc, step.cause, self._name_of)
         return None
