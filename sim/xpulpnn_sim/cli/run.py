@@ -11,7 +11,7 @@ from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.csr import IRQ_BITS
+from xpulpnn.isa.machine import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cli import programs
 from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress_bar, record_table, remark, tell
