@@ -20,20 +20,8 @@ from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 
-from .runs import (
-    LIMIT,
-    PRESERVED,
-    built,
-    check,
-    check_followed,
-    check_named,
-    counted,
-    cycles,
-    hart_before,
-    kernel,
-    load_uses,
-    run_share,
-)
+from . import runs
+from .runs import built, check, check_named, counted, kernel
 
 KERNELS = [(name, bits) for name, variant in VARIANTS.items() for bits in sorted(variant.widths - {1})]
 SPLITS = [2, 3, 8]
@@ -46,7 +34,7 @@ def test_convolution_and_matrix_product(name: str, bits: int, specialise: bool):
     layer = ConvLayer.parse("3x3x3:5x2x2:s=2x1,p=1x0x1x0")
     run, _, _ = check(layer, Precision.uniform(bits), name, specialise=specialise)
     if bits == 8:
-        check_followed(run)
+        runs.check_followed(run)
     if (name, bits) == ("nn_4x4", 8):
         # pointers move further than a 12-bit immediate
         check(MatmulLayer.parse("5x600x2"), Precision.uniform(8), name, specialise=specialise)
@@ -75,7 +63,7 @@ def test_cores_take_turns_that_begin_one_later_each(name: str, cores: int, speci
     for core in range(cores):
         memory = kernel_memory(run)
         memory.write_bytes(output.address, fill * (output.length // len(fill)))
-        products += run_share(run, core, cores, memory)[0]
+        products += runs.run_share(run, core, cores, memory)[0]
         for group in range(-(-layer.pixels // run.variant.npx)):
             size = run.variant.npx * pixel_bytes
             content = memory.read_bytes(output.address + group * size, size)
@@ -121,9 +109,9 @@ def test_shapes(name: str, number: int):
 
 def test_one_function_for_every_layer_of_a_kind():
     texts = ["3x3x3:5x2x2:s=2x1,p=1x0x1x0", "1x7x4:8x1x1:p=0", "4x4x40:16x3x3"]
-    runs = [built("conv", text, "8x8x8", "nn_4x4") for text in texts]
-    assert len({run.name for run in runs}) == 1
-    assert len({run.function.words.tobytes() for run in runs}) == 1
+    several = [built("conv", text, "8x8x8", "nn_4x4") for text in texts]
+    assert len({run.name for run in several}) == 1
+    assert len({run.function.words.tobytes() for run in several}) == 1
 
 
 @pytest.mark.flow
@@ -132,8 +120,8 @@ def test_calling_convention(name: str, bits: int):
     """The registers of the caller come back; sp, gp and tp are never anything but what a handler expects."""
     run = built("conv", "3x4x8:4x3x3", f"{bits}x{bits}x{bits}", name, specialise=KERNELS.index((name, bits)) % 2 == 0)
     call, memory = kernel_call(run), kernel_memory(run)
-    hart = hart_before(run, call, memory)
-    preserved = {register_number(name): value for name, value in PRESERVED.items()}
+    hart = runs.hart_before(run, call, memory)
+    preserved = {register_number(name): value for name, value in runs.PRESERVED.items()}
     for register, value in preserved.items():
         hart.state.regs[register] = value
     hart.run(1 << 10, until=int(call.program.pcs[0]))
@@ -143,7 +131,7 @@ def test_calling_convention(name: str, bits: int):
     while hart.state.pc != int(call.program.pcs[-1]):
         step, retired = observer.step()
         assert step.cause is None
-        assert hart.executed < LIMIT
+        assert hart.executed < runs.LIMIT
         seen.add(hart.state.regs[SP])
         # below sp is what an interrupt handler may overwrite
         assert not stack.address <= retired.record.get("mem_addr", 0) < hart.state.regs[SP]
@@ -207,7 +195,7 @@ def test_inner_loop(name: str, bits: int):
 def test_no_load_use(name: str, bits: int):
     """Nothing in a block waits for a load; a pixel group may once."""
     this = counted(name, bits, FEW)
-    waits = load_uses(this)
+    waits = runs.load_uses(this)
     groups = this.run.layer.pixels // this.run.variant.npx
     for region in ("matmul", "quant"):
         assert int(waits[this.program.region(region)[this.positions]].sum()) <= groups
@@ -222,7 +210,7 @@ LEAST = {8: 3.26, 4: 5.96, 2: 10.2}
 @pytest.mark.parametrize(("name", "bits"), PAPER_LIMITS)
 def test_matmul_reaches_the_paper(name: str, bits: int):
     this, limit = counted(name, bits), PAPER_LIMITS[name, bits]
-    assert cycles(this, "matmul") / this.program.dotps[this.positions].sum() < limit
+    assert runs.cycles(this, "matmul") / this.program.dotps[this.positions].sum() < limit
     assert paper_cycles_per_sdotp(ConvLayer.parse(PAPER_LAYER), bits, name) == limit
 
 
@@ -234,8 +222,8 @@ def test_close_to_the_estimate(name: str, bits: int):
     """Never more than the estimate's instructions plus a few per cent, which an unintended stall would exceed."""
     this = counted(name, bits, PAPER_LAYER)
     guess = estimate(this.run.layer, bits, name)
-    assert cycles(this, *REGIONS) <= 1.03 * 1000 * guess.kilocycles
-    assert name != "nn_4x4" or this.run.layer.macs / cycles(this, *REGIONS) >= LEAST[bits]
+    assert runs.cycles(this, *REGIONS) <= 1.03 * 1000 * guess.kilocycles
+    assert name != "nn_4x4" or this.run.layer.macs / runs.cycles(this, *REGIONS) >= LEAST[bits]
 
 
 @pytest.mark.flow
@@ -244,8 +232,8 @@ def test_two_products_are_as_counted(bits: int):
     """The cycles of the whole layer, and those of the products, less the waits that the simulator does not know."""
     this = counted("x3_4x4", bits, PAPER_LAYER)
     guess = estimate(this.run.layer, bits, "x3_4x4")
-    assert cycles(this, *REGIONS) == pytest.approx(1000 * guess.kilocycles, rel=0.01)
-    matmul = cycles(this, "matmul") / this.program.dotps[this.positions].sum()
+    assert runs.cycles(this, *REGIONS) == pytest.approx(1000 * guess.kilocycles, rel=0.01)
+    matmul = runs.cycles(this, "matmul") / this.program.dotps[this.positions].sum()
     # of which a wait for each set-up of a loop
     assert matmul == pytest.approx(guess.cycles_per_sdotp, rel=0.01)
 
@@ -287,7 +275,7 @@ def test_nothing_between_blocks_waits_for_kappa_and_lambda(bits: int):
 
 def read_by(run: KernelRun, pcs: Collection[int]) -> set[int]:
     call, seen = kernel_call(run), set[int]()
-    hart = hart_before(run, call, kernel_memory(run))
+    hart = runs.hart_before(run, call, kernel_memory(run))
     observer = Observer(hart)
     while hart.state.pc != int(call.program.pcs[-1]):
         _, retired = observer.step()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE
+from xpulpnn_sw.kernels import terms as shares
 from xpulpnn_sw.kernels.block_store import Store, temporaries
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, Frame
@@ -15,18 +16,7 @@ from xpulpnn_sw.kernels.nn_loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.terms import (
-    Argument,
-    Name,
-    Number,
-    Term,
-    given,
-    group_shares,
-    group_turns,
-    part_shares,
-    per_core,
-    positive,
-)
+from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, part_shares, positive
 
 _INTERMEDIATES = (
     *("all_steps", "first_step", "weight_stride"),
@@ -203,8 +193,8 @@ class KernelCode:
             core, all_steps = Argument("core"), Name("all_steps")
             return {
                 "all_steps": (Argument("out_channels") + (step - 1)) // step,
-                "first_step": per_core(all_steps * core),
-                "steps": per_core(all_steps * (core + 1)) - Name("first_step"),
+                "first_step": shares.per_core(all_steps * core),
+                "steps": shares.per_core(all_steps * (core + 1)) - Name("first_step"),
                 "first_pixel": Number(0),
             }
         pixels = Argument("pixels")
@@ -217,7 +207,7 @@ class KernelCode:
             if self._is_split:
                 terms |= {"all_steps": (Argument("out_channels") + (step - 1)) // step, **part_shares(*self._parts)}
             else:
-                terms |= group_shares() if self._im2col is None else group_turns()
+                terms |= shares.group_shares() if self._im2col is None else shares.group_turns()
             terms["first_pixel" if self._order is GroupOrder.ALONG_ROWS else ALONG] = Name("first_group") * npx
         return terms | first_pixel_terms(self._order, npx)
 

@@ -12,32 +12,13 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
+from xpulpnn_sw.kernels import kernel, layout
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.gather.im2col import SPARE_WORDS
 from xpulpnn_sw.kernels.gather.row_format import RowFormat, activation_rows, element_order, in_lane_order
 from xpulpnn_sw.kernels.gather.row_reuse import reuse_words
-from xpulpnn_sw.kernels.kernel import (
-    OUT_SIZES,
-    SHIFT,
-    SIZES,
-    WINDOW,
-    ArgumentField,
-    KernelRequest,
-    KernelRun,
-    Structure,
-    argument_structure,
-    window_arguments,
-    with_outside,
-)
-from xpulpnn_sw.kernels.layout import (
-    BANKED_WORDS,
-    BANKS_BETWEEN,
-    Words,
-    banked_words,
-    pack_words,
-    pad_axis,
-    padded_channels,
-)
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Structure
+from xpulpnn_sw.kernels.layout import pack_words, pad_axis, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking, place_operands
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
@@ -68,18 +49,18 @@ _RESULTS = (
     ArgumentField("out_stride", "bytes from one output pixel to the next"),
     _WEIGHT_STRIDE,
     ArgumentField("row_stride", "bytes from one activation row to the next"),
-    SHIFT,
+    kernel.SHIFT,
 )
-CONV_ARGUMENTS = argument_structure(
+CONV_ARGUMENTS = kernel.argument_structure(
     "conv",
     *_OPERANDS,
     ArgumentField("buffer", "im2col rows of all cores, core 0 first", pointer=True),
     ArgumentField("buffer_stride", "bytes between the im2col rows of two cores"),
     *_RESULTS,
-    *SIZES,
+    *kernel.SIZES,
     ArgumentField("pixel_bytes", "bytes of an input pixel"),
-    *OUT_SIZES,
-    *WINDOW,
+    *kernel.OUT_SIZES,
+    *kernel.WINDOW,
     notes=f"""\
 Also for conv1d without dilation, and for pointwise and linear layers that cannot be computed in place. Variants Nx1
 are for layers with a single output pixel, others for more. An input pixel has channels for whole words of inputs and
@@ -90,8 +71,8 @@ row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, whi
 x3_4x4 a multiple of 32, and the buffer 2 words and a multiple of 32 behind the weights. In a longer buffer x3_4x4 keeps
 rows of fields for the groups below, if the output's width is a multiple of 4.""",
 )
-CONV_OUTSIDE_ARGUMENTS = with_outside(CONV_ARGUMENTS)
-CONV1D_ARGUMENTS = argument_structure(
+CONV_OUTSIDE_ARGUMENTS = kernel.with_outside(CONV_ARGUMENTS)
+CONV1D_ARGUMENTS = kernel.argument_structure(
     "conv1d",
     *CONV_ARGUMENTS.fields,
     ArgumentField("dilation", "input rows from one filter row to the next"),
@@ -99,8 +80,8 @@ CONV1D_ARGUMENTS = argument_structure(
 Dilated: the sequence runs along the rows, width and kernel_width are 1. Otherwise as conv.
 {_PRODUCT}""",
 )
-CONV1D_OUTSIDE_ARGUMENTS = with_outside(CONV1D_ARGUMENTS)
-MATMUL_ARGUMENTS = argument_structure(
+CONV1D_OUTSIDE_ARGUMENTS = kernel.with_outside(CONV1D_ARGUMENTS)
+MATMUL_ARGUMENTS = kernel.argument_structure(
     "matmul",
     *_OPERANDS,
     *_RESULTS,
@@ -113,12 +94,12 @@ x2_4x4 and x3_4x4, of two with x2_4x2. Inputs wider than the weights are cut int
 are bytes.
 {_PRODUCT}""",
 )
-LINEAR_ARGUMENTS = argument_structure(
+LINEAR_ARGUMENTS = kernel.argument_structure(
     "linear",
     *_OPERANDS,
     ArgumentField("out_channels", "output neurons"),
     _WEIGHT_STRIDE,
-    SHIFT,
+    kernel.SHIFT,
     _ROW_WORDS,
     notes=f"""\
 Inputs as wide as the weights (bytes without sub-byte products). Up to two words may be read behind the inputs, which
@@ -150,7 +131,7 @@ class _ProductKernel:
         able = [1 << bits for bits in range(cores.bit_length()) if cores % (1 << bits) == steps % (1 << bits) == 0]
         return min(able, key=cycles) if variant.npx > 1 else 1
 
-    def row_stride(self, rows: Words) -> int:
+    def row_stride(self, rows: layout.Words) -> int:
         precision, variant = self.request.precision, self.variant
         widened = variant.row_bits(precision) // precision.w
         return self.blocking.filled(rows.shape[1]) * widened * variant.planes(precision) * WORD
@@ -159,9 +140,9 @@ class _ProductKernel:
         self,
         name: str,
         structure: Structure,
-        activations: Words,
+        activations: layout.Words,
         spare: int,
-        rows: Words,
+        rows: layout.Words,
         *,
         inside: bool = False,
         **sizes: int,
@@ -179,12 +160,12 @@ class _ProductKernel:
             placement, alignment, behind = request.placement, WORD, 0
             if self.variant.style is LoopStyle.PAIR and placement == "padded":
                 # for all cores, as cores at different times then have the fewest bank conflicts
-                placement, alignment = "aligned", BANKED_WORDS * WORD
-                behind = arguments["weights"] + BANKS_BETWEEN * WORD
-            stride = banked_words(words, placement) * WORD
+                placement, alignment = "aligned", layout.BANKED_WORDS * WORD
+                behind = arguments["weights"] + layout.BANKS_BETWEEN * WORD
+            stride = layout.banked_words(words, placement) * WORD
             buffer = memory.reserve("im2col", request.cores * stride, alignment=alignment, behind=behind)
             arguments |= {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
-            arguments |= window_arguments(self.layer)
+            arguments |= kernel.window_arguments(self.layer)
         parts = self._parts(rows.shape[1]) if request.specialise and self.variant.in_place else 1
         marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
         return request.finish(

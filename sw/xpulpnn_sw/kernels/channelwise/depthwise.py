@@ -5,23 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
+from xpulpnn_sw.kernels import kernel
 from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.depthwise_in_place import InPlaceCode, computes_in_place
 from xpulpnn_sw.kernels.channelwise.depthwise_rows import rows_stride
 from xpulpnn_sw.kernels.channelwise.maps import PlacedMaps, map_kernel, random_window_text
-from xpulpnn_sw.kernels.kernel import (
-    OUT_SIZES,
-    SHIFT,
-    SIZES,
-    WINDOW,
-    ArgumentField,
-    KernelRequest,
-    KernelRun,
-    argument_structure,
-    window_arguments,
-    with_outside,
-)
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun
 from xpulpnn_sw.kernels.layout import Program, pack_words
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
@@ -32,7 +22,7 @@ _LONGEST_STEP = 2  # longest step of filters of so many rows
 _READ_AHEAD = 2  # words behind the input that may be read
 
 
-DEPTHWISE_ARGUMENTS = argument_structure(
+DEPTHWISE_ARGUMENTS = kernel.argument_structure(
     "depthwise",
     ArgumentField("input", "activations, a feature map channel by channel", pointer=True),
     ArgumentField("weights", "filter rows, each of whole words of bytes", pointer=True),
@@ -48,10 +38,10 @@ DEPTHWISE_ARGUMENTS = argument_structure(
     ArgumentField("channels", "channels"),
     ArgumentField("row_bytes", "bytes from one input row to the next"),
     ArgumentField("out_pixel_bytes", "bytes of an output pixel"),
-    SHIFT,
-    *SIZES,
-    *OUT_SIZES,
-    *WINDOW,
+    kernel.SHIFT,
+    *kernel.SIZES,
+    *kernel.OUT_SIZES,
+    *kernel.WINDOW,
     ArgumentField("pad_right", "zero columns right of the input"),
     notes="""\
 The input is [channel][row][column], each row of whole words; two words behind it may be read. The output is
@@ -59,7 +49,7 @@ The input is [channel][row][column], each row of whole words; two words behind i
 columns and steps of one column, 3x3_s2 for 3 rows and steps of two columns; functions without either are for all other
 filters. Buffer: buffer_stride for each core, a row of whole words for each row of the padded input, and 32 bytes.""",
 )
-DEPTHWISE_OUTSIDE_ARGUMENTS = with_outside(DEPTHWISE_ARGUMENTS)
+DEPTHWISE_OUTSIDE_ARGUMENTS = kernel.with_outside(DEPTHWISE_ARGUMENTS)
 
 
 def depthwise_kernel(request: KernelRequest) -> KernelRun:
@@ -97,7 +87,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
         "row_bytes": rows.shape[-1] * WORD_BYTES,
         "out_pixel_bytes": maps.pixel_bytes(precision.y),
         "shift": requantisation.applied_shift,
-        **window_arguments(layer),
+        **kernel.window_arguments(layer),
         "pad_right": right,
         "outside": outside & WORD_MASK,
     }

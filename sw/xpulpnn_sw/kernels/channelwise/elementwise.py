@@ -13,15 +13,9 @@ from numpy.typing import NDArray
 
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO
+from xpulpnn_sw.kernels.channelwise import maps as map_kernels
 from xpulpnn_sw.kernels.channelwise.elements import ARGUMENT_REGISTERS, ElementBuilder, Packed
-from xpulpnn_sw.kernels.channelwise.maps import (
-    MOST_CHANNELS,
-    MapTensors,
-    PlacedMaps,
-    element_kernel,
-    random_elements,
-    same_kernel,
-)
+from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Ints, Program, Words, pack_words
 from xpulpnn_sw.kernels.registers import FreeRegisters
@@ -155,7 +149,7 @@ def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) 
     # a sum of two elements has half a bit more than an element; the factors compensate different widths
     shift = 2 * BYTE_BITS - precision.y
     for bits, signed in operands:
-        maps.append(random_elements(layer, bits, rng, signed=signed))
+        maps.append(map_kernels.random_elements(layer, bits, rng, signed=signed))
         factor = int(rng.integers(1 << BYTE_BITS, _GREATEST_FACTOR)) << (BYTE_BITS - bits)
         quarter = 1 << shift + precision.y - 1
         offset = {(True, False): quarter // 2, (False, True): -quarter // 2}.get((signed, precision.y_signed), 0)
@@ -305,7 +299,7 @@ class _Addition:
             self._b("sra", value, value, self._shift)
 
 
-RELU = same_kernel(
+RELU = map_kernels.same_kernel(
     name="relu",
     help="negative elements become 0",
     layer=ReluLayer,
@@ -318,14 +312,14 @@ RELU = same_kernel(
 )
 
 
-ADD = element_kernel(
+ADD = map_kernels.element_kernel(
     name="add",
     help="sum of two feature maps, each scaled",
     layer=AddLayer,
     usual="16x16x32",
     write=add_kernel,
     random=random_add,
-    drawn=lambda rng: random_sizes(rng, 5, 5, 2 * MOST_CHANNELS) + rng.choice(("", ":shift")),
+    drawn=lambda rng: random_sizes(rng, 5, 5, 2 * map_kernels.MOST_CHANNELS) + rng.choice(("", ":shift")),
     structures=(ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS),
     samples=("4x4x4", "4x4x4:shift"),
 )
