@@ -105,11 +105,10 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     def require_fitting(self) -> None:
         clusters_only = {option.name for option in fields(ClusterRuns)} - {"jobs", "cores"}
         one_core_only = ("grant_stalls", "response_latency", "irq_rate", "halt_rate", "engine", "waves")
-        defaults = {option.name: option.default for option in fields(self)}
-        for name in one_core_only if self.cores else clusters_only:
-            if getattr(self, name) != defaults[name]:
-                when = "with" if self.cores else "without"
-                raise InputError(f"--{name.replace('_', '-')} must be left out {when} --cores")
+        unsuited, when = (one_core_only, "with") if self.cores else (clusters_only, "without")
+        for option in fields(self):
+            if option.name in unsuited and getattr(self, option.name) != option.default:
+                raise InputError(f"--{option.name.replace('_', '-')} must be left out {when} --cores")
         if self.engine == "core" and self.waves is not None:
             raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
         for name in ("irq_rate", "halt_rate"):

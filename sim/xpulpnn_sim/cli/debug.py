@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from threading import Thread
 from typing import Annotated
 
@@ -115,8 +114,6 @@ def _gdb(gdb: str, port: int, options: DebugOptions) -> int:
     # Debian's gdb assumes Linux, and then steps with breakpoints, which do not follow traps
     first = ["set architecture riscv:rv32", "set osabi none", "set remotetimeout 60"]
     first.append(f"target extended-remote localhost:{port}")
-    if options.batch:
-        first = ["set pagination off", "set confirm off", *first]
-    words = [word for text in (*first, *options.execute) for word in ("-ex", text)]
-    line = [gdb, "-q", *(["-batch"] if options.batch else []), *words, str(Path(options.program))]
-    return subprocess.run(line, check=False).returncode
+    batch, quiet = (["-batch"], ["set pagination off", "set confirm off"]) if options.batch else ([], [])
+    words = [word for text in (*quiet, *first, *options.execute) for word in ("-ex", text)]
+    return subprocess.run([gdb, "-q", *batch, *words, str(options.program)], check=False).returncode

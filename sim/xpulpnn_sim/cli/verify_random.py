@@ -19,7 +19,6 @@ from xpulpnn_sim.cli.common import (
     plain,
     progress_bar,
     record_table,
-    table,
     tell,
 )
 from xpulpnn_sim.cli.configurations import Settings
@@ -265,8 +264,9 @@ def _summary(report: RunReport, sources: Sequence[CoreSource]) -> dict[str, Any]
 
 
 def _print(summary: dict[str, Any]) -> None:
-    rows = ([name, row["rows"], row["executed"], row["retirements"]] for name, row in summary["rows"].items())
-    tell(table(("extension", "rows", "executed", "retirements"), rows, title="instructions executed"))
+    rows = ({"extension": name, **row} for name, row in summary["rows"].items())
+    columns = plain("extension", "rows", "executed", "retirements")
+    tell(record_table(columns, rows, title="instructions executed"))
     lines = summary["interrupts"]
     traps = ", ".join(f"cause {cause}: {number}" for cause, number in summary["traps"].items()) or "0"
     shown = summary | {"traps": traps, "interrupts": f"{sum(lines.values())} on {len(lines)} lines"}

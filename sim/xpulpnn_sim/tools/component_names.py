@@ -6,7 +6,7 @@ CLUSTER_NAMES = (
     *("cluster", "tcdm", "event-unit", "dma", "icache"),
     *("cluster-axi", "cluster-debug", "axi-ext", "axi-dma", "axi-refill", "core-wishbone", "cluster-wishbone"),
 )
-CORE_DEBUG, CLUSTER_DEBUG = "core-debug", "cluster-debug"  # core and cluster with debug module
+CORE_DEBUG = "core-debug"  # core with debug module
 DEBUG_NAMES = ("dm", "jtag-dtm")
 
 ALL_TOPS = (*CORE_NAMES, *CLUSTER_NAMES, *DEBUG_NAMES)
