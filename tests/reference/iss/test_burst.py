@@ -169,13 +169,6 @@ def test_a_jump_to_itself_that_goes_on_is_not_endless():
     assert iss.state.regs[5] == 1
 
 
-def test_visits():
-    iss = boot("lp.setupi 0, 5, 1f; 1: addi x5, x5, 1; csrrs x6, minstret, x0; ebreak")
-    iss.visits = {}
-    iss.run(8)
-    assert iss.visits == {BASE: 1, BASE + 4: 5, BASE + 8: 1, BASE + 12: 1}
-
-
 def test_halt_ends_a_burst_after_the_store():
     iss = boot("li x8, 0x2000; sw x8, 0(x8); li x5, 1; li x5, 2")
     iss.memory.watch(0x2000)

@@ -1,8 +1,6 @@
 """Executables: what is read of them, and one clear line for everything that is wrong with one."""
 
 import re
-import shutil
-import subprocess
 from contextlib import suppress
 from random import Random
 
@@ -186,20 +184,3 @@ def test_wrong_ram(text):
     assert str(caught.value) == (
         f"memory must be BASE:SIZE within 4 GiB, both multiples of 4, such as 0x80000000:1M, not {text}"
     )
-
-
-@pytest.mark.skipif(shutil.which("riscv64-unknown-elf-gcc") is None, reason="riscv64-unknown-elf-gcc is absent")
-def test_a_file_of_the_gnu_toolchain(tmp_path):
-    source = tmp_path / "p.c"
-    source.write_text(
-        "long long tohost; int table[100]; int value = 7; void _start(void) { tohost = value; for (;;); }"
-    )
-    path = tmp_path / "p.elf"
-    options = ["-march=rv32imc", "-mabi=ilp32", "-nostdlib", "-Ttext=0x1c000080", "-Tdata=0x10000000", "-o", path]
-    subprocess.run(["riscv64-unknown-elf-gcc", *options, source], check=True, capture_output=True)
-    program = load(path)
-    assert program.symbol_at(program.entry) == "_start"
-    content = {segment.address + i: byte for segment in program.segments for i, byte in enumerate(segment.data)}
-    value = program.symbols["value"]
-    assert [content[value + i] for i in range(4)] == [7, 0, 0, 0]
-    assert program.symbols["table"] not in content
