@@ -31,9 +31,9 @@ def programs_of(config: CoreConfig) -> list[Directed]:
 @cache
 def short_programs(config: CoreConfig, limit: int) -> list[Directed]:
     """Return the directed programs that end within ``limit`` instructions, or wait for an interrupt."""
-    return [case for case in programs_of(config) if len(case.lines) < limit and not _is_long(case, config, limit)]
 
+    def ends(case: Directed) -> bool:
+        session = IssSession(case.program().executable(), config, errors=BUS_ERRORS, output=lambda _: None)
+        return session.run(limit).reason is not Reason.MAX_CYCLES
 
-def _is_long(case: Directed, config: CoreConfig, limit: int) -> bool:
-    session = IssSession(case.program().executable(), config, errors=BUS_ERRORS, output=lambda _: None)
-    return session.run(limit).reason is Reason.MAX_CYCLES
+    return [case for case in programs_of(config) if len(case.lines) < limit and ends(case)]

@@ -137,14 +137,10 @@ def _by_line(blocks: Iterable[ProgramBlock]) -> tuple[ProgramBlock, ...]:
 
 
 def _simpler_lines(line: str) -> Iterator[str]:
-    mnemonic, _, rest = line.partition(" ")
-    register, comma, value = rest.partition(", ")
-    if mnemonic != "li" or not comma:
-        return
-    for number in _SMALL_NUMBERS:
-        if value in (str(number), f"0x{number:x}"):
-            return
-        yield f"li {register}, {number}"
+    load, comma, value = line.partition(", ")
+    if load.startswith("li ") and comma:
+        number = int(value, 0)
+        yield from (f"{load}, {small}" for small in _SMALL_NUMBERS if small < number or number < 0)
 
 
 def shorter(machine: Machine, verdict: Verdict) -> Machine:
