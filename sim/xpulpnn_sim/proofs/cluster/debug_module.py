@@ -7,17 +7,8 @@ from xpulpnn.debug.command import AbstractCommands
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.hart_control import HartControl, flag
 from xpulpnn.debug.memory_share import MemoryShare
-from xpulpnn.isa.debug import (
-    ABSTRACTCS_BUSY_BIT,
-    ABSTRACTCS_CMDERR_LSB,
-    CMDERR_BITS,
-    DATA_WORDS,
-    HARTSELLO_LSB,
-    PROGRAM_WORDS,
-    CommandError,
-    Control,
-    DmReg,
-)
+from xpulpnn.isa import debug
+from xpulpnn.isa.debug import CommandError, Control, DmReg
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 
 _HARTS = 2
@@ -79,7 +70,7 @@ class HartClaims(Obligation):
         holds["asked"].append((unit.controls == controls) & (~controls | (unit.activate == active)))
         for hart in range(_HARTS):
             halt_requested, halted, resuming, acknowledged = (Signal(name=f"{name}_{hart}") for name in _HART_CLAIMS)
-            chosen = (word[HARTSELLO_LSB] == hart) | flag(word, Control.HASEL) & self.mask[hart]
+            chosen = (word[debug.HARTSELLO_LSB] == hart) | flag(word, Control.HASEL) & self.mask[hart]
             halt, resume = flag(word, Control.HALTREQ), flag(word, Control.RESUMEREQ) & ~flag(word, Control.HALTREQ)
             gone = unit.resumes[hart] | unit.reset[hart]
             with m.If(gone):
@@ -120,7 +111,7 @@ class CommandClaims(Obligation):
 
     def __init__(self):
         registers = {"looked_at": ("looked_at", 1), "under_way": ("under_way", 1)}
-        registers |= {"error": ("error", CMDERR_BITS), "auto": ("auto", DATA_WORDS + PROGRAM_WORDS)}
+        registers |= {"error": ("error", debug.CMDERR_BITS), "auto": ("auto", debug.DATA_WORDS + debug.PROGRAM_WORDS)}
         registers |= {"target": ("target", 1), "waits": ("going_2", 1)}
         unit = AbstractCommands(DebugConfig(harts=_HARTS))
         super().__init__("abstract commands", unit, _COMMAND_CLAIMS, registers)
@@ -128,8 +119,8 @@ class CommandClaims(Obligation):
     def claim(self, m):
         unit, access, busy = self.unit, self.unit.access, self.looked_at | self.under_way
         at = {name: access.writes & (access.addr == DmReg[name]) for name in ("ABSTRACTCS", "COMMAND", "ABSTRACTAUTO")}
-        places = [DmReg.DATA0 + number for number in range(DATA_WORDS)]
-        places += [DmReg.PROGBUF0 + number for number in range(PROGRAM_WORDS)]
+        places = [DmReg.DATA0 + number for number in range(debug.DATA_WORDS)]
+        places += [DmReg.PROGBUF0 + number for number in range(debug.PROGRAM_WORDS)]
         touched = Cat((access.addr == place) & (access.reads | access.writes) for place in places)
         m.d.comb += [getattr(unit, name).eq(getattr(self.io, name) & self.under_way) for name in ("going", "exception")]
         begun, hart, halted = Signal(name="has_begun"), Signal(_HARTS, name="hart"), Signal(name="was_halted")
@@ -140,7 +131,7 @@ class CommandClaims(Obligation):
         written = unit.data_writes, unit.wdata
         code, words = Cat(*unit.transfer, unit.runs_program, *unit.program), list(unit.data)
         free = ~busy & (self.error == CommandError.NONE)
-        cleared = Mux(at["ABSTRACTCS"] & ~busy, access.wdata[ABSTRACTCS_CMDERR_LSB:][:CMDERR_BITS], 0)
+        cleared = Mux(at["ABSTRACTCS"] & ~busy, access.wdata[debug.ABSTRACTCS_CMDERR_LSB :][: debug.CMDERR_BITS], 0)
         now = {
             "active": unit.active,
             "begins": free & (at["COMMAND"] | (touched & self.auto).any()),
@@ -156,8 +147,8 @@ class CommandClaims(Obligation):
         was = {name: Signal(len(value), name=f"before_{name}") for name, value in now.items()}
         m.d.sync += [was[name].eq(value) for name, value in now.items()]
         expected_go = Mux(self.under_way & ~begun, hart, 0)
-        read = access.rdata[ABSTRACTCS_BUSY_BIT] == busy
-        read &= access.rdata[ABSTRACTCS_CMDERR_LSB:][:CMDERR_BITS] == self.error
+        read = access.rdata[debug.ABSTRACTCS_BUSY_BIT] == busy
+        read &= access.rdata[debug.ABSTRACTCS_CMDERR_LSB :][: debug.CMDERR_BITS] == self.error
         m.d.comb += [
             self.read.eq((access.addr != DmReg.ABSTRACTCS) | read),
             self.taken.eq(~(was["active"] & was["begins"]) | self.looked_at),

@@ -113,7 +113,8 @@ class _Unit(dict[str, Any]):
     """An elaborated unit whose signals can be read by name."""
 
     def __init__(self, component: wiring.Component, fragment: Fragment) -> None:
-        super().__init__((name, _component_of(child)) for child, name, _ in fragment.subfragments)
+        for child, name, _ in fragment.subfragments:
+            self[name] = next((each for each in child.origins or () if isinstance(each, wiring.Component)), None)
         self._component = component
         outside = {id(Value.cast(port)) for _, _, port in component.signature.flatten(component)}
         inside: dict[str, Signal] = {}
@@ -136,10 +137,6 @@ class _Unit(dict[str, Any]):
             return eval(expression, _NAMES, self)
         except (AttributeError, NameError):
             raise ToolError(f"{type(self._component).__name__} must have {expression}") from None
-
-
-def _component_of(fragment: Fragment) -> Any:
-    return next((each for each in fragment.origins or () if isinstance(each, wiring.Component)), None)
 
 
 _Place = tuple[int, int, int]  # id() of a signal, first bit, and end of the bits

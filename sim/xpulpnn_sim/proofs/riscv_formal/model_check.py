@@ -196,7 +196,8 @@ dffunmap
 opt_clean
 write_json check.json
 """
-_LOWER = "async2sync\nchformal -lower\n"  # for Yosys versions that keep properties as cells with a trigger
+_TRIGGERS = 37  # first Yosys version, 0.37, that keeps properties as cells with a trigger
+_LOWER = "async2sync\nchformal -lower\n"
 
 
 def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, yosys: Yosys) -> ClockedGates:
@@ -205,7 +206,8 @@ def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: 
     for name in check.files:
         (folder / Path(name).name).write_text(suite.text(name))
     (folder / "check.sv").write_text(top_text(check, manifest))
-    script = _SCRIPT.format(top=TOP, lower=_LOWER if keeps_triggers(yosys) else "")
+    number = re.match(r"0\.(\d+)", yosys.tools["yosys"])
+    script = _SCRIPT.format(top=TOP, lower=_LOWER if number is None or int(number[1]) >= _TRIGGERS else "")
     yosys.run(script, folder, what=check.name, results=["check.json"], name="check")
     return ClockedGates(read_module(folder / "check.json", TOP))
 
@@ -215,11 +217,6 @@ def shared_search(check: Check) -> tuple[object, ...] | None:
     if check.sliced or check.triggered:
         return None
     return (check.cutpoints, check.cycle, check.first)
-
-
-def keeps_triggers(yosys: Yosys) -> bool:
-    number = re.match(r"0\.(\d+)", yosys.tools["yosys"])
-    return number is None or int(number[1]) >= 37
 
 
 def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph, searching: CycleSearch) -> Outcome:

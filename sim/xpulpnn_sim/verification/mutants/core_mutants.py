@@ -29,14 +29,8 @@ from xpulpnn.core.core import Core
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, rig_of
-from xpulpnn_sim.proofs.mutants.mutant_comparison import (
-    OUTPUTS,
-    UNCONSTRAINED,
-    InputCase,
-    InputConstraints,
-    MutantComparer,
-    MutantComparison,
-)
+from xpulpnn_sim.proofs.mutants import mutant_comparison
+from xpulpnn_sim.proofs.mutants.mutant_comparison import InputCase, InputConstraints, MutantComparer, MutantComparison
 from xpulpnn_sim.proofs.mutants.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 from xpulpnn_sim.tools.jobs import executor
@@ -255,8 +249,10 @@ def _parts(mutants: Sequence[Mutant]) -> list[str]:
 def _proof(compared: MutantComparison) -> Proof:
     """Return the outcome of a comparison as a proof; equality under constraints or only after reset counts as legal."""
     if compared.verdict == judgement.EQUIVALENT:
-        return Proof(verdict=judgement.EQUIVALENT if compared.scope == UNCONSTRAINED else judgement.LEGAL)
-    if compared.scope == OUTPUTS:
+        return Proof(
+            verdict=judgement.EQUIVALENT if compared.scope == mutant_comparison.UNCONSTRAINED else judgement.LEGAL
+        )
+    if compared.scope == mutant_comparison.OUTPUTS:
         return Proof(verdict=judgement.DIFFERENT, example=json.dumps([*compared.counterexample]))
     # a difference in a state that may never be reached says nothing
     return Proof(verdict=judgement.UNDECIDED)

@@ -16,16 +16,8 @@ from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, XLEN
 from xpulpnn_sim.benches.runner import ports_of, run_bench
 from xpulpnn_sim.benches.units import UNITS
-from xpulpnn_sim.proofs.mutants.mutant_comparison import (
-    REACHABLE,
-    UNCONSTRAINED,
-    Handshake,
-    InputCase,
-    InputConstraints,
-    MutantComparer,
-    MutantComparison,
-    StableInputs,
-)
+from xpulpnn_sim.proofs.mutants import mutant_comparison
+from xpulpnn_sim.proofs.mutants.mutant_comparison import Handshake, InputCase, InputConstraints, StableInputs
 from xpulpnn_sim.proofs.mutants.mutated_gates import SELECT, read_mutated
 from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 from xpulpnn_sim.tools.results import Results, digest
@@ -204,16 +196,20 @@ def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> In
     return CONSTRAINTS[what](config)
 
 
-def _compared(judge: MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
+def _compared(judge: mutant_comparison.MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
     for mutant in waiting:
         comparison = judge.compare(mutant.number)
         verdict = comparison.verdict
-        if verdict == judgement.EQUIVALENT and comparison.scope != UNCONSTRAINED:
-            verdict = judgement.LEGAL if judge.assumes or comparison.scope != REACHABLE else judgement.EQUIVALENT
+        if verdict == judgement.EQUIVALENT and comparison.scope != mutant_comparison.UNCONSTRAINED:
+            verdict = (
+                judgement.LEGAL
+                if judge.assumes or comparison.scope != mutant_comparison.REACHABLE
+                else judgement.EQUIVALENT
+            )
         yield mutant, Proof(verdict=verdict, example=_shown(comparison) if comparison.counterexample else "")
 
 
-def _shown(comparison: MutantComparison) -> str:
+def _shown(comparison: mutant_comparison.MutantComparison) -> str:
     """Format the last cycle of a counterexample: the inputs that are not 0, and the wrong signal."""
     cycles: Sequence[Mapping[str, int]] = comparison.counterexample
     given = [f"{name}={value:#x}" for name, value in cycles[-1].items() if value]
@@ -263,7 +259,7 @@ def judge_unit(
         gates = read_mutated(folder / judgement.BASE, top, changes, yosys)
         occurring = occurring_at(unit, inputs, outputs)
         whole = cache(lambda: read_mutated(folder / judgement.BASE, top, changes, yosys, whole_memories=True))
-        proof = MutantComparer(
+        proof = mutant_comparison.MutantComparer(
             gates=gates,
             abc=find_abc(),
             timeout_s=settings.proof_s,
