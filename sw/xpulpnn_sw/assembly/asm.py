@@ -70,6 +70,7 @@ PSEUDO: dict[tuple[str, int], tuple[str, ...]] = {
 
 _FORMAT_FIRST = re.compile(r"^(pv\.\w+)\.([hbnc])\.(sci?)$")
 _ROUND_FIRST = re.compile(r"^(p\.(?:mul|mac)\w*)rn$")
+Parts = tuple[str, tuple[str, ...]]  # mnemonic and operands of a statement without label and comment
 _COMMENT = re.compile(r"(#|//).*")
 _LABEL = re.compile(r"\s*([\w.$]+)\s*:")
 _SPLIT = re.compile(r",(?![^()]*\))")
@@ -115,7 +116,7 @@ class _Statement:
     size: int
 
 
-def statement_parts(text: str) -> tuple[str, tuple[str, ...]]:
+def statement_parts(text: str) -> Parts:
     mnemonic, *rest = text.split(maxsplit=1)
     return mnemonic, tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
 
@@ -133,9 +134,7 @@ def _load_immediate(rd: str, value: int) -> Iterator[str]:
         yield f"addi {rd}, {rd}, {low}"
 
 
-def expand(
-    mnemonic: str, operands: tuple[str, ...], constants: Mapping[str, int], pc: int
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+def expand(mnemonic: str, operands: tuple[str, ...], constants: Mapping[str, int], pc: int) -> Iterator[Parts]:
     name = mnemonic.lower()
     if name == "li" and len(operands) == 2:
         lines = _load_immediate(operands[0], evaluate(operands[1], constants, pc))

@@ -30,8 +30,6 @@ _MOST_DATA = MAX_DATA - (1 << 20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """An edge of the graph of layers: a map that a layer reads."""
-
     source: str  # the layer that writes it, or NETWORK_INPUT
     reader: int  # number of the layer that reads it
     symbol: str  # its name in the kernel of that layer
@@ -58,7 +56,6 @@ def kernels(
 
 
 def _built(network: Network, number: int, variant: str, image: Ints, **building: Any) -> KernelRun:
-    """Build the kernel of layer ``number``; ``image`` is the input of the network."""
     stage = network.stages[number]
     operands = stage.with_inputs(*(image if source == NETWORK_INPUT else None for source in network.sources(number)))
     try:
@@ -117,9 +114,8 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
     orders = "pixel by pixel", "channel by channel"
     wants_planes, in_planes = isinstance(stage.layer, DepthwiseLayer), written.output.planes
     if wants_planes != in_planes:
-        raise LayerError(
-            f"inputs of {stage.name} must be {orders[wants_planes]}, not {orders[in_planes]} as of {before.name}"
-        )
+        wanted, own = orders[wants_planes], orders[in_planes]
+        raise LayerError(f"inputs of {stage.name} must be {wanted}, not {own} as of {before.name}")
     if wants_planes:
         return
     shape, distance = written.output.shape, written.output.pixel_bytes

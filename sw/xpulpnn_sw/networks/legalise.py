@@ -87,7 +87,6 @@ def _placeholder(values: Ints, channels: int) -> Ints:
 
 
 def _with(stage: Stage, tensors: Any, **sizes: int) -> Stage:
-    """Return a layer with other operands, and other sizes."""
     layer: Any = stage.layer
     return replace(stage, layer=replace(layer, **sizes), tensors=tensors)
 
@@ -329,7 +328,6 @@ def folded(network: Network, variants: Sequence[str]) -> Network:
 
 
 def _fold(stage: Stage, variant: str) -> bool:
-    """Return whether a layer is a convolution that can fold columns of its results."""
     layer = stage.layer
     if not isinstance(layer, ConvLayer) or layer.out_width % FOLDED_COLUMNS or variant not in VARIANTS:
         return False

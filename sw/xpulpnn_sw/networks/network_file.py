@@ -50,7 +50,6 @@ _NEWER = ("version", "classes", "inputs", "pad")  # entries that version 1 lacks
 
 
 def _check_size(layer: Layer) -> None:
-    """Raise :class:`LayerError` for maps that are too large for any memory."""
     before = [getattr(layer, name, 1) for name in ("height", "width", "length", "channels", "inputs")]
     for elements in (prod(before), prod(layer.out_shape) * layer.out_channels):
         if elements > _MOST_ELEMENTS:

@@ -270,7 +270,6 @@ class Planner:
 
 
 def _memory_message(plan: Deployment, memory: int) -> str:
-    """Return the error message for a network that does not fit; it lists the data of the largest step."""
     work = [number for number, step in enumerate(plan.steps) if step.layer is not None]
     most = max(work, key=plan.demand)
     layer = plan.steps[most].layer

@@ -72,7 +72,6 @@ class FlowGraph:
                     self._dominators[index], changed = dominators, True
 
     def dominates(self, first: int, second: int) -> bool:
-        """Return whether every path to block ``second`` leads through block ``first``."""
         return bool(self._dominators[second] >> first & 1)
 
     def natural_loops(self) -> list["NaturalLoop"]:
@@ -128,7 +127,6 @@ class LoopError(Exception):
 
 
 def held_condition(branch: ListedOperation, *, taken: bool) -> Condition:
-    """Return the condition that is true after the branch."""
     relation = branch.name.removeprefix("b")
     if relation not in _INVERSE:
         raise LoopError("tested against an immediate")

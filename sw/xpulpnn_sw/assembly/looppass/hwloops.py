@@ -40,8 +40,6 @@ _RESERVED = frozenset({0, RA, SP, GP, TP})
 
 @dataclass(frozen=True, slots=True)
 class LoopOutcome:
-    """The hardware loop that replaces a loop, or the reason why the loop is unchanged."""
-
     function: str
     source: str  # file and line of the loop's first instruction
     level: int | None  # hardware loop 0 or 1; None if unchanged

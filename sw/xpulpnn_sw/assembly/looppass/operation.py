@@ -221,7 +221,6 @@ def _directive(text: str, origin: int) -> ListedOperation:
 
 
 def _special(name: str, operands: tuple[str, ...], text: str, origin: int) -> ListedOperation | None:
-    """Return the operation of ``li``, ``la``, ``lla``, ``call`` or ``tail``; None for any other instruction."""
     made = partial(ListedOperation, text=text, size=LONGEST, origin=origin)
     match name, operands:
         case "li" | "la" | "lla", (rd, value) if is_register(rd):

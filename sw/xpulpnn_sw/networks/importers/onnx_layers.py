@@ -361,9 +361,8 @@ def concatenation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
     for source in maps:
         if source.indices.ndim != axes or not np.array_equal(source.indices, ordered(source.shape)):
-            raise InputError(
-                f"maps must be in the usual order and of as many axes, not of shape {dims(source.indices.shape)}"
-            )
+            shape = dims(source.indices.shape)
+            raise InputError(f"maps must be in the usual order and of as many axes, not of shape {shape}")
     if node.number("axis", 1) % axes != 1:
         raise InputError(f"axis must be that of channels, 1, not {node.number('axis', 1)}")
     if any(source.bits == SIGN_BITS for source in maps):

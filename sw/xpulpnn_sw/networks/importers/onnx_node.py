@@ -139,7 +139,7 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     reach = ((kernel[0] - 1) * dilations[0] + 1, (kernel[1] - 1) * dilations[1] + 1)
     size = (shape[0] + around[0] + around[1], shape[1] + around[2] + around[3])
     own = _pads(node, size, reach, strides)
-    top, bottom, left, right = (pad + other for pad, other in zip(own, around, strict=True))
+    top, bottom, left, right = (pad + more for pad, more in zip(own, around, strict=True))
     if node.number("ceil_mode", 0):
         bottom = _ceil_padding(shape[0] + top, bottom, reach[0], strides[0])
         right = _ceil_padding(shape[1] + left, right, reach[1], strides[1])
@@ -147,9 +147,8 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     columns = (shape[1] + left + right - reach[1]) // strides[1] + 1
     if rows < 1 or columns < 1:
         raise InputError(f"window must be at most the padded map, not {reach[0]}x{reach[1]}")
-    return PlacedWindow(
-        reach=reach, dilations=dilations, strides=strides, pads=(top, bottom, left, right), results=(rows, columns)
-    )
+    pads, results = (top, bottom, left, right), (rows, columns)
+    return PlacedWindow(reach=reach, dilations=dilations, strides=strides, pads=pads, results=results)
 
 
 def _ceil_padding(length: int, behind: int, reach: int, step: int) -> int:

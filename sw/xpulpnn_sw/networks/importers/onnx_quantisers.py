@@ -80,9 +80,8 @@ def _constants(
     # quotients of single-precision numbers round correctly in double precision
     quotients = values.astype(np.float64) / scale.astype(np.float64)
     rounded = {"ROUND": np.rint, "FLOOR": np.floor, "CEIL": np.ceil}[mode]
-    whole = np.clip(rounded(quotients) + zero if rounds_first else rounded(quotients + zero), low, high).astype(
-        np.int64
-    )
+    codes = rounded(quotients) + zero if rounds_first else rounded(quotients + zero)
+    whole = np.clip(codes, low, high).astype(np.int64)
     return _scaled(np.broadcast_to(whole - np.rint(zero).astype(np.int64), values.shape), scale)
 
 
@@ -111,9 +110,8 @@ def multi_threshold(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     scale, bias = (exact_number(node.real(name, usual)) for name, usual in (("out_scale", 1), ("out_bias", 0)))
     channels, count = value.shape[2], table.shape[1]
     if scale <= 0 or len(table) not in (1, channels):
-        raise InputError(
-            f"thresholds must be those of 1 or {channels} channels with a positive scale, not {len(table)}"
-        )
+        rule = f"those of 1 or {channels} channels with a positive scale"
+        raise InputError(f"thresholds must be {rule}, not {len(table)}")
     rows = [[exact_number(number) for number in row] for row in table]
     if any(first > second for row in rows for first, second in pairwise(row)):
         raise InputError("thresholds must be ascending, not falling")

@@ -122,10 +122,8 @@ def uniform_quantiser(
 
 def sign_quantiser(scale: Fraction) -> Quantiser:
     """Return the quantiser to one bit: ``scale`` for numbers from 0 on, ``-scale`` for negative numbers."""
-    zero = Fraction(0)
-    return Quantiser(
-        bits=SIGN_BITS, signed=False, low=-1, high=1, scale=scale, offset=zero, bound=lambda _, __: (zero, False)
-    )
+    ends = partial(Quantiser, bits=SIGN_BITS, signed=False, low=-1, high=1)
+    return ends(scale=scale, offset=Fraction(0), bound=lambda _, __: (Fraction(0), False))
 
 
 def _between(value: Fraction, low: Fraction | None, high: Fraction | None) -> Fraction:

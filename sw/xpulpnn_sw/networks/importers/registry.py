@@ -186,6 +186,5 @@ def packages_for(path: Path) -> Generator[ModelReader]:
         package = (error.name or "").partition(".")[0]
         if package.startswith("xpulpnn"):
             raise
-        raise InputError(
-            f"{package} must be installed to read {readers[0].name}, not missing: pip install '.[networks]'"
-        ) from None
+        needed = f"{package} must be installed to read {readers[0].name}"
+        raise InputError(f"{needed}, not missing: pip install '.[networks]'") from None

@@ -293,7 +293,6 @@ class _Import:
         return self._quantised(operator, self._computed(plain, average_pool, [flat], kernel_shape=[1, 1]))
 
     def _table(self, operator: TfliteOperator) -> Map:
-        """Add a layer for a monotonic lookup table, as thresholds."""
         value, output = self._value(operator, 0), self._model.tensors[operator.outputs[0]]
         table = code_table(operator.kind, self._tensor(operator, 0), output, operator.options)
         require(bool((np.diff(table) >= 0).all()), "results must rise with the inputs, not fall")

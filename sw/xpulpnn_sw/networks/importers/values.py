@@ -36,7 +36,6 @@ class Quantised:
 
     @property
     def real(self) -> NDArray[Any]:
-        """The represented real numbers, as fractions."""
         return self.values.astype(object) * self.scale
 
 
@@ -122,7 +121,6 @@ def by_channel(values: Constant, indices: Ints, channels: int) -> list[Fraction]
 
 
 def dims(shape: Sequence[int]) -> str:
-    """Return a shape as text, such as ``4x4x16``."""
     return "x".join(map(str, shape)) or "nothing"
 
 
