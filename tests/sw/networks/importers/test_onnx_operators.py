@@ -198,24 +198,6 @@ def test_maps_beside_each_other(tmp_path: Path, *, equal_scales: bool) -> None:
     assert kinds(described)[2:] == [*["pointwise"] * 3, "add", "add", *["depthwise"] * (not equal_scales), "pointwise"]
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
-    def model(*nodes: tuple[str, dict[str, Any]]) -> Model:
-        concatenation = Model((1, 2, 7, 6))
-        concatenation.pair(1.0, 0, np.uint8)
-        for name, attributes in nodes:
-            concatenation.node(name, *[concatenation.last] * (name == "Concat"), **attributes)
-        return concatenation
-
-    for nodes, message in (
-        ([("LeakyRelu", {"alpha": -0.5})], "LeakyRelu leakyrelu2: alpha must be greater than 0, not -0.5"),
-        ([("Sigmoid", {}), ("Tanh", {})], "Tanh tanh3: input must not be a function of another"),
-        ([("Sigmoid", {}), ("Relu", {})], "Relu relu3: input must come from a quantiser"),
-        ([("Concat", {"axis": 2})], "Concat concat2: axis must be that of channels, 1, not 2"),
-    ):
-        with pytest.raises(InputError, match=f"^{message}"):
-            imported(model(*nodes, ("Abs", {})), tmp_path)
-
-
 def test_means_of_sequences(tmp_path: Path) -> None:
     rng = np.random.default_rng(16)
     model = Model((1, 5, 12))
@@ -319,9 +301,9 @@ def refused(*nodes: tuple[Any, ...], shape: tuple[int, ...] = (1, 2, 4, 4), kind
     return model
 
 
-def two_maps(operator: str) -> Model:
+def two_maps(operator: str, **attributes: Any) -> Model:
     model = refused()
-    model.node(operator, model.last, **({"axis": 1} if operator == "Concat" else {}))
+    model.node(operator, model.last, **attributes)
     return model
 
 
@@ -363,6 +345,10 @@ REFUSED = {
     "Conv conv1: outputs must be one at least, not none$": conv_without_output(),
     "Relu relu1: inputs must be those of DequantizeLinear": codes_without_scale(),
     "QuantizeLinear quantizelinear1: quantised numbers": refused(("QuantizeLinear", SHORTS, {})),
+    "LeakyRelu leakyrelu1: alpha must be greater than 0, not -0.5": refused(("LeakyRelu", (), {"alpha": -0.5})),
+    "Tanh tanh2: input must not be a function of another": refused(("Sigmoid", (), {}), ("Tanh", (), {})),
+    "Relu relu2: input must come from a quantiser": refused(("Sigmoid", (), {}), ("Relu", (), {})),
+    "Concat concat1: axis must be that of channels, 1, not 2": two_maps("Concat", axis=2),
     "input image must be one image of known size": refused(shape=(2, 2, 4, 4)),
     "input image must be of FLOAT, UINT8 or INT8, not INT64$": refused(("Relu", (), {}), kind=TensorProto.INT64),
     "output of the model must depend on its input": refused(),
