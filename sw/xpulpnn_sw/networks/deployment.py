@@ -39,10 +39,6 @@ def results_name(layer: str) -> str:
     return f"{layer}.output"
 
 
-def buffer_name(layer: str) -> str:
-    return f"{layer}.buffer"
-
-
 def weights_name(layer: str) -> str:
     return f"{layer}.weights"
 

@@ -13,14 +13,7 @@ from xpulpnn_sw.kernels.kernel import ARGUMENTS, OUTPUT, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer
 from xpulpnn_sw.library.functions import library_run
-from xpulpnn_sw.networks.deployment import (
-    Piece,
-    PlannedMemory,
-    arrange,
-    buffer_name,
-    results_name,
-    weights_name,
-)
+from xpulpnn_sw.networks.deployment import Piece, PlannedMemory, arrange, results_name, weights_name
 from xpulpnn_sw.networks.kernels import edges, input_pieces, input_type, kernels, map_bytes, pixel_distance
 from xpulpnn_sw.networks.legalise import padded_input
 from xpulpnn_sw.networks.network import Network, Stage
@@ -117,7 +110,7 @@ def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanSte
         yield Piece(name=results_name(stage.name), size=sizes[stage.name], first=step, last=last_use[stage.name])
         buffer = run.buffer
         if buffer is not None:
-            yield Piece(name=buffer_name(stage.name), size=run.length(buffer), first=step, last=step)
+            yield Piece(name=f"{stage.name}.buffer", size=run.length(buffer), first=step, last=step)
         if number in loaded:
             yield Piece(name=weights_name(stage.name), size=run.weight_bytes, first=loaded[number], last=step)
 
@@ -339,7 +332,7 @@ def c_network(
     for number, (stage, run) in enumerate(zip(network.stages, runs, strict=True)):
         buffer = run.buffer
         if buffer is not None and run.length(buffer):
-            places[number][buffer] = buffer_name(stage.name)
+            places[number][buffer] = f"{stage.name}.buffer"
     layers = tuple(
         CLayer(stage=stage, run=run, name=names[stage.name], places=own)
         for stage, run, own in zip(network.stages, runs, places, strict=True)
