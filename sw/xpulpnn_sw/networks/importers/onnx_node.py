@@ -14,16 +14,7 @@ from xpulpnn_sw.layers.text import join
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
 from xpulpnn_sw.networks.importers.quantiser import uniform_quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.importers.values import (
-    NO_PADS,
-    Map,
-    Pads,
-    Shape,
-    Sums,
-    Value,
-    scaled,
-    standard_indices,
-)
+from xpulpnn_sw.networks.importers.values import NO_PADS, Map, Pads, Shape, Sums, Value, scaled, standard_indices
 from xpulpnn_sw.networks.network import Scaling
 
 INPUT_CODES = (Fraction(1), Fraction(0))  # of an integer input before its DequantizeLinear

@@ -19,13 +19,7 @@ from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.layer_builder import INPUT
-from xpulpnn_sw.networks.importers.onnx_layers import (
-    add_maps,
-    average_pool,
-    gemm,
-    maximum_pool,
-    onnx_convolution,
-)
+from xpulpnn_sw.networks.importers.onnx_layers import add_maps, average_pool, gemm, maximum_pool, onnx_convolution
 from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.quantiser import Quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
