@@ -19,15 +19,7 @@ from string import Template
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
-from xpulpnn_sw.toolchain.build_options import (
-    HEAP_SHARE,
-    BuildStage,
-    ClusterLayout,
-    Options,
-    core_name,
-    core_note,
-    link_script,
-)
+from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, BuildStage, ClusterLayout, Options, core_note, link_script
 from xpulpnn_sw.toolchain.compilers import (
     LIBRARIES,
     LINKING,
@@ -122,7 +114,7 @@ class _Build:
             raise CompileError("".join(f"{places.of(item.line)}: error: {item.text}\n" for item in problems))
         written = self._beside(output, ".s")
         options = self.options
-        note = core_note(options.config, options.core or core_name(options.config), options.cluster)
+        note = core_note(options.config, options.core, options.cluster)
         _write(written, translated + note)
         command = [*self.compiler.command, *TARGETS[self.compiler.kind], "-c", str(written), "-o", str(output)]
         try:

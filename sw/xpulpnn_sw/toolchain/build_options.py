@@ -78,6 +78,8 @@ def core_name(config: CoreConfig) -> str:
 
 
 def core_note(config: CoreConfig, name: str, cluster: "ClusterLayout | None" = None) -> str:
+    """Return the assembly text of the note for a core, called ``name`` or like its preset, or for a cluster."""
+    name = name or core_name(config)
     note = CoreNote.of(config, name)
     values = (name, *(" ".join(map(str, sorted(part))) for part in (note.extensions, note.widths, note.groups)))
     line = "; ".join(f"{key} {value}".rstrip() for key, value in zip(_KEYS, values, strict=True))

@@ -15,23 +15,9 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.tflite_file import read_graph
 from xpulpnn_sw.networks.network_file import read_network, serialised
 
+from . import tflite_models
 from .damage import damaged, fault
-from .tflite_models import (
-    FULLY,
-    NONE,
-    RELU,
-    RELU6,
-    RELU_1,
-    SAME,
-    VALID,
-    Graph,
-    check,
-    check_layers,
-    convolving,
-    imported,
-    kinds,
-    window,
-)
+from .tflite_models import NONE, RELU, RELU6, RELU_1, SAME, VALID, Graph, check, convolving, imported, kinds, window
 
 pytestmark = pytest.mark.flow
 
@@ -48,7 +34,7 @@ def residual():
     single = convolving() | {"DepthMultiplier": 1}
     e = g.weighted("DEPTHWISE_CONV_2D", d, (1, 3, 3, 6), (1, 5, 4, 6), 0.09, -60, axis=3, **single)
     m = g.operator("MEAN", (e, g.numbers([1, 2])), (1, 6), 0.07, -100)
-    f = g.weighted("FULLY_CONNECTED", m, (5, 6), (1, 5), 0.1, 3, **FULLY)
+    f = g.weighted("FULLY_CONNECTED", m, (5, 6), (1, 5), 0.1, 3)
     g.operator("SOFTMAX", (f,), (1, 5), 1 / 256, -128)
     return g
 
@@ -62,7 +48,7 @@ def pooled():
     pooling = window((1, 1), VALID, FilterHeight=2, FilterWidth=3)
     c = g.operator("AVERAGE_POOL_2D", (b,), (1, 2, 1, 8), *codes, **pooling)
     d = g.operator("RESHAPE", (c, g.numbers([1, 16])), (1, 16), 6 / 255, -128)
-    g.weighted("FULLY_CONNECTED", d, (7, 16), (1, 7), 0.05, 0, **FULLY)
+    g.weighted("FULLY_CONNECTED", d, (7, 16), (1, 7), 0.05, 0)
     return g
 
 
@@ -77,7 +63,7 @@ def keywords():
     pooling = window((25, 5), VALID, FilterHeight=25, FilterWidth=5)
     a = g.operator("AVERAGE_POOL_2D", (a,), (1, 1, 1, 8), 0.1, -128, **pooling)
     a = g.operator("RESHAPE", (a, g.numbers([-1, 8])), (1, 8), 0.1, -128)
-    a = g.weighted("FULLY_CONNECTED", a, (12, 8), (1, 12), 0.02, 14, **FULLY)
+    a = g.weighted("FULLY_CONNECTED", a, (12, 8), (1, 12), 0.02, 14)
     g.operator("SOFTMAX", (a,), (1, 12), 1 / 256, -128)
     return g
 
@@ -106,7 +92,7 @@ def clipping():
     single = convolving((1, 1), VALID) | {"DepthMultiplier": 1}
     j = g.weighted("DEPTHWISE_CONV_2D", i, (1, 2, 4, 6), (1, 3, 1, 6), 0.03, 0, axis=3, **single)
     k = g.operator("SQUEEZE", (j,), (1, 3, 6), 0.03, 0)
-    g.weighted("FULLY_CONNECTED", k, (5, 18), (1, 5), 0.05, 3, biased=False, one_scale=True, **FULLY)
+    g.weighted("FULLY_CONNECTED", k, (5, 18), (1, 5), 0.05, 3, biased=False, one_scale=True)
     return g
 
 
@@ -247,7 +233,7 @@ def test_resnet8(nets, is_fast):
     images = np.stack([read_png(file) for file in files])
     results = run_reference(described.network, described.batch(images))
     codes = images.astype(np.int64) - 128
-    distances = check_layers(graph.tensors, graph.operators, described.network, results, codes)
+    distances = tflite_models.check_layers(graph.tensors, graph.operators, described.network, results, codes)
     assert max(distances)[0] == is_fast
     assert min(same for _, same in distances) >= (0.98 if is_fast else 1)
     labels = [int(file.stem.rpartition("_")[2]) for file in files]

@@ -6,20 +6,7 @@ import pytest
 
 from xpulpnn.errors import InputError
 
-from .tflite_models import (
-    FULLY,
-    NONE,
-    RELU,
-    RELU6,
-    SAME,
-    VALID,
-    Graph,
-    check_codes,
-    convolving,
-    imported,
-    kinds,
-    window,
-)
+from .tflite_models import NONE, RELU, RELU6, SAME, VALID, Graph, check_codes, convolving, imported, kinds, window
 
 pytestmark = pytest.mark.flow
 
@@ -33,7 +20,7 @@ def test_flattening_with_an_open_batch(tmp_path):
     first = g.operator("STRIDED_SLICE", (shape, *ends), (), 1, 0, kind="INT32")
     packed = g.operator("PACK", (first, g.numbers(-1)), (2,), 1, 0, kind="INT32")
     flat = g.operator("RESHAPE", (a, packed), (1, 72), 0.05, -128)
-    g.weighted("FULLY_CONNECTED", flat, (30, 72), (1, 30), 0.2, 3, **FULLY)
+    g.weighted("FULLY_CONNECTED", flat, (30, 72), (1, 30), 0.2, 3)
     described, notes = check_codes(g, tmp_path)
     assert kinds(described) == ["conv", "linear"]
     assert not notes
@@ -43,7 +30,7 @@ def test_flattening_with_an_open_batch(tmp_path):
 def test_ends_that_do_not_change_the_greatest(tmp_path, end):
     """What is written down as bytes, a quantiser behind it, is left out with it."""
     g = Graph((1, 24), 0.02, 11)
-    a = g.weighted("FULLY_CONNECTED", g.input, (30, 24), (1, 30), 0.1, 3, **FULLY)
+    a = g.weighted("FULLY_CONNECTED", g.input, (30, 24), (1, 30), 0.1, 3)
     b = g.operator(end, (a,), (1, 30), 1 / 256, -128)
     g.operator("QUANTIZE", (b,), (1, 30), 1 / 256, 0, kind="UINT8")
     _, notes = check_codes(g, tmp_path, -3)
@@ -134,7 +121,7 @@ def test_sequences(tmp_path):
     h = g.operator("SQUEEZE", (f,), (2, 7, 8), 0.2, 5)
     i = g.operator("BATCH_TO_SPACE_ND", (h, block, g.numbers([[0, 0]])), (1, 14, 8), 0.2, 5)
     j = g.operator("MEAN", (i, g.numbers([1])), (1, 8), 0.05, -3)
-    g.weighted("FULLY_CONNECTED", j, (30, 8), (1, 30), 0.05, 3, **FULLY)
+    g.weighted("FULLY_CONNECTED", j, (30, 8), (1, 30), 0.05, 3)
     described, _ = check_codes(g, tmp_path)
     assert kinds(described) == ["conv", "conv", "avgpool", "linear"]
 

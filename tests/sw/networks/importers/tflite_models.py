@@ -61,6 +61,7 @@ class Graph:
         w = self.tensor("weights", filters, scales, data=data, axis=axis)
         bias = self.rng.integers(-3000, 3000, channels).astype(np.int32)
         b = self.tensor("bias", (channels,), scales, kind="INT32", data=bias)
+        options = FULLY | options if kind == "FULLY_CONNECTED" else options
         return self.operator(kind, (x, w, b if biased else -1), shape, scale, zero, **options)
 
     def numbers(self, values):
