@@ -54,7 +54,7 @@ def test_random_networks_compute_the_same():
         for before, after in zip(network.stages, wide.stages, strict=True):
             added = after.output_shape[-1] - before.output_shape[-1]
             met[before.kind.name, before.precision.w if before.multiplies else 0, added > 0] += 1
-    products = {"conv": (8, 4, 2, 1), "conv1d": (8,), "pointwise": (8, 4, 2, 1), "depthwise": (8, 4, 2)}
+    products = {"conv": (8, 4, 2, 1), "conv1d": (2, 1), "pointwise": (8, 4, 2, 1), "depthwise": (8, 4, 2)}
     for kind, widths in (dict.fromkeys(("add", "avgpool", "maxpool", "relu"), (0,)) | products).items():
         assert all(met[kind, width, True] for width in widths), kind
 
