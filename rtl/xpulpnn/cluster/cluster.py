@@ -142,14 +142,7 @@ class Cluster(Component):
             m.d.comb += busy.eq(dma.busy)
         fetch_ports, data_ports = self._fetch_ports(m, targets), [demux.core for demux in demuxes]
         if config.core.debug:
-            m.submodules.debug_router = router = DebugRouter(config.cores)
-            connect(m, router.memory, flipped(self.debug))
-            for inner, port in (
-                *zip(router.others_instr, fetch_ports, strict=True),
-                *zip(router.others_data, data_ports, strict=True),
-            ):
-                connect(m, inner, port)
-            fetch_ports, data_ports = router.instr, router.data
+            fetch_ports, data_ports = self._debug_router(m, fetch_ports, data_ports)
         for place, target in zip(bus.peripherals, targets, strict=True):
             connect(m, place, target)
         started, enabled = signals(config.cores, "started enabled")
@@ -177,15 +170,28 @@ class Cluster(Component):
         ]
         m.d.sync += started.eq(started | enabled)
         if config.rvfi:
-            m.d.comb += self.ext_hart.eq(external.owner)
-            m.d.comb += assign_by_name(self, timer, "events", "armed", into="timer_")
-            for name in _DMA_LINES if config.dma else ():
-                m.d.comb += getattr(self, name).eq(getattr(event_unit, name))
-            for bank in range(config.banks):
-                m.d.comb += getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank])
-                if config.broadcast:
-                    m.d.comb += getattr(self, f"bank_sharers_{bank}").eq(tcdm.bank_sharers[bank])
+            self._rvfi(m, external, timer, event_unit, tcdm)
         return m
+
+    def _debug_router(self, m, fetch_ports, data_ports):
+        m.submodules.debug_router = router = DebugRouter(self.config.cores)
+        connect(m, router.memory, flipped(self.debug))
+        for inner, port in (
+            *zip(router.others_instr, fetch_ports, strict=True),
+            *zip(router.others_data, data_ports, strict=True),
+        ):
+            connect(m, inner, port)
+        return router.instr, router.data
+
+    def _rvfi(self, m, external, timer, event_unit, tcdm):
+        m.d.comb += self.ext_hart.eq(external.owner)
+        m.d.comb += assign_by_name(self, timer, "events", "armed", into="timer_")
+        for name in _DMA_LINES if self.config.dma else ():
+            m.d.comb += getattr(self, name).eq(getattr(event_unit, name))
+        for bank in range(self.config.banks):
+            m.d.comb += getattr(self, f"bank_master_{bank}").eq(tcdm.bank_masters[bank])
+            if self.config.broadcast:
+                m.d.comb += getattr(self, f"bank_sharers_{bank}").eq(tcdm.bank_sharers[bank])
 
     def _event_unit(self):
         return EventUnit(self.config)
