@@ -18,11 +18,13 @@ pytestmark = pytest.mark.bench
 # the same in another structure, size or preset
 NONE = "nnrf-4 nnrf-8 dotp-shared-inferred dotp-and dotp-and-inferred dotp-none-inferred dotp-two-widths simd-alu"
 NONE += " private-cache-plain core-demux-dma"
-NONE += " ex-stage-inferred event-unit-16 core-demux dma axi-ext"
-NONE += " dm dm-8 wishbone-instr wishbone-refill"
-VERILATOR = "csr-file-counters private-cache icache event-unit-3"
+NONE += (
+    " ex-stage-inferred compressed-decoder-part backend-ri5cy backend-2 backend-cu event-unit-16 core-demux dma axi-ext"
+)
+NONE += " dm dm-8 core-2 wishbone-instr wishbone-refill"
+VERILATOR = "backend-full core-full csr-file-counters private-cache icache event-unit-3"
 VECTORS = {"alu": 3, "dotp-shared": 6, "dotp-register": 6, "mult-inferred": 5, "mult-late": 3, "div": 12}
-VECTORS |= {"mult-dot-product": 4, "ex-stage": 1, "lsu": 4}
+VECTORS |= {"mult-dot-product": 4, "ex-stage": 1, "lsu": 4, "decoder-full": 1, "decoder-ri5cy": 1}
 FEWER = {name: {"vectors_per_row": vectors} for name, vectors in VECTORS.items()}
 DIRECTED = {"mult": (5, 3), "mult-inferred": (5, 2), "mult-wide": (5, 3), "mult-wide-inferred": (5, 3), "div": (3, 0)}
 DIRECTED |= {"mult-dot-product": (0, 1), "ex-stage": (0, 1), "alu": (0, 0)}
@@ -31,6 +33,8 @@ for name, (corners, places) in DIRECTED.items():
 for name in ("dotp-shared", "dotp-register"):
     FEWER[name]["corners"] = 2
 FEWER |= {"quantiser": {"operations": 60}, "icache": {"far": 1 << 11}, "tcdm-strict": {"cycles": 200}}
+FEWER |= {"backend-full": {"pairs": 200}, "compressed-decoder": {"stride": 3}}
+FEWER |= {"core-full": {"part": 8}, "core-late": {"part": 12}}
 FEWER |= {"dm-3": {"accesses": 6}, "jtag-dtm": {"scans": 15}, "dma-late": {"every": 3, "transfers": 16}}
 FEWER |= {"event-unit": {"episodes": 2}, "event-unit-3": {"episodes": 2}}
 RUNS = [(name, "icarus", None) for name in UNITS if name not in f"{NONE} {VERILATOR}".split()]

@@ -8,13 +8,11 @@ from typing import Any
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
-from xpulpnn.errors import EncodingError
-from xpulpnn.isa.machine import HALF_MASK, LENGTH_MASK
-from xpulpnn.isa.table import expand_compressed
 from xpulpnn_sim.benches import bench_prefetch as prefetch
 from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiMemory, ObiTiming
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.bench_compressed_decoder import expanded_words
 from xpulpnn_sim.benches.bench_prefetch import FetchHabits, RandomCode, random_target
 
 _CYCLES = 500
@@ -28,15 +26,6 @@ _RUNS += [(PROMPT, LOOPING, 1 / 6), (prefetch.SLOWEST, ROUGH, 1 / 6)]
 
 _INSN = "insn__ready insn__valid insn__payload__word insn__payload__pc insn__payload__compressed insn__payload__error"
 _PORTS = f"redirect target loop_back loop_start pc {_INSN} id_after id_looped idle instr__req instr__gnt instr__rvalid"
-
-
-def _expanded(word: int) -> int:
-    if word & LENGTH_MASK == LENGTH_MASK:
-        return word
-    try:
-        return expand_compressed(word & HALF_MASK)
-    except EncodingError:
-        return 0
 
 
 async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
@@ -60,7 +49,7 @@ def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
     if code.error_at(pc):
         return fetched
     return fetched | {
-        "insn__payload__word": _expanded(code.instruction_at(pc)),
+        "insn__payload__word": expanded_words(code.instruction_at(pc)),
         "insn__payload__compressed": int(code.size_at(pc) == prefetch.HALF_BYTES),
         "id_after": code.after(pc),
     }

@@ -14,14 +14,12 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
-from xpulpnn.config import CoreConfig
-from xpulpnn.core.mult import mult_control
-from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN, Cost, division_cycles
+from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.bench_rows import check_rows, controlled_rows, drawn_executions, vectors_of
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
+from xpulpnn_sim.benches.pipeline_timing import arithmetic_cycles
 from xpulpnn_sim.benches.vectors.operands import sources
 from xpulpnn_sim.benches.vectors.register_files import NnEntries, ex_stage_accesses
 from xpulpnn_sim.benches.vectors.rows import Executions, RowVectors, operation_result
@@ -73,19 +71,6 @@ class OperationDriver:
         raise AssertionError(f"no result within {_CYCLE_LIMIT} cycles of {operation}")
 
 
-_DIVISIONS = {"div": True, "divu": False, "rem": True, "remu": False}  # signedness by operation
-
-
-def execution_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
-    """Return the cycles in EX of an instruction that does not access memory."""
-    if insn.op in _DIVISIONS:
-        return division_cycles(operand_b, signed=_DIVISIONS[insn.op])
-    # a multiplier with 64-bit products has the upper word at once
-    slow = insn.multiplies_high and not config.has_whole_products
-    registered = config.late_results and mult_control(insn) is not None
-    return 1 + (Cost.MULTIPLY_HIGH.cycles if slow else 0) + registered
-
-
 async def run_operations(dut: Dut, vectors: RowVectors, rng: Random, board: Scoreboard) -> None:
     driver, config = OperationDriver(dut), configuration()
     columns = (column.tolist() for column in vectors.stimulus.values())
@@ -103,7 +88,7 @@ async def run_operations(dut: Dut, vectors: RowVectors, rng: Random, board: Scor
         cycles.append(taken)
     check_rows(board, vectors, dict(zip(vectors.expected, zip(*results, strict=True), strict=True)))
     insns = (vectors.insns[row] for row in vectors.row)
-    expected = [execution_cycles(insn, given["op_b"], config) for insn, given in zip(insns, operations, strict=True)]
+    expected = [arithmetic_cycles(insn, given["op_b"], config) for insn, given in zip(insns, operations, strict=True)]
     board.compare({"cycles": expected}, {"cycles": cycles}, vectors.stimulus, "cycles to done")
 
 

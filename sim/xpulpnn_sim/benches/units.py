@@ -25,10 +25,15 @@ from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import PortSignature
 from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.core.alu import Alu
-from xpulpnn.core.control import CsrOp, ExCtrl, Unit
+from xpulpnn.core.backend import Backend
+from xpulpnn.core.compressed_decoder import CompressedDecoder
+from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, Unit
+from xpulpnn.core.core import Core
 from xpulpnn.core.csr_file import CsrFile
+from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.div import Divider
 from xpulpnn.core.ex_stage import ExStage
+from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -85,10 +90,13 @@ def _unit(
 
 
 _FULL = "xpulpnn-full"  # preset with every row that the hardware can execute
+_EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
+_EVERYTHING += " requantise_exact=on multiplier=dot-product"
 _INFERRED = f"{_FULL} requantise=on multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
 """Structures that leave sums and products to synthesis; other units have the structures of the presets."""
 _LATE = "xpulpnn2 late_results=on adders=inferred multipliers=signed multiplier=inferred regfile=lut-ram"
 
+_EVERY_PAIR, _SOME_PAIRS = 1 << 20, 200  # largest numbers of dependent pairs
 _CORNERS = 25  # executions of a row with pairs of corners
 _DIRECTED: Mapping[str, Any] = {"corners": _CORNERS, "places": XLEN}  # and executions in which a single bit decides
 
@@ -128,6 +136,10 @@ _requantiser = partial(
     rows=controls.requantiser_rows,
     valid=control_port(RequantiseCtrl, {"valid": True})["ctrl"],
 )
+_decoder = partial(_unit, "decoder", Decoder, rows=controls.decoded_rows, vectors_per_row=3, neighbours=6)
+_compressed_decoder = partial(_unit, "compressed_decoder", CompressedDecoder)
+_backend = partial(_unit, "backend", Backend)
+_core = partial(_unit, "core", Core)
 _event_unit = partial(_unit, "event_unit", EventUnit)
 _csr_file = partial(_unit, "csr_file", CsrFile, ops={op.name: op.value for op in CsrOp})
 
@@ -215,10 +227,22 @@ UNITS: Mapping[str, BenchedUnit] = {
     "lsu": _unit("lsu", lambda _: Lsu(), _FULL, rows=controls.lsu_rows, vectors_per_row=8, idle={"ex_ctrl": 0}),
     "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on multiplier=dot-product"),
     "ex-stage-inferred": _ex_stage(_INFERRED),
+    "decoder-ri5cy": _decoder("ri5cy"),
+    "decoder-full": _decoder(f"{_EVERYTHING} qnt=on"),
+    "compressed-decoder": _compressed_decoder(stride=1),
+    "compressed-decoder-part": _compressed_decoder(stride=16),
     "prefetch": _unit("prefetch", PrefetchBuffer),
     "if-stage": _unit("if_stage", IfStage, f"{_FULL} mac_load_pair=on"),
+    "hwloops": _unit("hwloops", HwLoops, ops={op.name: op.value for op in HwLoopOp}),
     "csr-file-counters": _csr_file("xpulpnn-full mac_load_pair=on performance_counters=on"),
     "csr-file-plain": _csr_file("ri5cy xpulpv2=off"),
+    "backend-full": _backend(f"{_EVERYTHING} rvfi=on", pairs=_EVERY_PAIR),
+    "backend-ri5cy": _backend("ri5cy rvfi=on", pairs=_SOME_PAIRS),
+    "backend-2": _backend("xpulpnn2 rvfi=on", pairs=_SOME_PAIRS),
+    "backend-cu": _backend("xpulpnn-cu rvfi=on", pairs=_SOME_PAIRS),
+    "core-2": _core("xpulpnn2 rvfi=on", part=4),
+    "core-late": _core(f"{_LATE} rvfi=on", part=4),
+    "core-full": _core(f"{_EVERYTHING} rvfi=on", part=1),
     "private-cache": _private_cache(""),
     "private-cache-plain": _private_cache("icache_ways=1 prefetch=off"),
     "private-cache-late": _private_cache("icache_ways=1 prefetch=off", late=True),

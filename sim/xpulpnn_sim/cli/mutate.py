@@ -124,12 +124,12 @@ def hunt(
 
 
 _ALL = "all"
-_WHOLE = "cluster_axi"  # bench of many units, which also have benches of their own
+_WHOLE = ("core", "backend", "cluster_axi")  # benches of several units, which also have benches of their own
 
 
 def _units(names: Sequence[str]) -> list[str]:
     if list(names) == [_ALL]:
-        return [name for name, unit in UNITS.items() if unit.bench != _WHOLE]
+        return [name for name, unit in UNITS.items() if unit.bench not in _WHOLE]
     for name in names:
         if name not in UNITS:
             raise InputError(f"UNIT must be {_ALL}, or one that --list shows, not {name}")

@@ -46,6 +46,9 @@ class WordMemory(dict[int, int]):
         both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << XLEN
         return both >> BYTE_BITS * byte & WORD_MASK
 
+    def bytes_at(self, address: int, size: int) -> bytes:
+        return b"".join(self[at].to_bytes(WORD_BYTES, "little") for at in range(address, address + size, WORD_BYTES))
+
     def store(self, address: int, size: int, value: int) -> None:
         """Write the low ``size`` bytes of ``value`` at any byte address."""
         for offset in range(size):

@@ -8,9 +8,10 @@ from amaranth.lib import data
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCtrl, alu_control
-from xpulpnn.core.control import ExCtrl, LsuCtrl, control_fields
+from xpulpnn.core.control import ExCtrl, IdCtrl, LsuCtrl, PairCtrl, control_fields
 from xpulpnn.core.div import DivCtrl, div_control
 from xpulpnn.core.mult import MultCtrl, mult_control
+from xpulpnn.core.quantiser import QuantiserCtrl
 from xpulpnn.core.requantiser import RequantiseCtrl, requantise_control
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.isa.insn import Insn
@@ -66,6 +67,25 @@ def mult_rows(config: CoreConfig) -> list[ControlledRow]:
         (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
         for name, operands, control in controlled_rows(MultCtrl, mult_control)(config)
     ]
+
+
+def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
+    """Return the 32-bit instructions of a configuration with all their control words."""
+    shapes: dict[str, type[data.Struct]] = {"ctrl": IdCtrl}
+    shapes |= {"quantise": QuantiserCtrl} if config.qnt else {}
+    shapes |= {"requantise": RequantiseCtrl} if config.requantise else {}
+    shapes |= {"pair": PairCtrl} if config.mac_load_pair else {}
+    rows: list[ControlledRow] = []
+    for insn in instructions(config):
+        words: dict[str, dict[str, Any]] = {port: {} for port in shapes}
+        for name, value in control_fields(insn).items():
+            port, dot, field_name = name.partition(".")
+            # fields without a port of their own belong to `ctrl`
+            place, key = (port, field_name) if dot and port in words else ("ctrl", name)
+            words[place][key] = value
+        controls = {port: control_port(shapes[port], fields)["ctrl"] for port, fields in words.items()}
+        rows.append((insn.mnemonic, insn.operands, controls))
+    return rows
 
 
 def product_rows(config: CoreConfig) -> list[ControlledRow]:

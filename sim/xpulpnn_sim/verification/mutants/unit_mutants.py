@@ -43,9 +43,11 @@ _HALF_WORD = tuple(f"word[{place}]" for place in range(HALF_BITS))
 _OF_UNITS: Mapping[str, Sequence[tuple[Mapping[str, set[int]], Sequence[str]]]] = {
     # of a compressed instruction the upper half means nothing
     "prefetch": (({"valid": {1}}, (*_HALF_WORD, "error")), ({"valid": {1}, "compressed": {0}}, ("word",))),
+    "hwloops": (({"if_back": {1}}, ("if_start",)), ({"id_valid": {1}}, ("hold", "wrong", "id_next"))),
     "quantiser": (({"start": {1}}, ("done",)), ({"request": {1}}, ("address",)), ({"done": {1}}, ("result",))),
     "wishbone_bridge": (({"bus__stb": {1}}, [f"bus__{name}" for name in ("adr", "we", "sel", "cti", "dat_w")]),),
     "axi_bridge": (({"axi__rvalid": {1}}, ("axi__rready",)), ({"axi__bvalid": {1}}, ("axi__bready",))),
+    "decoder": (({"illegal": {0}}, ("ctrl", "quantise", "requantise", "pair")),),
 }
 """For units with other port names, by bench: port values, and the ports or bits that matter only with these values."""
 
@@ -53,6 +55,8 @@ _OF_UNITS: Mapping[str, Sequence[tuple[Mapping[str, set[int]], Sequence[str]]]] 
 _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {
     "prefetch": ({"take": {0}}, {"valid": {1}}),
     "quantiser": ({"granted": {0}}, {"request": {1}}),
+    # nothing leaves ID with a fault, and while what was counted is given back
+    "hwloops": ({"fault": {0}, "gives_back": {0}}, {"id_leaves": {0}}),
 }
 """Port values, by bench of a unit; in every cycle at least one of the listed sets of values is present."""
 

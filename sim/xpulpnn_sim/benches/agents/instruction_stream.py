@@ -1,0 +1,270 @@
+"""Instruction streams for the back end: the simulator that makes them, their driver, and a monitor of retirements.
+
+A stream holds the instructions that a program would execute, in order. The simulator is stepped with the words the
+bench chooses, so that any instruction may follow any other and control may go anywhere.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from xpulpnn.config import CoreConfig
+from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, ExceptionCause
+from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
+from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, drive, sample, wait_until
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES, WordMemory
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.reference.golden.tcdm import Request
+from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.lockstep import Lockstep
+from xpulpnn_sim.reference.iss.memory import BusError, Memory
+from xpulpnn_sim.reference.iss.session import Observer, Retired
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
+
+
+class RetirementMonitor(PortMonitor):
+    """Collects retirements; rejects a cycle without retirement and without a cause."""
+
+    def __init__(self, dut: Dut, prefix: str, extra: Sequence[str] = ()) -> None:
+        self._fields = [field.name for field in RETIREMENT_FIELDS if hasattr(dut, prefix + field.name)]
+        super().__init__(dut, [*(prefix + name for name in self._fields), *extra])
+        self.waits = Counter[int]()
+        self._cycles: list[int] = []
+        self._valid, self._wait = (getattr(dut, prefix + field.name) for field in (VALID, WAIT))
+
+    def sample(self) -> None:
+        if sample(self._valid):
+            self._cycles.append(len(self._cycles) + self.waits.total())
+            super().sample()
+        else:
+            cause = sample(self._wait)
+            assert cause != WaitCause.NONE, "nothing retires for no reason"
+            self.waits[cause] += 1
+
+    def records(self) -> Records:
+        records = np.zeros(len(self.rows), RETIREMENT)
+        for name, values in zip(self._fields, zip(*self.rows, strict=True), strict=False):
+            records[name] = values
+        records[CYCLE.name] = self._cycles
+        return records
+
+
+def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
+    for record in records[records["mem_rmask"] | records["mem_wmask"] != 0]:
+        address, reads, writes = (int(record[f"mem_{name}"]) for name in ("addr", "rmask", "wmask"))
+        byte = address % WORD_BYTES
+        for spill in range(2):
+            enables = (reads | writes) << byte >> WORD_BYTES * spill & ALL_BYTES
+            if enables:
+                yield (address - byte + WORD_BYTES * spill) & WORD_MASK, writes > 0, enables
+
+
+def recorded(log: Sequence[Request], memory: WordMemory) -> list[Request]:
+    """Return the requests of accesses that succeed; retirement records do not show failed accesses."""
+    succeeded: list[Request] = []
+    for at, grant in enumerate(log):
+        behind = [request for request in log[at + 1 : at + 2] if request.address == grant.address + WORD_BYTES]
+        crosses = behind if not grant.enables & 1 else []
+        if not any(memory.fails(request.address) for request in (grant, *crosses)):
+            succeeded.append(grant)
+    return succeeded
+
+
+def check_retirements(
+    lockstep: Lockstep,
+    records: Records,
+    log: Sequence[Request],
+    board: Scoreboard,
+    lines: npt.ArrayLike | None = None,
+) -> None:
+    """Raise ``AssertionError`` at the first retirement record that differs from the simulator."""
+    # the grants of the data bus are exactly the accesses of the records, in order
+    difference = lockstep.compare(records, lines)
+    assert difference is None, f"{board.unit} (seed {board.seed}): {difference.text if difference else ''}"
+    board.compare({"order": range(len(records))}, {"order": records["order"]})
+    got = [(grant.address, bool(grant.write), grant.enables) for grant in log]
+    for number, (grant, want) in enumerate(zip_longest(got, _grants(records))):
+        board.equal(grant, want, f"grant {number} of the data bus (address, write, enables)")
+
+
+BOOT_ADDRESS = 0x1000
+PIPELINE_STAGES = 4
+ACCEPT_LIMIT = 400
+"""Cycles within which an instruction must be accepted; enough for a division and a slow memory."""
+
+
+class StreamMemory(Memory):
+    """Data as in a :class:`WordMemory`; every fetch, at any address, returns the next word of the stream."""
+
+    def __init__(self, words: Iterable[int], failing: tuple[tuple[int, int], ...] = ()) -> None:
+        super().__init__()
+        self.data = WordMemory(failing)
+        self._chosen = iter(words)
+
+    def fetch(self, address: int) -> int:
+        return next(self._chosen)
+
+    def read(self, address: int, size: int) -> int:
+        self._require(address)
+        return self.data.load(address) & (1 << BYTE_BITS * size) - 1
+
+    def write(self, address: int, size: int, value: int) -> None:
+        self._require(address)
+        self.data.store(address, size, value)
+
+    def _require(self, address: int) -> None:
+        if self.data.fails(address):
+            raise BusError
+
+
+def stream_of(config: CoreConfig, words: Sequence[int], failing: tuple[tuple[int, int], ...] = ()) -> Iterator[Retired]:
+    """Yield the retirements of a hart that executes the ``words`` in order, whatever addresses it jumps to."""
+    observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words, failing)))
+    for _ in words:
+        _, retired = observer.step()
+        assert retired is not None
+        yield retired
+
+
+def word_of(item: Retired) -> int:
+    return item.record["insn"] if item.fetched is None else item.fetched.word
+
+
+def name_of(item: Retired) -> str:
+    return f"{item.fetched.insn.mnemonic if item.fetched else 'illegal'} {word_of(item):#010x}"
+
+
+def is_compressed(item: Retired) -> bool:
+    return item.record["insn"] & LENGTH_MASK != LENGTH_MASK
+
+
+def is_branch(item: Retired) -> bool:
+    return item.fetched is not None and item.fetched.insn.is_branch
+
+
+def sequel_of(item: Retired) -> int:
+    return (item.record["pc_rdata"] + (HALF_BYTES if is_compressed(item) else WORD_BYTES)) & WORD_MASK
+
+
+def is_access_fault(item: Retired) -> bool:
+    """Return whether the bus answers the access of an instruction with an error, which is known in WB."""
+    return item.cause in (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
+
+
+def redirect_of(item: Retired) -> int | None:
+    """Return the target of a jump or taken branch; None for other instructions, traps included."""
+    if item.fetched is None or item.cause is not None:
+        return None
+    after = item.record["pc_wdata"]
+    return after if item.fetched.insn.is_jump or (is_branch(item) and after != sequel_of(item)) else None
+
+
+class StreamDriver:
+    """Offers a stream of instructions with the bubbles that fetching causes; the only writer of ``insn__*``.
+
+    A jump is followed by one cycle without an instruction; a taken branch by cycles without until ``branch__valid``,
+    and one more. While a taken branch is waiting, and in cycles without an instruction, the payload shows other
+    instructions, which must have no effect.
+    """
+
+    def __init__(self, dut: Dut, rng: Random, pause: float) -> None:
+        self.dut, self.rng, self.pause = dut, rng, pause
+        self.cycle = 0
+        self.accepted: list[int] = []
+
+    def _show(self, word: int, pc: int, *, valid: bool, compressed: bool = False, raw: int = 0, after: int = 0) -> None:
+        payload = {"word": word, "pc": pc, "compressed": int(compressed)}
+        drive(self.dut, {f"insn__payload__{name}": value for name, value in payload.items()})
+        drive(self.dut, {"info__raw": raw, "info__next_pc": after, "insn__valid": int(valid)})
+
+    def _offer(self, item: Retired) -> None:
+        # for a branch the front end predicts the next address in memory
+        pc, raw, following = (item.record[name] for name in ("pc_rdata", "insn", "pc_wdata"))
+        after = sequel_of(item) if is_branch(item) else following
+        self._show(word_of(item), pc, valid=True, compressed=is_compressed(item), raw=raw, after=after)
+
+    async def _cycle(self) -> None:
+        await RisingEdge(self.dut.clk)
+        self.cycle += 1
+
+    async def _bubble(self) -> None:
+        self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
+        await FallingEdge(self.dut.clk)
+        self._check("without an instruction")
+        await self._cycle()
+
+    def _check(
+        self, where: str, *, jump: int | None = None, branch: int | None = None, trap: int | None = None
+    ) -> None:
+        """Compare the requests of the unit in this cycle: target of a jump, target of a branch, cause of a trap."""
+        dut = self.dut
+        for name, detail, expected in (("jump", "target", jump), ("branch", "target", branch), ("trap", "cause", trap)):
+            got = sample(getattr(dut, f"{name}__{detail}")) if sample(getattr(dut, f"{name}__valid")) else None
+            assert got == expected, f"{name} to {got}, expected {expected}, {where} (cycle {self.cycle})"
+
+    async def _await_branch(self, target: int, wrong_path: int) -> None:
+        """Offer an instruction of the wrong path until the branch is resolved; it must not be accepted."""
+        self._show(wrong_path, self.rng.getrandbits(32) & ~LENGTH_MASK, valid=True)
+        for _ in range(ACCEPT_LIMIT):
+            await FallingEdge(self.dut.clk)
+            resolved = sample(self.dut.branch__valid)
+            self._check("behind a branch", branch=target if resolved else None)
+            ready = sample(self.dut.insn__ready)
+            assert resolved or not ready, "an instruction after an unresolved branch is accepted"
+            await self._cycle()
+            if resolved:
+                return
+        raise AssertionError(f"no branch within {ACCEPT_LIMIT} cycles")
+
+    async def _await_fault(self) -> None:
+        """Offer no instruction until the bus has answered with an error."""
+        for _ in range(ACCEPT_LIMIT):
+            self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
+            await FallingEdge(self.dut.clk)
+            fails = sample(self.dut.fault__valid)
+            await self._cycle()
+            if fails:
+                await self._bubble()
+                return
+        raise AssertionError(f"no access fault within {ACCEPT_LIMIT} cycles (cycle {self.cycle})")
+
+    async def run(self, stream: Iterable[Retired]) -> None:
+        """Feed all instructions; :attr:`accepted` holds the cycle in which each was accepted."""
+        wrong_path = self.rng.getrandbits(32)
+        for item in stream:
+            while self.rng.random() < self.pause:
+                await self._bubble()
+            target, where = redirect_of(item), f"with {name_of(item)} at {item.record['pc_rdata']:#x}"
+            self._offer(item)
+            for _ in range(ACCEPT_LIMIT):
+                await FallingEdge(self.dut.clk)
+                ready = sample(self.dut.insn__ready)
+                if ready:
+                    trap = None if is_access_fault(item) else item.cause
+                    self._check(where, jump=None if is_branch(item) else target, trap=trap)
+                else:
+                    self._check(f"{where}, which is not accepted")
+                await self._cycle()
+                if ready:
+                    break
+            else:
+                raise AssertionError(f"{name_of(item)} not accepted within {ACCEPT_LIMIT} cycles")
+            self.accepted.append(self.cycle - 1)
+            if target is not None:
+                if is_branch(item):
+                    await self._await_branch(target, wrong_path)
+                await self._bubble()
+            if is_access_fault(item):
+                await self._await_fault()
+            wrong_path = word_of(item)
+        self._show(0, 0, valid=False)
+
+    async def drain(self) -> None:
+        await wait_until(self.dut, lambda: not sample(self.dut.busy), ACCEPT_LIMIT, "idle after the last instruction")
+        # the record of an instruction that traps still travels down the pipeline
+        await ClockCycles(self.dut.clk, PIPELINE_STAGES)
