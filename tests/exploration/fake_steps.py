@@ -41,25 +41,21 @@ class FakeStep:
     def settings(self):
         return {"repeat": str(self.repeat), "version": self.version, "tool": os.environ.get("FAKE_TOOL", "1.0")}
 
-    def _make(self):
+    def _make(self, line="made"):
         with self.diary.open("a") as file:
-            file.write("made\n")
-        return FlowOutput(result=FlowResult(flow=self.name, tools={}, conditions=["None."], area_kge=1.5), files={})
+            file.write(f"{line}\n")
+        fields = {"flow": self.name, "tools": {"fake": self.version}, "wall_s": self.wall_s}
+        return FlowOutput(result=FlowResult(conditions=["None."], area_kge=1.5, **fields), files={})
 
     def run(self, design):
         if self.act == "cached":
             made, _ = cached("flows", "fake", FlowOutput, self._make)
             return StepOutcome(result=made.result)
-        mine = design.config.xpulpnn == (self.preset != "ri5cy")
-        with self.diary.open("a") as file:
-            file.write(f"{self.name} {'xpulpnn' if design.config.xpulpnn else 'ri5cy'}\n")
-        result = FlowResult(
-            flow=self.name, tools={"fake": self.version}, conditions=["None."], area_kge=1.5, wall_s=self.wall_s
-        )
+        preset = "xpulpnn" if design.config.xpulpnn else "ri5cy"
+        result = self._make(f"{self.name} {preset}").result
         if self.act == "slow":
             time.sleep(1)
-            return StepOutcome(result=result)
-        if not mine or not self.act:
+        if self.act in ("", "slow") or preset != self.preset:
             return StepOutcome(result=result)
         if self.act == "wrong":
             return StepOutcome(result=result, error="results must equal the reference, not differ 3 times")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig
 from xpulpnn_sim.exploration.results import (
     CriticalPath,
     EmittedDesign,
@@ -12,9 +13,17 @@ from xpulpnn_sim.exploration.results import (
     FlowOutput,
     FlowResult,
     ModuleArea,
+    ModuleEnergy,
     PathStep,
     PointResult,
 )
+from xpulpnn_sim.exploration.space import Space
+
+
+def design(
+    verilog: str = "", top: str = "top", config: CoreConfig | ClusterConfig = PRESETS["ri5cy"], **manifest: Any
+) -> EmittedDesign:
+    return EmittedDesign(top=top, module=top, config=config, verilog=verilog, manifest={"top": top, **manifest})
 
 
 def flow(**fields: Any) -> FlowResult:
@@ -26,9 +35,17 @@ def energy(**fields: Any) -> EnergyResult:
     return EnergyResult(**{**empty, "energy_per_mac_fj": 1.0, "modules": [], **fields})
 
 
+def spent_by(path: str, femtojoule: float) -> ModuleEnergy:
+    return ModuleEnergy(path=path, module="m", switching=femtojoule, internal=0.0, clock=0.0, leakage=0.0)
+
+
 def point(label: str, **fields: Any) -> PointResult:
     empty = {"top": "dotp", "preset": label, "settings": {}, "configuration": {}, "folder": ""}
     return PointResult(label=label, **{**empty, **fields})
+
+
+def labels(space: Space) -> list[str]:
+    return [point.label for point in space.points]
 
 
 class RecordingFlow:

@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from tests.exploration import sample_results
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
@@ -45,8 +46,7 @@ INSTANCES = {"top": "top", "top.first": "leaf", "top.turn": "wires", "top.add": 
 
 
 def design(verilog: str = HIERARCHY) -> EmittedDesign:
-    manifest = {"top": "top", "hierarchy": INSTANCES}
-    return EmittedDesign(top="top", module="top", config=preset("ri5cy"), verilog=verilog, manifest=manifest)
+    return sample_results.design(verilog, hierarchy=INSTANCES)
 
 
 @pytest.fixture(scope="module", params=["native", "wheel"])
@@ -56,11 +56,6 @@ def output(request: pytest.FixtureRequest, library: Library) -> FlowOutput:
     except ToolError as error:
         pytest.skip(str(error))
     return AsicFlow(library, "builtin", "area", yosys=request.param).run(design())
-
-
-@pytest.fixture(scope="module")
-def result(output: FlowOutput) -> FlowResult:
-    return output.result
 
 
 def cells_of(netlist: str, library: Library) -> Counter[str]:
@@ -82,16 +77,22 @@ def test_totals_are_those_of_the_netlist_that_is_kept(output: FlowOutput, librar
     assert result.cells == sum(kinds.values())
 
 
-def test_scripts_and_logs_are_kept(output: FlowOutput) -> None:
+def test_scripts_logs_and_conditions_are_kept(output: FlowOutput, library: Library) -> None:
     assert {"yosys.ys", "yosys.log", "flat.abc", "library.constr", "mapped.log", "mapped.v"} <= output.files.keys()
     assert "abc -liberty library.lib" in output.files["yosys.ys"]
     assert "ABC RESULTS" in output.files["mapped.log"]
     assert "Executing HIERARCHY pass" in output.files["yosys.log"]
     # the library is the user's
     assert not any(name.endswith(".lib") for name in output.files)
+    text = " ".join(output.result.conditions)
+    for what in (library.name, abc_commands("area"), library.driving_cell, "no wire load", "2 fF", "One run"):
+        assert what in text
+    assert {"yosys", "abc"} <= output.result.tools.keys()
+    assert from_json(FlowResult, json.loads(json.dumps(asdict(output.result)))) == output.result
 
 
-def test_area_by_instance(result: FlowResult) -> None:
+def test_area_by_instance(output: FlowOutput) -> None:
+    result = output.result
     areas = {area.path: area for area in result.modules}
     assert {path: area.module for path, area in areas.items() if "(shared)" not in path} == INSTANCES
     assert sum(area.own_ge for area in result.modules) == pytest.approx(1e3 * (result.area_kge or 0), rel=1e-9)
@@ -105,24 +106,16 @@ def test_area_by_instance(result: FlowResult) -> None:
     assert result.origins["function"] > 0.5
 
 
-def test_the_path_is_that_of_the_delay_and_runs_by_our_names(result: FlowResult) -> None:
-    assert result.path.netlist == "mapped"
-    assert result.path.steps
-    assert result.path.steps[-1].arrival_ps == result.path.delay_ps
-    assert sum(step.delay_ps for step in result.path.steps) <= result.path.delay_ps
-    assert result.path.delay_ps == pytest.approx(result.delay_ps, rel=0.01)
-    assert result.path.others["ABC"] == result.delay_ps
+def test_the_path_is_that_of_the_delay_and_runs_by_our_names(output: FlowOutput) -> None:
+    path, delay_ps = output.result.path, output.result.delay_ps
+    assert path.netlist == "mapped"
+    assert path.steps[-1].arrival_ps == path.delay_ps
+    assert sum(step.delay_ps for step in path.steps) <= path.delay_ps
+    assert path.delay_ps == pytest.approx(delay_ps, rel=0.01)
+    assert path.others["ABC"] == delay_ps
     # the sum is what takes longest between the registers; its bit 3 ends there
-    assert result.path.end.startswith(("y[", "second.q["))
-    assert any(step.net.lstrip("!").startswith(("add.", "s[")) for step in result.path.steps)
-
-
-def test_conditions_name_what_a_reader_must_know(result: FlowResult, library: Library) -> None:
-    text = " ".join(result.conditions)
-    for what in (library.name, abc_commands("area"), library.driving_cell, "no wire load", "2 fF", "One run"):
-        assert what in text
-    assert {"yosys", "abc"} <= result.tools.keys()
-    assert from_json(FlowResult, json.loads(json.dumps(asdict(result)))) == result
+    assert path.end.startswith(("y[", "second.q["))
+    assert any(step.net.lstrip("!").startswith(("add.", "s[")) for step in path.steps)
 
 
 def test_repeated_runs_for_a_clock(library: Library) -> None:
@@ -160,8 +153,8 @@ def test_another_order_is_the_same_netlist() -> None:
     assert [len(list(same)) for _, same in groupby(orders)] == [2, 1]
 
 
-def test_mapped_netlists_keep_enables_for_clock_gates(library, tmp_path, monkeypatch):
-    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
+@pytest.mark.usefixtures("own_cache")
+def test_mapped_netlists_keep_enables_for_clock_gates(library: Library) -> None:
     path, files = clock_gated_netlist(design(), library)
     assert clock_gated_netlist(design(), library) == (path, files)
     cells = read_module(path, "top").cells

@@ -6,25 +6,17 @@ from pathlib import Path
 from time import sleep
 
 import pytest
-from tests.exploration.sample_results import RecordingFlow
+from tests.exploration.sample_results import RecordingFlow, design
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import ConfigError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.exploration.results import EmittedDesign, cached_flow, emit_design
+from xpulpnn_sim.exploration.results import cached_flow, emit_design
 
-pytestmark = pytest.mark.flow
-
-DESIGN = EmittedDesign(
-    top="a", module="a", config=preset("ri5cy"), verilog="module a; endmodule", manifest={"top": "a"}
-)
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
+pytestmark = [pytest.mark.flow, pytest.mark.usefixtures("own_cache")]
+DESIGN = design("module a; endmodule", "a")
 
 
 @pytest.mark.parametrize(
@@ -47,31 +39,27 @@ def test_whatever_determines_the_result_is_in_the_key(flow: RecordingFlow, veril
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"flow": "asic"}', '{"tools": {}, "conditions": [], "path": 1}'])
-def test_broken_entries_are_made_anew(tmp_path: Path, text: str) -> None:
+def test_broken_entries_are_made_anew(own_cache: Path, text: str) -> None:
     flow = RecordingFlow()
     first, _ = cached_flow(flow, DESIGN)
-    (entry,) = (tmp_path / "flows").iterdir()
+    (entry,) = (own_cache / "flows").iterdir()
     entry.write_text(text)
     assert cached_flow(flow, DESIGN) == (first, False)
     assert cached_flow(flow, DESIGN) == (first, True)
 
 
-def test_designs_are_emitted_once_per_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_designs_are_emitted_once_per_configuration(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = preset("xpulpnn")
-    design = emit_design("nnrf", config)
-    assert (design.top, design.module, design.config) == ("nnrf", "nnrf", config)
-    assert "module nnrf" in design.verilog
-    monkeypatch.setattr("xpulpnn_sim.tools.components.emit_top", None)
-    assert emit_design("nnrf", config) == design
-    (entry,) = (tmp_path / "designs").iterdir()
-    assert entry.name.startswith("nnrf-")
-    monkeypatch.undo()
-    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
+    emitted = emit_design("nnrf", config)
+    assert (emitted.top, emitted.module, emitted.config) == ("nnrf", "nnrf", config)
+    assert "module nnrf" in emitted.verilog
     emit_design("nnrf", apply_settings(config, {"widths": "16,8"}))
-    assert len(list((tmp_path / "designs").iterdir())) == 2
+    assert len([entry for entry in (own_cache / "designs").iterdir() if entry.name.startswith("nnrf-")]) == 2
+    monkeypatch.setattr("xpulpnn_sim.tools.components.emit_top", None)
+    assert emit_design("nnrf", config) == emitted
 
 
-def test_who_asks_at_the_same_time_waits_for_the_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_asks_at_the_same_time_waits_for_the_design(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     emitted: list[str] = []
 
     def emit_top(top: str, config: CoreConfig, *, both_edges: bool) -> EmittedVerilog:
@@ -84,7 +72,7 @@ def test_who_asks_at_the_same_time_waits_for_the_design(tmp_path: Path, monkeypa
         emissions = list(pool.map(lambda _: cached_emission("nnrf", preset("xpulpnn")), range(3)))
     assert emitted == ["nnrf"]
     assert emissions == [("\nmodule\n", {"top": "nnrf"})] * 3
-    assert len(list((tmp_path / "designs").iterdir())) == 1
+    assert len(list((own_cache / "designs").iterdir())) == 1
 
 
 def test_a_component_the_configuration_lacks_is_refused() -> None:

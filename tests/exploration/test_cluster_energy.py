@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.exploration.test_paper import spent_by
+from tests.exploration.sample_results import spent_by
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.energy import cluster

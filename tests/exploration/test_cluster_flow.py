@@ -4,6 +4,7 @@ import re
 from itertools import product
 
 import pytest
+from tests.exploration import sample_results
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.exploration.asic import AsicFlow
@@ -73,8 +74,8 @@ MODULES = {
 def design() -> EmittedDesign:
     modules = {name: {"component": kind, "instances": inner} for name, (kind, inner) in MODULES.items()}
     hierarchy = {"cluster": "cluster", "cluster.core0": "core", "cluster.core1": "core", "cluster.tcdm": "tcdm"}
-    manifest = {"top": "cluster", "modules": modules, "hierarchy": {**hierarchy, "cluster.tcdm.bank0": "bank"}}
-    return EmittedDesign(top="cluster", module="cluster", config=ClusterConfig(), verilog=VERILOG, manifest=manifest)
+    hierarchy["cluster.tcdm.bank0"] = "bank"
+    return sample_results.design(VERILOG, "cluster", ClusterConfig(), modules=modules, hierarchy=hierarchy)
 
 
 def test_parts_are_cut_out_of_the_text(design: EmittedDesign) -> None:
@@ -90,12 +91,12 @@ def test_parts_are_cut_out_of_the_text(design: EmittedDesign) -> None:
 
 
 @pytest.mark.flow
-def test_areas_are_the_sums_of_the_parts_and_paths_go_through_all(library, design, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("own_cache")
+def test_areas_are_the_sums_of_the_parts_and_paths_go_through_all(library: Library, design: EmittedDesign) -> None:
     def ge(name: str) -> float:
         words = [line.split() for line in output.files[f"{name}/mapped.v"].splitlines()]
         return sum(library.cells[line[0]].area for line in words if line and line[0] in library.cells) / library.ge_area
 
-    monkeypatch.setenv("XPULPNN_CACHE", str(tmp_path))
     output = ClusterFlow(AsicFlow(library, "builtin", "area", keep=True)).run(design)
     result = output.result
     assert result.area_kge == pytest.approx((2 * ge("core") + ge("tcdm") + ge("cluster")) / 1e3)

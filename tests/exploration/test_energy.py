@@ -119,8 +119,7 @@ def test_energy_of_three_gates(tmp_path: Path, liberty: Liberty) -> None:
     assert seen.toggles[2:7].tolist() == [2, 1, 2, 3, 1]
     assert seen.transitions == BITS - 1
     top, left = charges(design, liberty).modules(seen, {"top": "top", "top.left": "left"})
-    per_cycle = 1 / (BITS - 1)
-    half = VOLTAGE**2 / 2
+    per_cycle, half = 1 / (BITS - 1), VOLTAGE**2 / 2
     # internal tables are in fF V^2 = fJ: INV 0.5 per edge, NAND2 1.5; XOR2.B 1 in the state that the file singles out
     assert left.switching == pytest.approx((2 * 2 + 3 * 4) * half * per_cycle)
     assert left.internal == pytest.approx((2 * 0.5 + 3 * 1.5) * per_cycle)

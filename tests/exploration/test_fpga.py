@@ -6,6 +6,7 @@ import shutil
 from dataclasses import asdict, replace
 
 import pytest
+from tests.exploration.sample_results import design
 
 from xpulpnn.config import preset
 from xpulpnn.errors import ToolError
@@ -18,9 +19,7 @@ PORTS = ("clk", "input", 1), ("a", "input", 8), ("y", "output", 8)
 
 
 def toggler(verilog: str, *ports: tuple[str, str, int]) -> EmittedDesign:
-    listed = [dict(zip(("name", "direction", "width"), port, strict=True)) for port in ports or PORTS]
-    manifest = {"top": "toggler", "ports": listed}
-    return EmittedDesign(top="toggler", module="toggler", config=preset("ri5cy"), verilog=verilog, manifest=manifest)
+    return design(verilog, "toggler", ports=[{"name": n, "direction": d, "width": w} for n, d, w in ports or PORTS])
 
 
 SQUARED = "module toggler (input [15:0] a, output [15:0] y); assign y = a * a; endmodule\n"
@@ -90,21 +89,15 @@ def test_settings_tell_the_seeds_apart_and_name_a_missing_tool(monkeypatch: pyte
         FpgaFlow("ice40").settings()
 
 
-def manifest(*ports: tuple[str, str, int]) -> dict[str, object]:
-    return {"top": "thing", "ports": [{"name": n, "direction": d, "width": w} for n, d, w in ports]}
-
-
 ALL_PORTS = (("clk", "input", 1), ("rst", "input", 1), ("a", "input", 3), ("go", "input", 1), ("y", "output", 2))
 
 
 def test_the_wrapper_has_four_pins_and_a_register_for_every_port_bit():
-    wrapper = Wrapper(manifest(*ALL_PORTS))
+    wrapper = Wrapper(toggler("", *ALL_PORTS).manifest)
     assert wrapper.input_bits == ["a[0]", "a[1]", "a[2]", "go"]
     assert wrapper.output_bits == ["y[0]", "y[1]"]
-    connected = dict(re.findall(r"\.(\w+)\((.*?)\)", wrapper.verilog.partition("thing design (")[2]))
-    assert connected == {
-        "clk": "clk", "rst": "reset", "a": "driven[2:0]", "go": "driven[3:3]", "y": "result[1:0]",
-    }  # fmt: skip
-    header = next(line for line in wrapper.verilog.splitlines() if f"module {WRAPPER}" in line)
-    assert header == f"module {WRAPPER} (input clk, input rst, input serial_in, output serial_out);"
-    assert "clk(" not in Wrapper(manifest(*ALL_PORTS[2:])).verilog.partition("thing design (")[2]
+    connected = dict(re.findall(r"\.(\w+)\((.*?)\)", wrapper.verilog.partition("toggler design (")[2]))
+    bits = {"a": "driven[2:0]", "go": "driven[3:3]", "y": "result[1:0]"}
+    assert connected == {"clk": "clk", "rst": "reset", **bits}
+    assert f"\nmodule {WRAPPER} (input clk, input rst, input serial_in, output serial_out);\n" in wrapper.verilog
+    assert "clk(" not in Wrapper(toggler("", *ALL_PORTS[2:]).manifest).verilog.partition("toggler design (")[2]

@@ -63,16 +63,6 @@ def test_followed_outputs_are_equal_and_cycles_are_kept(tmp_path: Path, liberty:
     assert ctypes.CDLL(str(library)).gate_instance(b"nowhere") == -1
 
 
-def test_an_input_that_is_a_cycle_late_is_found(tmp_path: Path, liberty: Liberty, library: Path) -> None:
-    design, before = counted(tmp_path, liberty)
-    gates = Gates(library)
-    gates.create(design, "here")
-    late = [0, *ENABLE[:-1]]
-    follow(library, [enable | count << 1 for enable, count in zip(late, before, strict=True)])
-    # the first enable counts one cycle too late: the low bit is still 0 in cycle 1
-    assert gates.difference(0) == (1, 0)
-
-
 def test_a_difference_ends_the_run(tmp_path, liberty, library, monkeypatch):
     design, before = counted(tmp_path, liberty)
     rig = Rig(verilog="", manifest={"top": "cluster", "ports": []}, adapters=())
@@ -96,9 +86,8 @@ def test_a_difference_ends_the_run(tmp_path, liberty, library, monkeypatch):
     instances, starts = {"core0": "counter"}, {"core0": [3]}
     rows = shadowed.watch(partial(run, ENABLE), instances, starts, 1)
     assert rows["core0"].tolist() == [[1, 0, 1, 0, 1]]
-    with pytest.raises(
-        ToolError, match=r"core0\.low of the netlist must be what the design has in cycle 1, not another"
-    ):
+    # the first enable counts one cycle too late: the low bit is still 0 in cycle 1
+    with pytest.raises(ToolError, match=r"core0\.low of the netlist must be what the design has in cycle 1, not "):
         shadowed.watch(partial(run, [0, *ENABLE[:-1]]), instances, starts, 1)
     with pytest.raises(ToolError, match="netlist of core0 must follow the design, not rest"):
         shadowed.watch(lambda model: None, instances, starts, 1)

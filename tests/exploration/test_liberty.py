@@ -70,11 +70,8 @@ def test_tables_are_bilinear_whatever_the_order_of_their_axes() -> None:
     assert [arc.related_pin for arc in arcs] == ["A", "B"]
     assert {arc.timing_sense for arc in arcs} == {"negative_unate"}
     table = arcs[0].cell_rise
-    assert table.at(0.0, 10) == pytest.approx(0.01)
-    assert table.at(0.1, 10) == pytest.approx(0.02)
-    assert table.at(0.0, 30) == pytest.approx(0.03)
-    assert table.at(0.05, 20) == pytest.approx(0.025)
-    assert table.at(0.2, 40) == pytest.approx(0.06)
+    places = ((0.0, 10), (0.1, 10), (0.0, 30), (0.05, 20), (0.2, 40))
+    assert [table.at(*place) for place in places] == pytest.approx([0.01, 0.02, 0.03, 0.025, 0.06])
 
 
 def test_registers_and_pins() -> None:
@@ -141,12 +138,9 @@ def test_sg13g2_gives_the_reference_units() -> None:
     library = load_library(Path(os.environ["XPULPNN_LIBERTY"]))
     if not library.name.startswith("sg13g2_stdcell_typ_1p20V_25C"):
         pytest.skip(f"figures are those of SG13G2, not of {library.name}")
-    assert library.ge_area == pytest.approx(7.2576)
-    assert library.fo4_ps == pytest.approx(58.8)
-    assert library.flip_flop == "sg13g2_dfrbpq_1"
-    assert library.driving_cell == "sg13g2_buf_4"
-    assert library.output_load_ff == pytest.approx(6)
-    assert library.clock_gate == "sg13g2_lgcp_1"
+    assert (library.ge_area, library.fo4_ps, library.output_load_ff) == pytest.approx((7.2576, 58.8, 6))
+    cells = (library.flip_flop, library.driving_cell, library.clock_gate)
+    assert cells == ("sg13g2_dfrbpq_1", "sg13g2_buf_4", "sg13g2_lgcp_1")
 
 
 # Sutherland, Sproull, Harris: Logical Effort, tables 4.1 and 4.2; chapter 4.4 for the asymmetric gates.

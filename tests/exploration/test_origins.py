@@ -47,14 +47,11 @@ def test_gates_belong_where_their_functions_come_from(tmp_path: Path) -> None:
             "mux": ("MUX2_X1", {"A": 21, "B": 7, "S": 5, "Y": 13}),
         },
     )
-    assert paths(mapped) == {
-        "nand": "one", "xnor": "two.deep", "nor": "two", "inv": "two", "dff": "two", "mux": "",
-    }  # fmt: skip
+    own = dict.fromkeys(("nor", "inv", "dff"), "two")
+    assert paths(mapped) == {"nand": "one", "xnor": "two.deep", "mux": "", **own}
     assert shares == {"function": 1.0, "readers": 0.0, "shared": 0.0}
-    assert mapped.names[20] == "!one.both"
-    assert mapped.names[21] == "two.deep.odd"
-    assert mapped.names[7] == "two.held"
-    assert mapped.names[22] == "two.n22"
+    names = {20: "!one.both", 21: "two.deep.odd", 7: "two.held", 22: "two.n22"}
+    assert mapped.names.items() >= names.items()
 
 
 def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Path) -> None:
@@ -72,8 +69,7 @@ def test_gates_without_a_net_of_the_source_belong_to_their_readers(tmp_path: Pat
             "mux": ("MUX2_X1", {"A": 24, "B": 7, "S": 5, "Y": 13}),
         },
     )
-    path_of = paths(mapped)
-    assert [path_of[name] for name in ("n1", "n2", "n3", "n4")] == ["two.deep"] * 4
+    assert {name for name, path in paths(mapped).items() if path == "two.deep"} == {"n1", "n2", "n3", "n4"}
     nand, whole = CELLS["NAND2_X1"].area, sum(gate.cell.area for gate in mapped.gates)
     assert shares["readers"] == pytest.approx(3 * nand / whole)
     assert shares["shared"] == 0.0
@@ -97,9 +93,6 @@ def test_what_serves_several_instances_is_shared_below_the_lowest_above_them(tmp
             "mux": ("MUX2_X1", {"A": 27, "B": 7, "S": 5, "Y": 13}),
         },
     )
-    path_of = paths(mapped)
-    assert path_of["xor2"] == "two.deep"
-    assert path_of["or2"] == "two"
-    assert path_of["inv"] == f"two.{SHARED}"
+    assert paths(mapped).items() >= {"xor2": "two.deep", "or2": "two", "inv": f"two.{SHARED}"}.items()
     assert mapped.names[20] == f"two.{SHARED}.n20"
     assert shares["shared"] == pytest.approx(CELLS["NOR3_X1"].area / sum(gate.cell.area for gate in mapped.gates))

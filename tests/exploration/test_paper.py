@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.exploration.sample_results import energy, flow, point
+from tests.exploration.sample_results import energy, flow, point, spent_by
 
 from xpulpnn.config import CLUSTER_PRESETS
 from xpulpnn_sim.exploration import paper
@@ -16,20 +16,13 @@ from xpulpnn_sim.exploration.results import (
     FlowResult,
     GrantPath,
     ModuleArea,
-    ModuleEnergy,
     PointResult,
 )
 
-AREAS = {
-    "ri5cy ex-stage": 20.0,
-    "xpulpnn ex-stage": 25.0,
-    "xpulpnn2 ex-stage": 25.5,
-    "xpulpnn3 ex-stage": 30.6,
-    "ri5cy core": 50.0,
-    "xpulpnn core": 55.0,
-    "xpulpnn2 core": 57.2,
-    "xpulpnn3 core": 64.3,
-}
+EX_STAGES = {"ri5cy": 20.0, "xpulpnn": 25.0, "xpulpnn2": 25.5, "xpulpnn3": 30.6}
+CORES = {"ri5cy": 50.0, "xpulpnn": 55.0, "xpulpnn2": 57.2, "xpulpnn3": 64.3}
+AREAS = {f"{name} ex-stage": area for name, area in EX_STAGES.items()}
+AREAS |= {f"{name} core": area for name, area in CORES.items()}
 SCALES = {"ri5cy": 1.0, "xpulpnn": 1.02, "xpulpnn2": 1.03, "xpulpnn3": 1.2}
 SAME = "matmul:8:xpulpv2_4x2:32x64x16"
 VARIANTS = {"ri5cy": "xpulpv2_4x2", "xpulpnn": "nn_4x4", "xpulpnn2": "x2_4x4", "xpulpnn3": "x3_4x4"}
@@ -51,9 +44,8 @@ def results(library="plain", with_energy=True, without=""):
     points = []
     for label, area in AREAS.items():
         name, top = label.split()
-        scale = SCALES[name]
+        scale, energies, kernels = SCALES[name], [], []
         flows = [] if label == without else [mapped(area, script, library) for script in ("area", "speed")]
-        energies, kernels = [], []
         if with_energy and top == "core":
             energies = [spent(SAME, 200.0, 6000.0 * scale), spent("general", 0.0, 3000.0 * scale * scale)]
             energies += [spent(f"{what}:{VARIANTS[name]}:{layer}", 300.0, 9000.0 / scale) for what, layer in OWN]
@@ -67,8 +59,9 @@ def near(*values):
     return [pytest.approx(value) for value in values]
 
 
-def rows(table):
-    return {row[0]: list(row[1:]) for row in table.rows}
+def rows(table, keys=1):
+    """Cells by the figure, or by the first ``keys`` cells."""
+    return {row[0] if keys == 1 else tuple(row[:keys]): list(row[keys:]) for row in table.rows}
 
 
 def test_points_and_steps(monkeypatch):
@@ -87,10 +80,7 @@ def test_points_and_steps(monkeypatch):
     for (name, variant), those in zip(VARIANTS.items(), steps[4:], strict=True):
         matmul = [] if name == "ri5cy" else [("cells", f"matmul:8:{variant}:32x64x16", True, 0)]
         assert those == [
-            "area",
-            "speed",
-            ("cells", SAME, True, 0),
-            ("cells", None, False, 0),
+            *("area", "speed", ("cells", SAME, True, 0), ("cells", None, False, 0)),
             *matmul,
             *(f"conv:{bits}:{variant}:16x16x32:64x3x3" for bits in (8, 4, 2)),
             *(("cells", f"conv:{bits}:{variant}:4x16x32:64x3x3", True, 32768) for bits in (8, 4, 2)),
@@ -155,15 +145,9 @@ def whole(scale: float = 1.0) -> FlowResult:
     for path, size in {**sizes, "cluster.core0.lsu": 7e3}.items():
         modules.append(ModuleArea(path=path, module="m", own_ge=size, total_ge=size, own_cells=1))
     path = CriticalPath(tool="t", netlist="mapped", start="a", end="b", delay_ps=5000.0 * scale)
-    return flow(
-        script="area",
-        area_kge=total / 1e3,
-        delay_ps=6000.0 * scale,
-        delay_fo4=6000.0 * scale / FO4_PS,
-        modules=modules,
-        memory_bits=2 << 20,
-        grant=GrantPath(path=path, request_ps=1000.0, grant_ps=2500.0, fo4=path.delay_ps / FO4_PS),
-    )
+    grant = GrantPath(path=path, request_ps=1000.0, grant_ps=2500.0, fo4=path.delay_ps / FO4_PS)
+    figures = {"area_kge": total / 1e3, "delay_ps": 6000.0 * scale, "delay_fo4": 6000.0 * scale / FO4_PS}
+    return flow(script="area", modules=modules, memory_bits=2 << 20, grant=grant, **figures)
 
 
 def cluster(label: str, scale: float = 1.0) -> PointResult:
@@ -172,16 +156,8 @@ def cluster(label: str, scale: float = 1.0) -> PointResult:
 
 def test_blocks_add_up() -> None:
     areas = block_areas(whole())
-    assert areas == {
-        "cores": 100.0,
-        "crossbar": 30.0,
-        "event unit": 0.0,
-        "DMA": 40.0,
-        "caches": 0.0,
-        "peripherals": 0.0,
-        "demuxes, ports": 3.0,
-        REST: pytest.approx(0.6),
-    }
+    known = {"cores": 100.0, "crossbar": 30.0, "DMA": 40.0, "demuxes, ports": 3.0, REST: pytest.approx(0.6)}
+    assert areas == {**dict.fromkeys(("event unit", "caches", "peripherals"), 0.0), **known}
     sizes, paths = cluster_tables([cluster("cluster")])
     named = dict(zip([column.name for column in sizes.columns], sizes.rows[0], strict=True))
     assert (named["sum"], named["memories"]) == (pytest.approx(173.6), 2048.0)
@@ -215,22 +191,12 @@ def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(own) for own in names] == [9, 10, 0, 10, 10]
 
 
-def spent_by(path: str, femtojoule: float) -> ModuleEnergy:
-    return ModuleEnergy(path=path, module="m", switching=femtojoule, internal=0.0, clock=0.0, leakage=0.0)
-
-
 def cluster_energy(workload: str, femtojoule: float) -> EnergyResult:
     shares = {"cluster": 0.05, "cluster.cores": 0.5, "cluster.cores.lsu": 0.25, "cluster.tcdm": 0.2}
-    return energy(
-        workload=workload,
-        top="cluster",
-        cycles=100,
-        macs=2000.0,
-        energy_per_cycle_fj=femtojoule,
-        energy_per_mac_fj=femtojoule / 20,
-        modules=[spent_by(path, share * femtojoule) for path, share in shares.items()],
-        accesses={"TCDM reads": 5.0, "TCDM writes": 0.5},
-    )
+    modules = [spent_by(path, share * femtojoule) for path, share in shares.items()]
+    figures = {"cycles": 100, "macs": 2000.0, "accesses": {"TCDM reads": 5.0, "TCDM writes": 0.5}}
+    figures |= {"energy_per_cycle_fj": femtojoule, "energy_per_mac_fj": femtojoule / 20}
+    return energy(workload=workload, top="cluster", modules=modules, **figures)
 
 
 def test_energies_of_clusters_by_block() -> None:
@@ -261,7 +227,7 @@ def test_energies_of_clusters_beside_the_paper() -> None:
     table = paper.cluster_paper_table(
         [*(runs(name, *settings) for name, settings in names.items()), cluster("cluster-bf4")]
     )
-    by_figure = {(row[0], row[1]): row[2:] for row in table.rows}
+    by_figure = rows(table, 2)
     extension, beyond = "extension of the cores", "additions beyond the paper"
     same = by_figure[extension, "8-bit MatMul, same program, energy [pJ/cycle]"]
     assert same == [*near(400.0, 320.0, -20.0, 100 * (41.6 / 41.8 - 1)), None]
@@ -276,16 +242,13 @@ def test_energies_of_clusters_beside_the_paper() -> None:
 
 def test_overheads_beside_those_of_the_paper() -> None:
     table = paper.cluster_paper_table([cluster(name, scale) for name, scale in CLUSTERS.items()])
-    rows = {(row[0], row[1]): row[2:] for row in table.rows}
-    without, more, percent, published, ratio = rows["extension of the cores", "area [kGE], asic-area"]
-    assert (without, more) == (pytest.approx(173.6), pytest.approx(177.07))
-    assert percent == pytest.approx(100 * (177.07 / 173.6 - 1))
-    assert (published, ratio) == (4.1, pytest.approx(percent / 4.1))
-    delay = rows["32 instead of 16 banks", "delay [FO4], asic-area"]
-    assert delay == [pytest.approx(122.4), pytest.approx(126.0), pytest.approx(100 * (1.05 / 1.02 - 1)), None, None]
-    assert rows["32 instead of 16 banks", "grant path [FO4], asic-area"][:2] == [pytest.approx(102), pytest.approx(105)]
-    beyond = rows["additions beyond the paper", "area [kGE], asic-area"]
-    assert beyond[:3] == [pytest.approx(177.07), pytest.approx(178.805), pytest.approx(100 * (178.805 / 177.07 - 1))]
-    assert beyond[3:] == [None, None]
-    assert rows["two products at a time", "delay [FO4], asic-area"][2] == pytest.approx(100 * (1.2 / 1.03 - 1))
-    assert len(rows) == 12
+    by_figure = rows(table, 2)
+    assert len(by_figure) == 12
+    area, delay = "area [kGE], asic-area", "delay [FO4], asic-area"
+    percent = 100 * (177.07 / 173.6 - 1)
+    assert by_figure["extension of the cores", area] == near(173.6, 177.07, percent, 4.1, percent / 4.1)
+    assert by_figure["32 instead of 16 banks", delay] == [*near(122.4, 126, 100 * (1.05 / 1.02 - 1)), None, None]
+    assert by_figure["32 instead of 16 banks", "grant path [FO4], asic-area"][:2] == near(102, 105)
+    beyond = near(177.07, 178.805, 100 * (178.805 / 177.07 - 1))
+    assert by_figure["additions beyond the paper", area] == [*beyond, None, None]
+    assert by_figure["two products at a time", delay][2] == pytest.approx(100 * (1.2 / 1.03 - 1))

@@ -124,12 +124,12 @@ def test_failing_step_leaves_the_others(fakes, tmp_path, diary, act, error):
     [
         ("kill", "bad: its process must end by itself, not be killed by SIGKILL (see log.txt)"),
         ("exit", "bad: its process must end with a result, not with exit code 3 (see log.txt)"),
-        ("hang", "bad: must end within 3 s, not be stopped then (see log.txt)"),
+        ("hang", "bad: must end within 6 s, not be stopped then (see log.txt)"),
     ],
 )
 def test_crashed_process_takes_nothing_with_it(fakes, tmp_path, diary, act, error):
     run = Run(tmp_path, fakes.FakeStep("a", diary), fakes.FakeStep("bad", diary, act))
-    crashed, good = run(jobs=2, timeout_s=3.0 if act == "hang" else 60.0)
+    crashed, good = run(jobs=2, timeout_s=6.0 if act == "hang" else 60.0)
     assert crashed.error == error
     assert [flow.name for flow in crashed.flows] == ["a"]
     assert (good.error, len(good.flows)) == ("", 2)

@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from tests.exploration.sample_results import flow, point
+from tests.exploration.sample_results import flow, labels, point
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.search import (
@@ -15,6 +15,8 @@ from xpulpnn_sim.exploration.search import (
     require_optuna,
     structures,
 )
+
+pytestmark = pytest.mark.flow
 
 AREA = Objective(name="area", flow="asic-area")
 DELAY = Objective(name="delay", flow="asic-area")
@@ -43,9 +45,7 @@ class Bench:
 
     def __call__(self, points):
         self.batches.append(len(points))
-        return [
-            mapped(point.label, self.area(point.settings), 1000.0, settings=dict(point.settings)) for point in points
-        ]
+        return [mapped(each.label, self.area(each.settings), 1000.0, settings=dict(each.settings)) for each in points]
 
 
 def search(points=24, seed=0, choices=CHOICES, common=None, obstacle=lambda config: ""):
@@ -53,11 +53,6 @@ def search(points=24, seed=0, choices=CHOICES, common=None, obstacle=lambda conf
     return Search(top="core", objectives=[AREA, DELAY], **options)
 
 
-def labels(space):
-    return [point.label for point in space.points]
-
-
-@pytest.mark.flow
 def test_the_same_seed_proposes_the_same_points():
     first, second, other = (search(seed=seed).run(Bench(), lambda: False) for seed in (1, 1, 2))
     assert labels(first) == labels(second) != labels(other)
@@ -67,7 +62,6 @@ def test_the_same_seed_proposes_the_same_points():
     assert rules == {"isolation must be none or and with shared multipliers, not register"}
 
 
-@pytest.mark.flow
 def test_every_point_of_a_small_space():
     choices = {name: CHOICES[name] for name in ("preset", "isolation", "multipliers")}
     bench = Bench(area=lambda settings: 1.0)
@@ -78,41 +72,33 @@ def test_every_point_of_a_small_space():
     assert all(point.settings["widths"] == "8" for point in space.points)
 
 
-@pytest.mark.flow
 def test_good_values_are_proposed_more_often():
     space = search(points=40, seed=1).run(Bench(), lambda: False)
     late = [point.settings["widths"] for point in space.points[16:]]
     assert late.count("16") > len(late) / 3
 
 
-@pytest.mark.flow
 def test_a_stopped_search_keeps_what_it_has():
     bench = Bench()
     space = search().run(bench, lambda: len(bench.batches) == 2)
     assert len(space.points) == sum(bench.batches) == 16
 
 
-@pytest.mark.flow
 def test_points_that_cannot_be_evaluated_do_not_count():
     choices = {"preset": ["xpulpnn"], "widths": WIDTHS}
-
-    def obstacle(config):
-        return "" if 8 in config.widths else "needs 8 bit"
-
-    space = search(points=3, choices=choices, obstacle=obstacle).run(Bench(), lambda: False)
+    needs = search(points=3, choices=choices, obstacle=lambda config: "" if 8 in config.widths else "needs 8 bit")
+    space = needs.run(Bench(), lambda: False)
     assert labels(space) == ["xpulpnn widths=16+8"]
     assert {skipped.rule for skipped in space.skipped} == {"needs 8 bit"}
     assert len(space.skipped) == 3
 
 
-@pytest.mark.flow
 def test_nothing_possible():
     choices = {"preset": ["xpulpnn"], "isolation": ["register"]}
     with pytest.raises(InputError, match=r"^search must be of a space with possible points, not none of 1$"):
         search(choices=choices, common={"multipliers": "shared"}).run(Bench(), lambda: False)
 
 
-@pytest.mark.flow
 def test_structures_are_those_a_component_has():
     assert structures("core", {"adders": "inferred"}) == {
         "multiplier": ["inferred", "booth", "dot-product"],
@@ -121,9 +107,7 @@ def test_structures_are_those_a_component_has():
         "isolation": ["none", "and", "register"],
     }
     assert list(structures("dotp", {})) == ["multipliers", "isolation", "adders"]
-    with pytest.raises(
-        InputError, match=r"^sweep must be given to search nnrf, which has no other structures, not left out$"
-    ):
+    with pytest.raises(InputError, match=r"^sweep must be given to search nnrf, which has no other structures, not "):
         structures("nnrf", {})
 
 
@@ -144,9 +128,8 @@ def test_missing_package(monkeypatch):
     ],
 )
 def test_objectives(text, flows, kernels, expected):
-    assert [
-        (objective.name, objective.flow) for objective in objectives(text, flows, kernels=kernels, energies=False)
-    ] == expected
+    listed = objectives(text, flows, kernels=kernels, energies=False)
+    assert [(objective.name, objective.flow) for objective in listed] == expected
 
 
 @pytest.mark.parametrize(

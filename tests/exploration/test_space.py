@@ -1,6 +1,7 @@
 """Products of presets and swept settings."""
 
 import pytest
+from tests.exploration.sample_results import labels
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
@@ -9,10 +10,6 @@ from xpulpnn_sim.exploration.space import build_space
 OTHER = "sweep must name a setting that is given nowhere else"
 NONE = "at least one combination must be possible, not none of 1"
 KNOWN = "ri5cy,xpulpnn,xpulpnn-cu,xpulpnn-full,xpulpnn2,xpulpnn3"
-
-
-def labels(space):
-    return [point.label for point in space.points]
 
 
 def test_presets_alone():
@@ -32,11 +29,8 @@ def test_product_with_its_impossible_combinations():
         f"{common} multipliers=replicated isolation=none",
         f"{common} multipliers=replicated isolation=register",
     ]
-    assert [(point.config.dotp.multipliers, point.config.dotp.isolation) for point in space.points] == [
-        ("shared", "none"),
-        ("replicated", "none"),
-        ("replicated", "register"),
-    ]
+    structures = [(point.config.dotp.multipliers, point.config.dotp.isolation) for point in space.points]
+    assert structures == [("shared", "none"), ("replicated", "none"), ("replicated", "register")]
     assert not any(point.config.mac_load for point in space.points)
     assert space.points[0].settings == {"mac_load_nn": "false", "multipliers": "shared", "isolation": "none"}
     (skipped,) = space.skipped
@@ -56,33 +50,36 @@ def test_widths_joined_by_plus():
     assert [combination.label for combination in space.skipped] == ["ri5cy widths=16+8+4+2"]
 
 
-def test_component_the_configuration_lacks():
-    space = build_space("nnrf", ["ri5cy,xpulpnn"], [], [])
-    assert labels(space) == ["xpulpnn"]
-    assert [combination.rule for combination in space.skipped] == [
-        "mac_load_nn or mac_load_cu must be true for nnrf, not both false"
-    ]
+@pytest.mark.parametrize(
+    ("top", "presets", "sweeps", "label", "rule"),
+    [
+        ("nnrf", "ri5cy,xpulpnn", [], "xpulpnn", "mac_load_nn or mac_load_cu must be true for nnrf, not both false"),
+        (
+            "icache",
+            "cluster",
+            ["icache_private=0,512"],
+            "cluster icache_private=512",
+            "icache_private must be the bytes of each core's cache for icache, not 0",
+        ),
+    ],
+)
+def test_component_the_configuration_lacks(top, presets, sweeps, label, rule):
+    space = build_space(top, [presets], [], sweeps)
+    assert labels(space) == [label]
+    assert [combination.rule for combination in space.skipped] == [rule]
 
 
 @pytest.mark.flow
 def test_clusters():
     space = build_space("cluster", ["cluster,xpulpnn-cu"], ["core.dotp.multipliers=replicated"], ["banks=16,24,32"])
     common = "multipliers=replicated"
-    assert labels(space) == [
-        f"{name} {common} banks={banks}" for name in ("cluster", "xpulpnn-cu") for banks in (16, 32)
-    ]
+    names = ("cluster", "xpulpnn-cu")
+    assert labels(space) == [f"{name} {common} banks={banks}" for name in names for banks in (16, 32)]
     assert [combination.rule for combination in space.skipped] == ["banks must be a power of two, not 24"] * 2
     first, *_, last = (point.config for point in space.points)
     assert (first.cores, first.banks, first.core.mac_load_nn) == (8, 16, True)
     assert first.core.dotp.multipliers == "replicated"
     assert (last.banks, last.core.mac_load_cu, last.core.mac_load_nn) == (32, True, False)
-
-
-def test_parts_of_clusters_that_a_configuration_lacks():
-    space = build_space("icache", ["cluster"], [], ["icache_private=0,512"])
-    assert labels(space) == ["cluster icache_private=512"]
-    (skipped,) = space.skipped
-    assert skipped.rule == "icache_private must be the bytes of each core's cache for icache, not 0"
 
 
 @pytest.mark.flow

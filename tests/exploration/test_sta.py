@@ -53,7 +53,7 @@ def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
     # registers are cut
     path = longest_paths(replace(NETLIST, gates=[GATES[0], GATES[1], GATES[3]], outputs={"y": 8}), library)[0]
     assert (path.end, len(path.steps)) == ("held", 2)
-    assert longest_paths(MappedNetlist(module="no", gates=[], inputs={}, outputs={}, names={}), library)[0] is None
+    assert longest_paths(replace(NETLIST, gates=[], outputs={}), library)[0] is None
 
 
 def test_opensta_agrees_on_the_chain(library: Library, opensta: OpenSta, tmp_path: Path) -> None:
@@ -78,26 +78,20 @@ def test_opensta_abc_and_the_estimate_agree_on_a_component(library, opensta, mon
 
 
 def test_the_worst_of_several_arcs_counts_with_the_sense_of_the_first(library: Library) -> None:
-    def table(delay: float) -> Table:
-        return Table([0.0], [0.0], [[delay]])
-
     cell = deepcopy(library.cells["BUF_X1"])
     pin = cell.pins["Y"]
 
     def arc(sense: str, rise: float, fall: float) -> TimingArc:
-        changed = copy(pin.timing[0])
-        changed.timing_sense, changed.cell_rise, changed.cell_fall = sense, table(rise), table(fall)
-        changed.rise_transition = changed.fall_transition = table(0.0)
+        changed, (up, down, none) = copy(pin.timing[0]), (Table([0.0], [0.0], [[at]]) for at in (rise, fall, 0.0))
+        changed.timing_sense, changed.cell_rise, changed.cell_fall = sense, up, down
+        changed.rise_transition = changed.fall_transition = none
         return changed
 
     pin.timing = [arc("positive_unate", 1.0, 2.0), arc("negative_unate", 3.0, 1.5)]
     unloaded = copy(library)
     unloaded.output_load_ff = 0.0
     gates = [MappedGate("g0", "", cell, {"A": 3, "Y": 5}), MappedGate("g1", "", cell, {"A": 5, "Y": 7})]
-    path = longest_paths(
-        MappedNetlist(module="two", gates=gates, inputs={"a": 3}, outputs={"y": 7}, names={3: "a", 5: "n", 7: "y"}),
-        unloaded,
-    )[0]
+    path = longest_paths(replace(NETLIST, gates=gates, inputs={"a": 3}), unloaded)[0]
     # 3 ns rising twice, with the driver's load in front
     assert [step.delay_ps for step in path.steps][1:] == [3000.0]
     assert path.delay_ps == pytest.approx(6000.0, abs=50)

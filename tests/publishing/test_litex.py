@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.flow
+SIMULATED = ("litex_sim", "--cpu-type", "xpulpnn", "--cpu-variant")
 
 
 def litex(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -17,8 +18,16 @@ def litex(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_core_is_part_of_a_system(tmp_path: Path) -> None:
-    words = ("--cpu-type", "xpulpnn", "--cpu-variant", "xpulpnn_cu+debug", "--no-compile", "--csr-json", "csr.json")
-    done = litex(tmp_path, "litex_sim", *words, "--with-jtagremote", "--output-dir", "system")
+    words = (
+        "xpulpnn_cu+debug",
+        "--no-compile",
+        "--csr-json",
+        "csr.json",
+        "--with-jtagremote",
+        "--output-dir",
+        "system",
+    )
+    done = litex(tmp_path, *SIMULATED, *words, "--with-jtagremote")
     assert done.returncode == 0, done.stdout + done.stderr
     system = json.loads((tmp_path / "csr.json").read_text())
     places = {name: memory["base"] for name, memory in system["memories"].items()}
@@ -89,12 +98,9 @@ def test_variants_and_options_of_synthesis() -> None:
     ("words", "message"),
     [
         (["nothing.here"], "SCRIPT must be a command of LiteX or a module, not nothing.here"),
+        ([*SIMULATED, "xpulpnn9"], "error: --cpu-variant must be one of standard, "),
         (
-            ["litex_sim", "--cpu-type", "xpulpnn", "--cpu-variant=xpulpnn9"],
-            "error: --cpu-variant must be one of standard, ",
-        ),
-        (
-            ["litex_sim", "--cpu-type", "xpulpnn", "--cpu-variant=xpulpnn3", "--with-jtagremote"],
+            [*SIMULATED, "xpulpnn3", "--with-jtagremote"],
             "error: --cpu-variant must end with +debug for --with-jtagremote, not be xpulpnn3",
         ),
     ],

@@ -19,6 +19,8 @@ from xpulpnn_sim.exploration.results import UNFINISHED
 from xpulpnn_sim.tools import pages
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TerminalTable
 
+pytestmark = pytest.mark.flow
+
 
 def printed(table: object, width: int = 160) -> list[str]:
     console = Console(width=width, highlight=False, color_system=None, record=True, file=io.StringIO())
@@ -26,7 +28,6 @@ def printed(table: object, width: int = 160) -> list[str]:
     return console.export_text().splitlines()
 
 
-@pytest.mark.flow
 def test_main_table(points, run):
     lines = printed(TerminalTable(tables.figure_table(points, run.baseline)))
     first = next(line for line in lines if "ri5cy replicated none tool" in line)
@@ -47,7 +48,6 @@ def test_main_table(points, run):
     }  # fmt: skip
 
 
-@pytest.mark.flow
 def test_missed_clocks_and_structures_are_told(points):
     area = points[1].flows[0]
     missed = replace(points[2], flows=[replace(area, clock_ps=5000.0, structures={"adders": "inferred"})])
@@ -56,7 +56,6 @@ def test_missed_clocks_and_structures_are_told(points):
     assert "asic-area: figures with adders=inferred, whatever the preset has." in notes
 
 
-@pytest.mark.flow
 def test_rates_densities_and_energies(make_point):
     point = make_point(0, "xpulpnn", "replicated", "register", "tool")
     energies = [replace(energy, workload="matmul:8:nn_4x4:64x288x256") for energy in point.energies[:1]]
@@ -77,15 +76,11 @@ def test_rates_densities_and_energies(make_point):
     assert rows[2]["pJ/MAC \u2193"] is None
 
 
-def test_energies_of_no_technology_are_told_of(make_point):
+def test_no_rates_without_a_technology(make_point):
     point = make_point(0, "xpulpnn", "replicated", "register", "tool")
     assert NO_TECHNOLOGY not in tables.figure_table([point], "").notes
     samples = [replace(energy, conditions=[NO_TECHNOLOGY]) for energy in point.energies]
     assert NO_TECHNOLOGY in tables.figure_table([replace(point, energies=samples)], "").notes
-
-
-def test_no_rates_without_a_technology(make_point):
-    point = make_point(0, "xpulpnn", "replicated", "register", "tool")
     samples = [replace(flow, area_um2=None) for flow in point.flows]
     assert tables.rate_table([replace(point, flows=samples)]) is None
     assert tables.rate_table([replace(point, kernels=[])]) is None
@@ -112,10 +107,8 @@ def test_best_points(make_point):
     assert tables.best_table([points[0], replace(points[0], label="twin")]) is None
 
 
-@pytest.mark.flow
 @pytest.mark.parametrize("width", [80, 120, 160, 300])
-def test_tables_fit_any_terminal(points, run, width):
-    """Whatever the width, each point and every figure is there, and nothing is cut."""
+def test_tables_show_every_point_and_figure_in_any_terminal(points, run, width):
     text = "\n".join(printed(TerminalTable(tables.figure_table(points[:9], run.baseline)), width))
     assert "…" not in text
     for figure in ("21.07", "5198", "3846", "31.2", "1.471", "15.10", "4.080", "11.28", "18.74..19.49"):
@@ -136,7 +129,6 @@ def test_overheads(make_point):
     assert table.marked == {0}
 
 
-@pytest.mark.flow
 def test_no_overheads_without_a_baseline(points):
     assert tables.overhead_table(points, "") is None
     assert tables.overhead_table(points, points[9].label) is not None  # kernels alone
@@ -158,7 +150,6 @@ def test_a_narrow_table_without_groups_repeats_its_first_column():
     assert [line.split() for line in lines if "alu" in line] == [["alu", "10", "11"], ["alu", "12"]]
 
 
-@pytest.mark.flow
 def test_csv(points, run, tmp_path):
     write_csv(tmp_path / "points.csv", points, {"command": run.command})
     rows = list(csv.DictReader((tmp_path / "points.csv").read_text().splitlines()))
@@ -199,16 +190,9 @@ def test_front():
     assert comparison.front([1.0, 2.0, 3.0], [1.0, 0.5, 2.0], more_x=True) == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("name", "without"),
-    [
-        ("matmul:8:nn_4x4", "matmul:8"),
-        ("conv 16x16x32:64x3x3 8 bit xpulpv2_4x2", "conv 16x16x32:64x3x3 8 bit"),
-        ("nn_4x4", "nn_4x4"),
-    ],
-)
-def test_workload_names_leave_the_variant_out(name, without):
-    assert comparison.without_variant(name) == without
+def test_workload_names_leave_the_variant_out():
+    names = ("matmul:8:nn_4x4", "conv 16x16x32:64x3x3 8 bit xpulpv2_4x2", "nn_4x4")
+    assert [*map(comparison.without_variant, names)] == ["matmul:8", "conv 16x16x32:64x3x3 8 bit", "nn_4x4"]
 
 
 def test_what_varies(points):
@@ -229,7 +213,6 @@ def test_conditions_name_their_points(points):
     assert not any("(point" in sentence for sentence in speed.sentences)
 
 
-@pytest.mark.flow
 def test_page_asks_for_nothing(report):
     page = report.read_text()
     # compressed data is not looked into
@@ -243,7 +226,6 @@ def test_page_asks_for_nothing(report):
     assert report.stat().st_size < 3e6
 
 
-@pytest.mark.flow
 def test_page_has_everything(report, points):
     page = report.read_text()
     assert [heading for heading in re.findall(r"<h2[^>]*>([^<]*)", page) if heading.strip()] == [
@@ -259,13 +241,16 @@ def test_page_has_everything(report, points):
     assert "12 min 14 s" in page
 
 
-def drawn(report):
-    return {plot["name"]: plot for plot in plots_of(report.read_text())}
+def drawn(page):
+    return {plot["name"]: plot for plot in plots_of(page)}
 
 
-@pytest.mark.flow
-def test_trade_offs_have_a_variant_for_each_choice(report):
-    plots = drawn(report)
+@pytest.fixture(scope="module")
+def plots(report):
+    return drawn(report.read_text())
+
+
+def test_trade_offs_have_a_variant_for_each_choice(plots):
     assert list(plots) == [
         "area-delay", "area-rate", "area-speed", "delay-rate", "energy-rate", "blocks", "area", "path",
         "energy-points", "energy",
@@ -307,47 +292,47 @@ def test_few_points_have_their_names_in_the_plots(points):
         assert all(trace["unselected"]["textfont"] == {"color": pages.INK} for trace in traces)
 
 
-@pytest.mark.flow
-def test_a_page_without_plots_says_why(run, points, tmp_path):
+@pytest.fixture
+def page_of(run, tmp_path):
+    """The HTML report of points."""
+
+    def written(*points, **changes):
+        write_report(tmp_path / "report.html", replace(run, points=points, **changes))
+        return (tmp_path / "report.html").read_text()
+
+    return written
+
+
+def test_a_page_without_plots_says_why(points, page_of):
     stopped = replace(points[1], flows=[], kernels=[], energies=[], error="interrupted before the end of asic-area")
-    write_report(tmp_path / "report.html", replace(run, points=(points[0], stopped)))
-    page = (tmp_path / "report.html").read_text()
+    page = page_of(points[0], stopped)
     assert "There are no plots: each takes two points" in page
     assert f"2 {stopped.label}: interrupted before the end of asic-area." in page
     assert "Failed points" not in page
 
 
-@pytest.mark.flow
-def test_a_page_opens_on_the_flow_that_has_a_clock(run, points, tmp_path):
-    samples = [
-        replace(point, flows=[replace(point.flows[0], flow="builtin", area_um2=None), *point.flows])
-        for point in points[:2]
-    ]
-    write_report(tmp_path / "report.html", replace(run, points=tuple(samples)))
-    page = (tmp_path / "report.html").read_text()
+def test_a_page_opens_on_the_flow_that_has_a_clock(points, page_of):
+    clockless = [replace(point.flows[0], flow="builtin", area_um2=None) for point in points[:2]]
+    samples = zip(points, clockless, strict=False)
+    page = page_of(*(replace(point, flows=[first, *point.flows]) for point, first in samples))
     names = re.findall('data-choice="flow" value="([^"]*)"', page)
     assert names[:3] == ["asic-area", "asic-speed", "builtin-area"]
-    assert "GMAC/s needs the clock of a technology" in drawn(tmp_path / "report.html")["area-speed"]["nothing"]
+    assert "GMAC/s needs the clock of a technology" in drawn(page)["area-speed"]["nothing"]
 
 
-@pytest.mark.flow
-def test_no_front_is_told_of_where_none_is_drawn(run, points, tmp_path):
+def test_no_front_is_told_of_where_none_is_drawn(points, page_of):
     worse = [replace(flow, area_kge=99.0, delay_fo4=99.0, delay_ps=9999.0) for flow in points[0].flows]
-    write_report(tmp_path / "report.html", replace(run, points=(points[0], replace(points[2], flows=worse))))
-    assert "Pareto front" not in (tmp_path / "report.html").read_text()
+    assert "Pareto front" not in page_of(points[0], replace(points[2], flows=worse))
 
 
-@pytest.mark.flow
-def test_plots_are_what_plotly_takes(report):
+def test_plots_are_what_plotly_takes(plots):
     from plotly.graph_objects import Figure
 
-    for plot in drawn(report).values():
+    for plot in plots.values():
         Figure(next(iter(plot["variants"].values())))
 
 
-@pytest.mark.flow
-def test_details_of_a_point_say_what_they_are_of(report, points):
-    plots = drawn(report)
+def test_details_of_a_point_say_what_they_are_of(plots):
     tree = plots["area"]["variants"]["asic-area|0"]["data"][0]
     # 11 instances, and the own cells of the three with others below
     assert len(tree["ids"]) == 14
@@ -366,7 +351,6 @@ def test_details_of_a_point_say_what_they_are_of(report, points):
     assert "Longest path of it by other tools: OpenSTA 2.0.17: 5416 ps." in text
 
 
-@pytest.mark.flow
 def test_plotly_missing(run, tmp_path, monkeypatch):
     def missing(name: str) -> None:
         raise ModuleNotFoundError(name)
@@ -378,15 +362,10 @@ def test_plotly_missing(run, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.flow
-def test_text_is_escaped(run, tmp_path):
+def test_text_is_escaped(points, page_of):
     label = "</script><script>alert(1)</script>"
-    point = replace(run.points[0], label=label)
-    write_report(tmp_path / "report.html", replace(run, title=label, points=(point,)))
-    assert "<script>alert" not in (tmp_path / "report.html").read_text()
+    assert "<script>alert" not in page_of(replace(points[0], label=label), title=label)
 
 
-@pytest.mark.flow
-def test_same_run_same_page(report, run, paper, tmp_path):
-    write_report(tmp_path / "again.html", replace(run, extra=(paper,)))
-    assert (tmp_path / "again.html").read_bytes() == report.read_bytes()
+def test_same_run_same_page(report, points, paper, page_of):
+    assert page_of(*points, extra=(paper,)) == report.read_text()

@@ -124,18 +124,11 @@ def test_page_fits_a_phone(report, tmp_path):
     assert all(left >= 0 and right <= inner for left, right in page["plots"])
 
 
-def runs(points):
-    failed = replace(points[9], kernels=[])
-    return {
-        "one point without kernels": [replace(points[0], kernels=[], energies=[])],
-        "only failed points": [failed, replace(failed, label="other")],
-        "no points": [],
-    }
-
-
-@pytest.mark.parametrize("name", ["one point without kernels", "only failed points", "no points"])
-def test_small_runs(points, run, tmp_path, name):
-    write_report(tmp_path / "report.html", replace(run, points=tuple(runs(points)[name]), baseline=""))
+@pytest.mark.parametrize(("numbers", "plots"), [([0], ["plot-area", "plot-path"]), ([9, 9], []), ([], [])])
+def test_small_runs(points, run, tmp_path, numbers, plots):
+    """One point without kernels, two that failed, and none."""
+    small = [replace(points[number], label=str(at), kernels=[], energies=[]) for at, number in enumerate(numbers)]
+    write_report(tmp_path / "report.html", replace(run, points=tuple(small), baseline=""))
     page = probe(tmp_path / "report.html", tmp_path, "found.plots = plots(); found.errors = column('figures', 1);")
-    assert page["plots"] == (["plot-area", "plot-path"] if name == "one point without kernels" else [])
-    assert all("yosys must finish" in error for error in page["errors"] if name == "only failed points")
+    assert page["plots"] == plots
+    assert all("yosys must finish" in error for error in page["errors"] if 9 in numbers)

@@ -20,47 +20,27 @@ def model(made_model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def made_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    onnx: Any = pytest.importorskip("onnx")
-    reference: Any = pytest.importorskip("onnx.reference")
-    helper, to_tensor = onnx.helper, onnx.numpy_helper.from_array
+    onnx_models: Any = pytest.importorskip("tests.sw.networks.importers.onnx_models")
     rng = np.random.default_rng(7)
-    shapes = {"w0": (4, 1, 3, 3), "b0": (4,), "w1": (8, 4, 3, 3), "w2": (8 * 2 * 2, CLASSES)}
-    arrays = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
-    nodes = [
-        helper.make_node("Conv", ["image", "w0", "b0"], ["s0"], name="first", pads=[1] * 4),
-        helper.make_node("Relu", ["s0"], ["a0"]),
-        helper.make_node("MaxPool", ["a0"], ["p0"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Conv", ["p0", "w1"], ["s1"], name="second", pads=[1] * 4),
-        helper.make_node("Relu", ["s1"], ["a1"]),
-        helper.make_node("MaxPool", ["a1"], ["p1"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Flatten", ["p1"], ["f"]),
-        helper.make_node("MatMul", ["f", "w2"], ["scores"], name="third"),
-        helper.make_node("Add", ["scores", "b2"], ["answers"]),
-    ]
+    network = onnx_models.Model((1, 1, 8, 8))
+    shapes = ((4, 1, 3, 3), (4,), (8, 4, 3, 3), (8 * 2 * 2, CLASSES))
+    first, bias, second, third = (network.constant(rng.normal(0, 1, shape)) for shape in shapes)
+    for constants in ((first, bias), (second,)):
+        network.node("Conv", *constants, pads=[1] * 4)
+        network.node("Relu")
+        network.node("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    network.node("Flatten")
+    network.node("MatMul", third)
+    for number, name in ((0, "first"), (3, "second"), (7, "third")):
+        network.nodes[number].name = name
     images = rng.integers(0, 256, (60, 8, 8), dtype=np.uint8)
-
-    def proto() -> Any:
-        graph = helper.make_graph(
-            nodes,
-            "small",
-            [helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, (1, 1, 8, 8))],
-            [helper.make_tensor_value_info("answers", onnx.TensorProto.FLOAT, (1, CLASSES))],
-            [to_tensor(values, name) for name, values in arrays.items()],
-        )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
-
-    def scores() -> Any:
-        compute = reference.ReferenceEvaluator(proto())
-        reals = [image[np.newaxis, np.newaxis].astype(np.float32) / 255 for image in images]
-        return np.concatenate([compute.run(None, {"image": real})[0] for real in reals])
-
+    scores = np.concatenate([network.computed(image[np.newaxis, np.newaxis] / 255) for image in images])
     # every answer about as often as others
-    arrays["b2"] = np.zeros(CLASSES, np.float32)
-    arrays["b2"] = -scores().mean(axis=0)
-    labels = scores().argmax(axis=1)
+    network.node("Add", network.constant(-scores.mean(axis=0)))
+    labels = (scores - scores.mean(axis=0)).argmax(axis=1)
     assert len({*labels.tolist()}) == CLASSES
     folder = tmp_path_factory.mktemp("model")
-    (folder / "small.onnx").write_bytes(proto().SerializeToString())
+    network.saved(folder / "small.onnx")
     np.savez(folder / "images.npz", images=images, labels=labels)
     return folder
 

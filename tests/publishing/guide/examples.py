@@ -6,7 +6,6 @@ caption is a file. Blocks run in the order of the page, in a folder with the rep
 comment ``slow`` marks a block that takes long. ``YOUR.lib`` is the built-in library.
 """
 
-import doctest
 import os
 import re
 import subprocess
@@ -59,7 +58,6 @@ def example_place(folder: Path) -> None:
 class ExamplePage:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._names: dict[str, object] = {"__name__": "example"}
         path = f"{ROOT / '.venv/bin'}{os.pathsep}{os.environ['PATH']}"
         self._environment = os.environ | {"PATH": path, "COLUMNS": "200"}
 
@@ -69,10 +67,10 @@ class ExamplePage:
         if block.language == "file":
             (self._folder / block.file).write_text(program)
             return []
-        if block.language == "pycon":
-            return self._doctest(where, program)
-        if block.language == "python":
-            status, printed = self._execute([sys.executable, "-c", program])
+        if block.language in ("pycon", "python"):
+            (self._folder / "block.txt").write_text(program)
+            words = ["-c", program] if block.language == "python" else ["-m", "doctest", "-o", "ELLIPSIS", "block.txt"]
+            status, printed = self._execute([sys.executable, *words])
             return [f"{where}: ends with {status}\n{printed}"] if status else []
         wrong: list[str] = []
         for command, expected in page_commands(block):
@@ -89,14 +87,6 @@ class ExamplePage:
             stderr=subprocess.STDOUT, timeout=3600, check=False,
         )  # fmt: skip
         return done.returncode, _PROGRESS.sub(b"", done.stdout).decode(errors="replace")
-
-    def _doctest(self, where: str, program: str) -> list[str]:
-        test = doctest.DocTestParser().get_doctest(program, self._names, where, where, 0)
-        report: list[str] = []
-        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
-        runner.run(test, out=report.append, clear_globs=False)
-        self._names |= test.globs
-        return ["".join(report)] if runner.failures else []
 
 
 def page_commands(block: ExampleBlock) -> list[tuple[str, list[str] | None]]:

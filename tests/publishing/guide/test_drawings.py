@@ -17,6 +17,7 @@ TIMINGS = {
     for page in ("integration", "verification")
     for name, drawn in timings((ROOT / f"docs/{page}.md").read_text()).items()
 }
+SIGNALS = ("fetch_enable", "boot_addr", "core_sleep", "irq_ack", "irq_id", "rvfi_valid", "rvfi_insn")
 BOOT, ENABLED_AT, CYCLES_OF_SLEEP, CYCLES = 0x1C00_0080, 4, 4, 36
 PROGRAM = """
     li a0, 0x100
@@ -36,12 +37,8 @@ PROGRAM = """
 done:
     j done
 """
-WORDS = {
-    f"pv.mlsdotsup.n a{number}": int.from_bytes(
-        assemble(f"pv.mlsdotsup.n a{number}, {rest}", BOOT).to_bytes(), "little"
-    )
-    for number, rest in ((4, "(a2!), 16"), (5, "(a3!), 18"), (6, "(zero!), 4"), (7, "(a2!), 22"))
-}
+MAC_LOADS = [line.strip() for line in PROGRAM.splitlines() if "pv." in line]
+WORDS = {line.partition(",")[0]: assemble(line, BOOT).words[0] for line in MAC_LOADS}
 
 
 class Bus:
@@ -88,10 +85,8 @@ def simulated(instr: Bus, data: Bus) -> list[dict[str, int]]:
             await ctx.delay(1e-9)
             for bus, port in ((instr, core.instr), (data, core.data)):
                 ctx.set(port.gnt, bus.grant(cycle, ctx.get(port.req), ctx.get(port.addr)))
-            row = {name: ctx.get(getattr(core, name)) for name in ("fetch_enable", "boot_addr", "core_sleep")}
-            row |= {"irq[7]": ctx.get(core.irq) >> 7 & 1, "irq_ack": ctx.get(core.irq_ack), "rst": int(cycle < 2)}
-            row |= {"irq_id": ctx.get(core.irq_id)}
-            row |= {name: ctx.get(getattr(core, name)) for name in ("rvfi_valid", "rvfi_insn")}
+            row = {name: ctx.get(getattr(core, name)) for name in SIGNALS}
+            row |= {"irq[7]": ctx.get(core.irq) >> 7 & 1, "rst": int(cycle < 2)}
             for side, port in (("instr", core.instr), ("data", core.data)):
                 row |= {f"{side}__{name}": ctx.get(getattr(port, name)) for name in port.signature.members}
             trace.append(row)
@@ -128,13 +123,7 @@ def shown_at(drawn: Timing, trace: list[dict[str, int]], start: int) -> bool:
 @pytest.fixture(scope="module")
 def traces() -> dict[str, list[dict[str, int]]]:
     mixed = simulated(Bus([0], [1]), Bus([1, 0], [2, 1]))
-    return {
-        "mac_load": mixed,
-        "obi": mixed,
-        "start": mixed,
-        "sleep": mixed,
-        "fetch": simulated(Bus([0], [2]), Bus([0], [1])),
-    }
+    return {**dict.fromkeys(TIMINGS, mixed), "fetch": simulated(Bus([0], [2]), Bus([0], [1]))}
 
 
 @pytest.mark.flow

