@@ -10,8 +10,8 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.session import kernel_memory
 from xpulpnn_sw.kernels.catalogue import find_kernel
-from xpulpnn_sw.kernels.channelwise.elements import reciprocal
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
+from xpulpnn_sw.kernels.channelwise.maps import reciprocal
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS
 from xpulpnn_sw.layers.precision import Precision

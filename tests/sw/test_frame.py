@@ -10,8 +10,7 @@ from xpulpnn.isa.machine import TEXT_BASE
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.kernels.builder import WORD, Builder
-from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SAVED, SP, Frame
-from xpulpnn_sw.kernels.registers import FREE
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SAVED, SP, Frame
 from xpulpnn_sw.kernels.terms import Argument, Combination, Name, Number, Term, minimum, positive, quotient
 
 DATA, STACK, END = 0x1000_0000, 0x1000_2000, 0x1C00_F000

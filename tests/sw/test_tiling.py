@@ -16,7 +16,7 @@ from xpulpnn_sw.kernels.catalogue import KERNELS, kernel_of
 from xpulpnn_sw.kernels.layout import Symbol
 from xpulpnn_sw.kernels.programs.tiled import TILE_STACK_BYTES, Tiling, tiled_program
 from xpulpnn_sw.kernels.tiling.division import MOST_TRANSFER_BYTES, DmaTransfer, TileOperand
-from xpulpnn_sw.kernels.tiling.plan import schedule, tiles_of
+from xpulpnn_sw.kernels.tiling.plan import schedule
 from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 
@@ -122,7 +122,7 @@ def test_random_layers_in_tiles(seed):
 def test_what_tiles_have_in_common_is_moved_once():
     layer = ConvLayer.parse("8x4x8:16x3x3")
     for channels_first, loads in ((False, (8, 2)), (True, (4, 8))):
-        tiles = tiles_of(program_of(layer)[1].division.shape, 2, 8, channels_first=channels_first)
+        tiles = program_of(layer)[1].division.shape.tiles(2, 8, channels_first=channels_first)
         moves = [move for step in schedule(tiles, overlap=True) for move in step.moves]
         counts = [sum(move.operand is operand for move in moves) for operand in TileOperand]
         assert counts == [*loads, 8]

@@ -13,7 +13,7 @@ from functools import cached_property
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Value
-from xpulpnn_sw.kernels.registers import FreeRegisters
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.precision import Precision
 

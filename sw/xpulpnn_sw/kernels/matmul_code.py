@@ -6,7 +6,7 @@ from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE
 from xpulpnn_sw.kernels import terms as shares
 from xpulpnn_sw.kernels.block_store import Store, temporaries
 from xpulpnn_sw.kernels.builder import MAX_SHORT_BODY, WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, Frame
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame, FreeRegisters
 from xpulpnn_sw.kernels.gather.group_copy import PREFERRED
 from xpulpnn_sw.kernels.gather.im2col import SPARE_WORDS, Gather, Im2colFormat
 from xpulpnn_sw.kernels.gather.row_reuse import ALONG, STATE, GroupOrder, first_pixel_terms, order_shares
@@ -14,7 +14,6 @@ from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.nn_loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, part_shares, positive
 

@@ -11,8 +11,8 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import SECOND_PAIR
 from xpulpnn_sw.kernels import inner_loops
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.inner_loops import InnerLoop, LoopInstruction
-from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.variants import LoopStyle, Variant
 from xpulpnn_sw.layers.precision import Precision
 

@@ -31,13 +31,7 @@ class Blocking:
     """Sizes of the loops around the MatMul block, and the rule of its results, if they are not the accumulators."""
 
     def __init__(
-        self,
-        variant: Variant,
-        precision: Precision,
-        rule: Rule | None,
-        *,
-        biased: bool = True,
-        folded: bool = False,
+        self, variant: Variant, precision: Precision, rule: Rule | None, *, biased: bool = True, folded: bool = False
     ) -> None:
         check_rule(variant, precision, rule)
         self.variant, self.precision, self.rule, self.folded = variant, precision, rule, folded

@@ -15,12 +15,12 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.block_store import BlockStore
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.matmul_code import KernelCode
 from xpulpnn_sw.kernels.nn_loops import CrossLoop, PairLoop
 from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.requantisation import EXACT_RULES, ONE_FACTOR, Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 
@@ -241,12 +241,7 @@ class OneFactorCode(KernelCode):
 
 
 def product_program(
-    blocking: Blocking,
-    structure: Structure,
-    known: Mapping[str, int],
-    *,
-    inside: bool,
-    parts: tuple[int, int] = (1, 1),
+    blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool, parts: tuple[int, int] = (1, 1)
 ) -> Program:
     """Return the function with the ``known`` arguments as constants; ``parts`` are those of channels, and cores."""
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode

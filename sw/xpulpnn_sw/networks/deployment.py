@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.tiling.division import TileOperand, aligned
-from xpulpnn_sw.kernels.tiling.kernels import MapDivision, ProductDivision
+from xpulpnn_sw.kernels.tiling.division import MapDivision, ProductDivision, TileOperand, aligned
 from xpulpnn_sw.kernels.tiling.plan import TilePlan, TileStep, fastest_plan, schedule
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.networks.kernels import edges, input_pieces

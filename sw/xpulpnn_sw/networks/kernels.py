@@ -13,9 +13,8 @@ from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, WORD_BYTES
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Label
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, RA, SP, STACK_ALIGNMENT
-from xpulpnn_sw.kernels.kernel import BUFFERS, INPUT, OUTPUT, SHARED, STACK_STRIDE, Function, KernelRun
+from xpulpnn_sw.kernels.kernel import BUFFERS, INPUT, OUTPUT, SHARED, STACK_STRIDE, Function, KernelRun, with_functions
 from xpulpnn_sw.kernels.layout import MAX_DATA, ImageBuilder, Ints, OutputLayout, Program, Words
-from xpulpnn_sw.kernels.series import with_functions
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, LinearLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.network import NETWORK_INPUT, MapType, Network, Stage, check_network

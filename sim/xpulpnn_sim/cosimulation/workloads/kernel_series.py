@@ -9,9 +9,8 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, reference
 from xpulpnn_sim.cosimulation.workloads.workload import Comparison, Result, Workload, executable_of
-from xpulpnn_sw.kernels.kernel import ARGUMENTS, BUFFERS, OUTPUT, STACK, KernelRun
+from xpulpnn_sw.kernels.kernel import ARGUMENTS, BUFFERS, OUTPUT, STACK, KernelRun, series
 from xpulpnn_sw.kernels.programs.bare import bare_program
-from xpulpnn_sw.kernels.series import series
 
 _WRITABLE = {OUTPUT, *BUFFERS, ARGUMENTS, STACK}
 _MOST_CODE = 900_000  # most bytes of kernels in a program, within the reach of a jump

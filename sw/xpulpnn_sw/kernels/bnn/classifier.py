@@ -18,10 +18,10 @@ from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, WORD_MASK, XLEN
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.bnn.classifier_code import FIELDS, HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, TOGETHER, ClassifierCode
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, OutputLayout, Placement, Words, banked_words, pack_words
 from xpulpnn_sw.kernels.nn_loops import NnLoop
-from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.precision import Precision

@@ -10,9 +10,8 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE, XLEN
 from xpulpnn_sw.kernels.bnn import network
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
-from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.frame import Frame, FreeRegisters
 from xpulpnn_sw.kernels.layout import ImageBuilder, Program
-from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
 
 FIELDS = (

@@ -12,8 +12,15 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
-from xpulpnn_sw.kernels.channelwise.elements import ELEMENT_SUFFIXES, IMMEDIATE_FORMATS, ConstantDivision
-from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, element_kernel, random_window_text
+from xpulpnn_sw.kernels.channelwise.maps import (
+    ELEMENT_SUFFIXES,
+    IMMEDIATE_FORMATS,
+    MOST_CHANNELS,
+    ConstantDivision,
+    PlacedMaps,
+    element_kernel,
+    random_window_text,
+)
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Structure, argument_structure

@@ -17,12 +17,18 @@ from itertools import pairwise
 
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label, fits_immediate
-from xpulpnn_sw.kernels.channelwise.depthwise_results import PARAMETER_REGISTERS, ChannelResults, merge, parameter_bytes
-from xpulpnn_sw.kernels.channelwise.depthwise_rows import COPY_REGISTERS, RowCopy
-from xpulpnn_sw.kernels.channelwise.elements import ARGUMENT_REGISTERS, ElementBuilder
+from xpulpnn_sw.kernels.channelwise.depthwise_channel import (
+    COPY_REGISTERS,
+    PARAMETER_REGISTERS,
+    ChannelResults,
+    RowCopy,
+    merge,
+    parameter_bytes,
+)
+from xpulpnn_sw.kernels.channelwise.maps import ARGUMENT_REGISTERS, ElementBuilder
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import KernelRequest, Structure
 from xpulpnn_sw.kernels.layout import Program
-from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given, positive
 

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO
 from xpulpnn_sw.kernels.channelwise import maps as map_kernels
-from xpulpnn_sw.kernels.channelwise.elements import ARGUMENT_REGISTERS, ElementBuilder, Packed
-from xpulpnn_sw.kernels.channelwise.maps import MapTensors, PlacedMaps
+from xpulpnn_sw.kernels.channelwise.maps import ARGUMENT_REGISTERS, ElementBuilder, MapTensors, Packed, PlacedMaps
+from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Ints, Program, Words, pack_words
-from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, even_share, given
 from xpulpnn_sw.kernels.variants import PLAIN_LEVELS, ElementLevel
 from xpulpnn_sw.layers.layer import AddLayer, ReluLayer

@@ -1,5 +1,6 @@
-"""Feature maps as operands of channel-wise kernels."""
+"""Parts that kernels of feature maps share: a builder per instruction set, packed elements, operands in memory."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -8,13 +9,283 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn.isa.machine import BYTE_BITS
-from xpulpnn_sw.kernels.kernel import Kernel, KernelRequest, window_arguments
-from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channels
+from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, XLEN
+from xpulpnn_sw.kernels import builder
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
+from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
+from xpulpnn_sw.kernels.kernel import Kernel, KernelRequest, Structure, window_arguments
+from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channels, repeated
 from xpulpnn_sw.kernels.tensors import random_values
-from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS
+from xpulpnn_sw.kernels.terms import Term
+from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, ElementLevel
 from xpulpnn_sw.layers.layer import MapLayer, ReluLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
+
+_LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
+_BY_REGISTER = {"l": builder.LOAD_BY_REGISTER, "s": builder.BY_REGISTER}
+
+
+# registers of the arguments, allocated first: no number may live there while others are computed
+ARGUMENT_REGISTERS = (ARGUMENTS_POINTER, CORE, CORES)
+
+
+class ElementBuilder(Builder):
+    def __init__(self, level: ElementLevel) -> None:
+        super().__init__(TEXT_BASE, xpulp=level.xpulp)
+        self.level = level
+
+    def frame(
+        self,
+        structure: Structure,
+        known: Mapping[str, int],
+        terms: Mapping[str, Term],
+        homes: Mapping[str, int],
+        registers: FreeRegisters,
+        preferred: Sequence[str] = (),
+        *,
+        calls: bool = False,
+        intermediates: Sequence[str] = (),
+    ) -> Frame:
+        """Return the frame of a function that may use ``registers``; with ``calls`` it has subroutines."""
+        free = registers.rest()
+        if calls:
+            free.remove(RA)
+        spare = free[: len(preferred)]
+        return Frame(
+            self,
+            structure.names,
+            terms,
+            known=known,
+            homes=homes,
+            preferred=preferred,
+            spare=spare,
+            clobbered={*FREE} - {*free[len(preferred) :]},
+            intermediates=intermediates,
+        )
+
+    def load(self, rd: int, pointer: int, step: builder.Value = 0, *, bits: int = XLEN, signed: bool = False) -> None:
+        self._access(_LOADS[bits, signed], rd, pointer, step)
+
+    def store(self, register: int, pointer: int, step: builder.Value = 0, *, bits: int = XLEN) -> None:
+        self._access(builder.STORE_BY_BITS[bits], register, pointer, step)
+
+    def load_at(self, rd: int, base: int, offset: int, work: int, *, bits: int = XLEN, signed: bool = False) -> None:
+        """Load the element at ``base + offset``, the sum of two registers; without XpulpV2 ``work`` is clobbered."""
+        mnemonic = _LOADS[bits, signed]
+        if self.xpulp:
+            self(f"p.{mnemonic}", rd, offset, base, form="rd,rs2(rs1)")
+        else:
+            self("add", work, base, offset)
+            self(mnemonic, rd, 0, work)
+
+    def _access(self, mnemonic: str, register: int, pointer: int, step: builder.Value) -> None:
+        if step == 0 or not self.xpulp:
+            self(mnemonic, register, 0, pointer)
+            if isinstance(step, Held):
+                self("add", pointer, pointer, step.register)
+            elif step:
+                self("addi", pointer, pointer, step)
+        elif isinstance(step, Held):
+            self(f"p.{mnemonic}", register, step.register, pointer, form=_BY_REGISTER[mnemonic[0]])
+        else:
+            self(f"p.{mnemonic}", register, step, pointer)
+
+    def extract(self, rd: int, word: int, bits: int, place: int, *, signed: bool) -> None:
+        top = XLEN - bits - place
+        if bits == XLEN:
+            if rd != word:
+                self.mv(rd, word)
+        elif self.xpulp:
+            self("p.extracti" if signed else "p.extractui", rd, word, bits - 1, place)
+        elif signed:
+            self.chain(rd, word, ("slli", top), ("srai", XLEN - bits))
+        elif place == 0 and builder.fits_immediate((1 << bits) - 1):
+            self("andi", rd, word, (1 << bits) - 1)
+        elif top == 0:
+            self("srli", rd, word, place)
+        else:
+            self.chain(rd, word, ("slli", top), ("srli", XLEN - bits))
+
+    def insert(self, word: int, value: int, bits: int, place: int) -> None:
+        """Insert an element at bit ``place`` of a word, bit 0 before all others; ``value`` is clobbered."""
+        if place == 0:
+            if word != value:
+                self.mv(word, value)
+            if not self.xpulp:
+                self("andi", word, word, (1 << bits) - 1)
+        else:
+            if not self.xpulp:
+                self("andi", value, value, (1 << bits) - 1)
+            self.append_bits(word, value, bits, place, value)
+
+    def clip(self, rd: int, value: int, bits: int, work: int, *, signed: bool) -> None:
+        """Clip ``value`` to the range of an element; without XpulpV2 ``value`` and ``work`` are clobbered."""
+        if self.xpulp:
+            if signed:
+                self("p.clipi", rd, value, bits)
+            else:
+                self("p.clipui", rd, value, bits + 1)
+            return
+        half = 1 << (bits - 1) if signed else 0
+        if half:
+            self("addi", value, value, half)
+        # all ones if out of range, which the xor with the sign turns into 0 for negative values
+        self.chain(work, value, ("sltiu", 1 << bits), ("addi", -1), ("or", value))
+        self("srai", value, value, XLEN - 1)
+        self.chain(rd, work, ("xor", value), ("andi", (1 << bits) - 1))
+        if half:
+            self("addi", rd, rd, -half)
+
+    def set_requantiser(self, kappa: builder.Value, lam: builder.Value, work: int) -> None:
+        """Load the parameters of ``pv.rq`` through the stack from constants or registers; ``work`` is clobbered."""
+        self("addi", SP, SP, -STACK_ALIGNMENT)
+        for number, value in enumerate((kappa, lam)):
+            if isinstance(value, int):
+                self.li(work, value)
+            self("sw", value.register if isinstance(value, Held) else work, number * WORD, SP)
+        self.mv(work, SP)
+        for number in range(2):
+            self("pv.rqld", number, work)
+        self("addi", SP, SP, STACK_ALIGNMENT)
+
+
+# selectors of ``pv.shuffle2.b`` that interleave the lower and the upper bytes of two words
+INTERLEAVED = (0x05010400, 0x07030602)
+UPPER_HALVES = 0x00030001  # selector of ``pv.shuffle2.h`` for the upper halves of two words
+
+
+def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[int]) -> list[int]:
+    """Interleave the bytes of ``even`` and ``odd``: the lower half goes to ``even``, the upper half to ``copy``."""
+    b.mv(copy, even)
+    b("pv.shuffle2.b", even, odd, selectors[0])
+    b("pv.shuffle2.b", copy, odd, selectors[1])
+    return [even, copy]
+
+
+def side_by_side(
+    b: Builder, words: Sequence[int], copies: Sequence[int], lowers: Sequence[int], selectors: Sequence[int]
+) -> list[int]:
+    """Interleave the bytes of two or four ``words``; ``copies`` and, at last, ``lowers`` are free registers."""
+    pairs = [
+        interleave(b, words[first], words[first + 1], copies[first // 2], selectors)
+        for first in range(0, len(words), 2)
+    ]
+    if len(pairs) == 1:
+        return pairs[0]
+    results: list[int] = []
+    for lower, upper, free in zip(*pairs, lowers, strict=True):
+        b("pv.pack.h", free, upper, lower)
+        b("pv.shuffle2.h", lower, upper, selectors[2])
+        results += [free, lower]
+    return results
+
+
+ELEMENT_SUFFIXES = {16: "h", 8: "b", 4: "n", 2: "c"}  # suffix of the vector instructions by element width
+IMMEDIATE_FORMATS = frozenset({16, 8})  # element widths of vectors whose second operand may be an immediate
+
+
+class Packed:
+    def __init__(self, b: ElementBuilder, bits: int, registers: FreeRegisters, *, signed: bool) -> None:
+        self._emit, self._bits, self._signed = b, bits, signed
+        self._has_vectors = b.level.has_vectors(bits)
+        self._has_masks = not self._has_vectors and bits != SIGN_BITS
+        taken = registers.take(5) if self._has_masks else [ZERO] * 5
+        self._high, self._low, self._a, self._b, self._mask = taken
+
+    def begin(self) -> None:
+        if self._has_masks:
+            self._emit.li(self._high, repeated(1 << (self._bits - 1), self._bits))
+            self._emit("xori", self._low, self._high, -1)
+
+    def max(self, rd: int, a: int, b: int) -> None:
+        emit = self._emit
+        if self._has_vectors:
+            emit(f"pv.max{'' if self._signed else 'u'}.{ELEMENT_SUFFIXES[self._bits]}", rd, a, b)
+            return
+        if self._bits == SIGN_BITS:
+            emit("or", rd, a, b)
+            return
+        different, bit, mask = self._a, self._b, self._mask
+        emit("xor", different, a, b)
+        # highest bit of each element: set if the lower bits of a are at least those of b
+        emit("or", bit, a, self._high)
+        emit("and", mask, b, self._low)
+        emit("sub", bit, bit, mask)
+        # where the highest bits differ, they decide
+        emit.chain(mask, bit, ("xor", b if self._signed else a), ("and", different))
+        emit.chain(bit, bit, ("xor", mask), ("and", self._high))
+        self._spread(bit, mask)
+        emit("and", bit, bit, different)
+        emit("xor", rd, b, bit)
+
+    def relu(self, rd: int, a: int) -> None:
+        if self._has_vectors:
+            self._emit(f"pv.max.sc.{ELEMENT_SUFFIXES[self._bits]}", rd, a, ZERO)
+            return
+        self._emit("and", self._a, a, self._high)
+        self._spread(self._a, self._b)
+        self._emit("xori", self._a, self._a, -1)
+        self._emit("and", rd, a, self._a)
+
+    def _spread(self, bit: int, work: int) -> None:
+        """Set all bits of each element whose sign bit is set in ``bit``; the other bits of ``bit`` must be 0."""
+        self._emit("srli", work, bit, self._bits - 1)
+        self._emit("slli", bit, bit, 1)
+        self._emit("sub", bit, bit, work)
+
+
+def reciprocal(divisor: int, greatest: int) -> tuple[int, int] | None:
+    """Return factor and shift with ``n * factor >> shift = n // divisor`` for ``n <= greatest`` in 32 bits, or None."""
+    for shift in range(XLEN):
+        factor = -(-(1 << shift) // divisor)
+        # quotients change at multiples of the divisor only, and the error grows with n
+        error = factor * divisor - (1 << shift)
+        last = greatest // divisor * divisor + divisor - 1
+        if error * last < 1 << shift and greatest * factor < 1 << XLEN:
+            return factor, shift
+    return None
+
+
+class ConstantDivision:
+    def __init__(self, b: ElementBuilder, divisor: int, most: int | None, free: FreeRegisters, *, signed: bool) -> None:
+        self._b, self._divisor, self._signed, self._most = b, divisor, signed, most or 0
+        self.shift = divisor.bit_length() - 1 if divisor.bit_count() == 1 else None
+        self._reciprocal = None if most is None else reciprocal(divisor, most)
+        self._constant = ZERO if self.shift is not None else free.take_one()
+
+    def begin(self) -> None:
+        if self.shift is None:
+            self._b.li(self._constant, self._divisor if self._reciprocal is None else self._reciprocal[0])
+
+    @property
+    def by_product(self) -> tuple[int, int] | None:
+        """Factor and right shift that replace the division, or None if products exceed 31 bits."""
+        if self.shift is not None:
+            return 1, self.shift
+        if self._reciprocal is None or self._most * self._reciprocal[0] >= 1 << (XLEN - 1):
+            return None
+        return self._reciprocal
+
+    def emit(self, number: int, work: int, other: int) -> None:
+        """Divide ``number`` in place; ``work`` and ``other`` are clobbered."""
+        b = self._b
+        if self.shift == 0:
+            return
+        if self.shift is not None:
+            if self._signed:
+                # round negative numbers towards zero
+                b.chain(work, number, ("srai", XLEN - 1), ("srli", XLEN - self.shift))
+                b("add", number, number, work)
+            b("srai" if self._signed else "srli", number, number, self.shift)
+        elif self._reciprocal is None:
+            b("div" if self._signed else "divu", number, number, self._constant)
+        else:
+            if self._signed:
+                b("srai", other, number, XLEN - 1)
+                b.chain(number, number, ("xor", other), ("sub", other))
+            b.chain(number, number, ("mul", self._constant), ("srli", self._reciprocal[1]))
+            if self._signed:
+                b.chain(number, number, ("xor", other), ("sub", other))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

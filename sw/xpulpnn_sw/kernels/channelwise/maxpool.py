@@ -7,8 +7,14 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import Held
-from xpulpnn_sw.kernels.channelwise.elements import Packed
-from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, MapTensors, PlacedMaps, random_window_text, same_kernel
+from xpulpnn_sw.kernels.channelwise.maps import (
+    MOST_CHANNELS,
+    MapTensors,
+    Packed,
+    PlacedMaps,
+    random_window_text,
+    same_kernel,
+)
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, argument_structure
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded

@@ -12,11 +12,10 @@ from functools import partial
 
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
-from xpulpnn_sw.kernels.channelwise.elements import ARGUMENT_REGISTERS, ElementBuilder
-from xpulpnn_sw.kernels.frame import RA
+from xpulpnn_sw.kernels.channelwise.maps import ARGUMENT_REGISTERS, ElementBuilder
+from xpulpnn_sw.kernels.frame import RA, FreeRegisters
 from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, KernelRequest, Structure, window_arguments
 from xpulpnn_sw.kernels.layout import Program
-from xpulpnn_sw.kernels.registers import FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, per_core, positive, quotient
 from xpulpnn_sw.layers.layer import WindowLayer
 

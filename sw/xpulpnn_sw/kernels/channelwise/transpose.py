@@ -6,11 +6,10 @@ from functools import partial
 
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise import elements
-from xpulpnn_sw.kernels.channelwise.maps import MOST_CHANNELS, PlacedMaps, random_maps, same_kernel
+from xpulpnn_sw.kernels.channelwise import maps as map_kernels
+from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
 from xpulpnn_sw.kernels.layout import Program, repeated
-from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
 from xpulpnn_sw.kernels.variants import TRANSPOSE_LEVELS, ElementLevel
 from xpulpnn_sw.layers.layer import TransposeLayer
@@ -34,7 +33,7 @@ read, up to seven if elements have 4 or 2 bits.""",
 def transpose_kernel(request: KernelRequest) -> KernelRun:
     layer, precision, tensors, level = request.layer, request.precision, request.tensors, request.level
     memory = request.memory
-    maps = PlacedMaps(request, precision.x)
+    maps = map_kernels.PlacedMaps(request, precision.x)
     pixel_bytes = maps.pixel_bytes(precision.x)
     row_bytes = -(-layer.width * precision.x // (WORD * BYTE_BITS)) * WORD
     # loads of a row's last pixels run past its end
@@ -63,14 +62,14 @@ def turn_pixels(level: ElementLevel, bits: int) -> int:
 
 class TransposeCode:
     def __init__(self, level: ElementLevel, bits: int, known: Mapping[str, int]) -> None:
-        self._b, self._bits = elements.ElementBuilder(level), bits
+        self._b, self._bits = map_kernels.ElementBuilder(level), bits
         # pixels whose elements share a byte, and pixels of an iteration
         self._lanes, self._pixels = BYTE_BITS // bits, turn_pixels(level, bits)
         self._groups = self._pixels // self._lanes
         registers = FreeRegisters()
         # shared with the arguments, which are dead by then; surplus registers serve to compute the numbers
         self._words = registers.take(_SCRATCH)[: self._pixels]
-        assert set(elements.ARGUMENT_REGISTERS) < {*FREE[:_SCRATCH]}
+        assert set(map_kernels.ARGUMENT_REGISTERS) < {*FREE[:_SCRATCH]}
         self._work, self._counter, self._rows = registers.take(3)
         self._source, self._target, self._left = registers.take(3)
         self._masks = registers.take(self._lanes.bit_length() - 1)
@@ -111,7 +110,8 @@ class TransposeCode:
             for distance, mask in enumerate(self._masks):
                 width = self._bits << distance
                 self._b.li(mask, repeated((1 << width) - 1, 2 * width))
-            for selector, value in zip(self._selectors, (*elements.INTERLEAVED, elements.UPPER_HALVES), strict=False):
+            selectors = (*map_kernels.INTERLEAVED, map_kernels.UPPER_HALVES)
+            for selector, value in zip(self._selectors, selectors, strict=False):
                 self._b.li(selector, value)
             self._b.repeat(self._frame.value("rows", self._rows), self._rows, self._row, level=1)
         return self._b.finish()
@@ -158,10 +158,10 @@ class TransposeCode:
         if len(words) == 1:
             return words, free
         last = words[1]
-        return elements.side_by_side(self._b, words, [free, last], words[:1:-1], self._selectors), last
+        return map_kernels.side_by_side(self._b, words, [free, last], words[:1:-1], self._selectors), last
 
 
-TRANSPOSE = same_kernel(
+TRANSPOSE = map_kernels.same_kernel(
     name="transpose",
     help="conversion of a map from pixel by pixel to channel by channel",
     layer=TransposeLayer,
@@ -169,7 +169,7 @@ TRANSPOSE = same_kernel(
     write=transpose_kernel,
     variants=TRANSPOSE_LEVELS,
     usual_variants=tuple(TRANSPOSE_LEVELS),
-    random=random_maps,
-    drawn=lambda rng: random_sizes(rng, 5, 20, 2 * MOST_CHANNELS),
+    random=map_kernels.random_maps,
+    drawn=lambda rng: random_sizes(rng, 5, 20, 2 * map_kernels.MOST_CHANNELS),
     structures=(TRANSPOSE_ARGUMENTS,),
 )

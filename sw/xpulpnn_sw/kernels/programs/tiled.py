@@ -15,11 +15,11 @@ from xpulpnn_sw.kernels.tiling.division import (
     DMA_ALIGNMENT,
     MOST_TRANSFER_BYTES,
     DmaTransfer,
+    ProductDivision,
     TileOperand,
     aligned,
     command_words,
 )
-from xpulpnn_sw.kernels.tiling.kernels import ProductDivision
 from xpulpnn_sw.kernels.tiling.plan import PlacedLayer, TilePlan, TileStep, fastest_plan, schedule
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # address of operands and results outside the cluster, behind the text

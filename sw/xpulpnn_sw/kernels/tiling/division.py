@@ -1,10 +1,28 @@
-"""Tiles of layers, and the DMA transfers that move their operands."""
+"""Tiles of layers, the DMA transfers that move their operands, and the division of kernels into tiles.
 
-from collections.abc import Iterator, Mapping
+Layers are divided by rows of maps, or by rows of the input and channels of the filters.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import accumulate, product
 
+import numpy as np
+
+from xpulpnn.errors import LayerError
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
+from xpulpnn.isa.machine import BYTE_BITS
+from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.channelwise.depthwise_channel import rows_stride
+from xpulpnn_sw.kernels.kernel import KernelRun
+from xpulpnn_sw.kernels.layout import Program, banked_words, padded_channels
+from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.products import MATMUL_ARGUMENTS
+from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.requantised_code import product_program
+from xpulpnn_sw.kernels.variants import Variant
+from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, TransposeLayer, WindowLayer
 
 DMA_ALIGNMENT = 8  # alignment of transfers: the DMA engine moves windows of so many bytes
 MOST_TRANSFER_BYTES = (1 << DMA_LENGTH_BITS) - DMA_ALIGNMENT  # most bytes of a transfer
@@ -35,6 +53,10 @@ class Tile:
         return self.in_lines if operand is TileOperand.INPUT else (self.lines, self.channels)
 
 
+def _pieces(total: int, size: int) -> list[range]:
+    return [range(start, min(start + size, total)) for start in range(0, total, size)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerShape:
     lines: int  # output lines: rows of the output map, groups of pixels of a matrix product
@@ -55,6 +77,11 @@ class LayerShape:
         pad_top = start - first if needed else 0
         pixels = min(lines.stop * self.line_pixels, self.pixels) - lines.start * self.line_pixels
         return Tile(lines=lines, channels=channels, in_lines=needed, pad_top=pad_top, pixels=pixels)
+
+    def tiles(self, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
+        rows, columns = _pieces(self.lines, lines), _pieces(self.channels, channels)
+        pairs = product(rows, columns) if channels_first else ((row, column) for column in columns for row in rows)
+        return tuple(self.tile(row, column) for row, column in pairs)
 
     def most_in_lines(self, lines: int) -> int:
         return min((lines - 1) * self.step + self.window, self.in_lines)
@@ -125,3 +152,225 @@ class Filters:
     content: bytes
     places: Mapping[str, int]  # offsets of pointer arguments from the start
     arguments: Mapping[str, int] = field(default_factory=dict[str, int])  # other arguments that belong to the filters
+
+
+_MAP_CYCLES = 2  # estimated cycles of each word of a window, or of a map
+
+
+class MapDivision:
+    """Division into tiles of a layer whose rows can be computed separately."""
+
+    group = 1  # output pixels that are computed together
+    group_cycles = 0  # estimated cycles of a group of pixels
+
+    def __init__(self, run: KernelRun, cores: int) -> None:
+        self.run, self._cores, layer = run, cores, run.layer
+        height, width = layer.out_shape
+        rows, area = {"in_lines": height}, 1
+        if isinstance(layer, WindowLayer):
+            rows = {"in_lines": layer.height, "step": layer.stride[0], "window": layer.kernel_height}
+            rows, area = rows | {"top": layer.padding[0]}, layer.area
+        self.shape = LayerShape(lines=height, line_pixels=width, pixels=height * width, **rows)
+        self.inputs = tuple(self._inputs())
+        size = run.image.symbols["output"].length
+        line = run.arguments["row_bytes"] if isinstance(layer, TransposeLayer) else size // height
+        self._output = LineMap(symbol="output", line=line, planes=size // (height * line), stride=height * line)
+        # bytes of an input line, and spare bytes after the last line of a tile
+        self.in_line = sum(lines.row for lines in self.inputs)
+        self.in_spare = sum(aligned(lines.ahead) + DMA_ALIGNMENT for lines in self.inputs)
+        # estimated cycles of a group of pixels and a block of channels
+        self.block_cycles = -(-self.in_line // (WORD * width)) * area * _MAP_CYCLES
+        names = {"output", BUFFER, "arguments", "stack", *(lines.symbol for lines in self.inputs)}
+        self._constants = [name for name in run.image.symbols if name not in names]
+
+    def _inputs(self) -> Iterator[LineMap]:
+        layer, arguments, rows = self.run.layer, self.run.arguments, self.shape.in_lines
+        planes = layer.channels if isinstance(layer, DepthwiseLayer) else 1
+        for name, symbol in self.run.image.symbols.items():
+            if name not in ("first", "second", "input"):
+                continue
+            size = symbol.length
+            # bytes of a line of one channel or of all
+            line = arguments["pixel_bytes"] * arguments["width"] if "pixel_bytes" in arguments else size // rows
+            line = arguments["row_bytes"] if isinstance(layer, DepthwiseLayer) else line
+            ahead = size - planes * rows * line
+            yield LineMap(symbol=name, line=line, planes=planes, stride=rows * line, ahead=ahead)
+
+    def blocks(self, channels: int) -> int:
+        return channels
+
+    def pixel_bytes(self, channels: int) -> int:
+        return channels * -(-self._output.row // self.shape.line_pixels)
+
+    def filter_bytes(self, channels: int) -> int:
+        return channels * sum(self.run.image.symbols[name].length for name in self._constants)
+
+    def _rows_stride(self, lines: int) -> int:
+        layer = self.run.layer
+        assert isinstance(layer, DepthwiseLayer)
+        return rows_stride(layer, (lines - 1) * layer.stride[0] + layer.kernel_height, self.run.placement)
+
+    def buffer_bytes(self, lines: int) -> int:
+        return aligned(self._cores * self._rows_stride(lines)) if BUFFER in self.run.image.symbols else 0
+
+    def filters(self, channels: range) -> Filters:
+        contents = [self.run.image.view(name).tobytes() for name in self._constants]
+        places = dict(zip(self._constants, accumulate(map(len, contents), initial=0), strict=False))
+        return Filters(name="constants", content=b"".join(contents), places=places)
+
+    def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
+        return self._output.transfer(tile.lines, inside, outside, inwards=False)
+
+    def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
+        """Return the arguments that differ between tiles; ``lines`` is the number of lines of the largest tile."""
+        layer, arguments, rows = self.run.layer, self.run.arguments, len(tile.lines)
+        if isinstance(layer, WindowLayer):
+            copied = {"buffer_stride": self._rows_stride(lines)} if isinstance(layer, DepthwiseLayer) else {}
+            return {"height": len(tile.in_lines), "out_height": rows, "pad_top": tile.pad_top, **copied}
+        if isinstance(layer, TransposeLayer):
+            return {"height": rows}
+        return {name: arguments[name] // self.shape.lines * rows for name in ("words", "steps") if name in arguments}
+
+    def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
+        return self.run.function
+
+
+_AHEAD = 2  # words that may be read behind an input
+_BLOCK_CYCLES = 45  # cycles of the accumulators' start, requantisation and stores
+_PIXEL_CYCLES = 40
+_WORD_CYCLES = 2.5  # cycles of the im2col for each word of a pixel
+
+
+class ProductDivision:
+    """Division into tiles of a layer with filters; raise :class:`LayerError` for any other."""
+
+    in_spare = _AHEAD * WORD
+
+    def __init__(self, run: KernelRun, *, folded: bool = False) -> None:
+        variant, precision, arguments = run.variant, run.precision, run.arguments
+        if not isinstance(variant, Variant):
+            raise LayerError(f"layer in tiles must be one with filters, not {run.layer} of {run.name}")
+        if run.rule is Rule.QNT:
+            raise LayerError("layer in tiles must be requantised by a rule without pv.qnt, not qnt")
+        self.run, self._variant, self._blocking = run, variant, Blocking(variant, precision, run.rule, folded=folded)
+        self._is_map, self.group = BUFFER in arguments, variant.npx
+        # output pixels of a line: of a row of the map, of a group, or the only one
+        line_pixels = pixels = 1
+        self.in_line = run.image.symbols["input"].length
+        if self._is_map:
+            line_pixels, self.in_line = arguments["out_width"], arguments["width"] * arguments["pixel_bytes"]
+            pixels = arguments["out_height"] * line_pixels
+        elif run.structure == MATMUL_ARGUMENTS:
+            line_pixels, pixels = variant.npx, arguments["pixels"]
+            self.in_line = variant.npx * arguments["row_stride"]
+        self.inputs = (LineMap(symbol="input", line=self.in_line),)
+        filter_words = self._blocking.filled(arguments["row_words"])
+        # words of a stream of filters for each block of channels
+        self._stream_words = variant.nch // variant.weight_streams * filter_words
+        groups = -(-pixels // line_pixels)
+        lines = {"lines": groups, "in_lines": groups}
+        if self._is_map:
+            distance = arguments.get("dilation", 0) or 1
+            lines = {"lines": arguments["out_height"], "in_lines": arguments["height"], "top": arguments["pad_top"]}
+            lines |= {"step": arguments["stride_y"], "window": (arguments["kernel_height"] - 1) * distance + 1}
+        self.shape = LayerShape(
+            **lines,
+            line_pixels=line_pixels,
+            pixels=pixels,
+            channels=run.layer.out_channels,
+            # results of a tile begin with a whole word
+            channel_unit=max(padded_channels(1, precision.y), self._blocking.channel_step),
+        )
+        is_inner = run.function.inner
+        # inner loops in the code, one for each block of a channel step or of a word of results and for each plane
+        loops = int((is_inner & ~np.roll(is_inner, 1)).sum())
+        inner = int(is_inner.sum()) // loops * variant.planes(precision)
+        copied = arguments["row_stride"] // WORD if self._is_map else 0
+        self.block_cycles = filter_words // variant.unrolled * inner + _BLOCK_CYCLES
+        self.group_cycles = int(variant.npx * (_PIXEL_CYCLES + _WORD_CYCLES * copied)) if copied else _PIXEL_CYCLES
+        self._parameter_words = run.image.symbols["parameters"].length // WORD // self.blocks(run.layer.out_channels)
+
+    def blocks(self, channels: int) -> int:
+        step = self._blocking.channel_step
+        return -(-channels // step) * step // self._variant.nch
+
+    def pixel_bytes(self, channels: int) -> int:
+        precision = self.run.precision
+        width = precision.y if precision.requantised else precision.w
+        return padded_channels(channels, width) * precision.y // BYTE_BITS
+
+    def filter_bytes(self, channels: int) -> int:
+        variant, blocks = self._variant, self.blocks(channels)
+        stream = banked_words(blocks * self._stream_words, self.run.placement)
+        return (variant.weight_streams * stream + variant.nch + blocks * self._parameter_words) * WORD
+
+    def buffer_bytes(self, lines: int) -> int:
+        symbol = self.run.image.symbols.get("im2col")
+        return 0 if symbol is None else aligned(symbol.length)
+
+    @property
+    def unit(self) -> str:
+        return "rows" if self._is_map else "pixels"
+
+    def lines_of(self, rows: int) -> int:
+        """Return the lines of a tile of ``rows`` rows or pixels; raise :class:`LayerError` for a part of a line."""
+        most, unit = (self.shape.lines, 1) if self._is_map else (self.shape.pixels, self.shape.line_pixels)
+        if not 1 <= rows <= most or (rows % unit and rows != most):
+            multiple = "" if unit == 1 else f", a multiple of {unit} or all"
+            raise LayerError(f"{self.unit} of a tile must be 1 to {most}{multiple}, not {rows}")
+        return -(-rows // unit)
+
+    def rows_of(self, tile: Tile) -> range:
+        if self._is_map:
+            return tile.lines
+        first = tile.lines.start * self.shape.line_pixels
+        return range(first, first + tile.pixels)
+
+    def filters(self, channels: range) -> Filters:
+        """Return the filters of ``channels``, laid out as those of a kernel with only these channels."""
+        count, nch = self._variant.weight_streams, self._variant.nch
+        blocks = slice(channels.start // nch, self.blocks(channels.stop))
+        weights, parameters = (self.run.image.view(symbol).view("<u4") for symbol in ("weights", "parameters"))
+        streams = weights[: count * self.run.arguments["weight_stride"] // WORD].reshape(count, -1)
+        own = streams[:, blocks.start * self._stream_words : blocks.stop * self._stream_words]
+        words = banked_words(own.shape[1], self.run.placement)
+        filled = np.pad(np.pad(own, ((0, 0), (0, words - own.shape[1]))).reshape(-1), (0, nch))
+        of_blocks = parameters.reshape(-1, self._parameter_words)[blocks]
+        return Filters(
+            name=f"filters{channels.start}",
+            content=np.append(filled, of_blocks.reshape(-1)).astype("<u4").tobytes(),
+            places={"weights": 0, "parameters": filled.size * WORD},
+            arguments={
+                "out_channels": len(channels),
+                "out_stride": self.pixel_bytes(len(channels)),
+                "weight_stride": words * WORD,
+            },
+        )
+
+    def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
+        stride, bits = self.run.arguments["out_stride"], self.run.precision.y
+        first_pixel = tile.lines.start * self.shape.line_pixels
+        return DmaTransfer(
+            inside=inside,
+            outside=outside + first_pixel * stride + tile.channels.start * bits // BYTE_BITS,
+            line=-(-len(tile.channels) * bits // BYTE_BITS),
+            lines=tile.pixels,
+            inside_stride=self.pixel_bytes(len(tile.channels)),
+            outside_stride=stride,
+            inwards=False,
+        )
+
+    def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
+        if BUFFER in self.run.arguments:
+            return {"height": len(tile.in_lines), "out_height": len(tile.lines), "pad_top": tile.pad_top}
+        return {"pixels": tile.pixels}
+
+    def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
+        """Return a function in which the arguments that are equal in all ``calls`` are constants."""
+        known = {field.name for field in self.run.structure.fields if not field.pointer}
+        constants = {name: calls[0][name] for name in known if len({values[name] for values in calls}) == 1}
+        is_image = isinstance(self.run.layer, ImageConvLayer)
+        return product_program(self._blocking, self.run.structure, constants, inside=is_image)
+
+
+Division = MapDivision | ProductDivision  # operands, transfers and arguments of a layer's tiles

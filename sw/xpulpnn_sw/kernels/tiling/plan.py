@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import product
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.layout import ImageBuilder
-from xpulpnn_sw.kernels.tiling.division import BUFFER, DmaTransfer, LayerShape, LineMap, Tile, TileOperand, aligned
-from xpulpnn_sw.kernels.tiling.kernels import Division
+from xpulpnn_sw.kernels.tiling.division import BUFFER, Division, DmaTransfer, LineMap, Tile, TileOperand, aligned
 
 _STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
 _BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves in a cycle while cores compute
@@ -23,16 +21,6 @@ def operand_bytes(division: Division, operand: TileOperand, tile: Tile) -> int:
     return aligned(-(-tile.pixels // group) * group * division.pixel_bytes(channels))
 
 
-def tiles_of(shape: LayerShape, lines: int, channels: int, *, channels_first: bool) -> tuple[Tile, ...]:
-    rows, columns = _pieces(shape.lines, lines), _pieces(shape.channels, channels)
-    pairs = product(rows, columns) if channels_first else ((row, column) for column in columns for row in rows)
-    return tuple(shape.tile(row, column) for row, column in pairs)
-
-
-def _pieces(total: int, size: int) -> list[range]:
-    return [range(start, min(start + size, total)) for start in range(0, total, size)]
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TilePlan:
     division: Division
@@ -45,7 +33,7 @@ class TilePlan:
 
     @cached_property
     def tiles(self) -> tuple[Tile, ...]:
-        return tiles_of(self.division.shape, self.lines, self.channels, channels_first=self.channels_first)
+        return self.division.shape.tiles(self.lines, self.channels, channels_first=self.channels_first)
 
     @cached_property
     def buffers(self) -> dict[TileOperand, tuple[int, int]]:

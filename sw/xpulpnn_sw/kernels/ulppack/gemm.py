@@ -13,9 +13,9 @@ import numpy as np
 
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN
 from xpulpnn_sw.kernels.builder import MAX_COUNT_IMMEDIATE, MAX_SHORT_BODY, WORD, ZERO, Held, Label, fits_immediate
+from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function
 from xpulpnn_sw.kernels.layout import Ints, Words, pack_words, pad_axis
-from xpulpnn_sw.kernels.registers import FREE, FreeRegisters
 from xpulpnn_sw.kernels.ulppack.activations import ActivationRows
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, ResultBlock, Scheme
 from xpulpnn_sw.kernels.ulppack.plan import SCALAR_WORDS, BlockedProduct, PackedPlan, ProductCode, packed_function

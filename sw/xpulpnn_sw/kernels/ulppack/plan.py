@@ -12,10 +12,9 @@ from typing import Any
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, XLEN, Cost
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder
-from xpulpnn_sw.kernels.frame import Frame
+from xpulpnn_sw.kernels.frame import FREE, Frame
 from xpulpnn_sw.kernels.kernel import Function, finished_function
 from xpulpnn_sw.kernels.layout import ImageBuilder, Ints, OutputLayout, Program, Words, pack_words, pad_axis
-from xpulpnn_sw.kernels.registers import FREE
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, group_shares
 from xpulpnn_sw.kernels.ulppack.packing import Method, Packing, ResultBlock, Scheme, legal_depths
 from xpulpnn_sw.layers.layer import MatmulLayer
