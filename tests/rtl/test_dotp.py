@@ -1,6 +1,6 @@
 # amaranth: UnusedElaboratable=no
 # A constructor that raises leaves an object behind, of which Amaranth would warn.
-"""Results of formats apart from each other; idle regions are quiet."""
+"""The dot-product unit of sets of widths; results of formats apart from each other; idle regions are quiet."""
 
 import random
 from itertools import product
@@ -17,6 +17,7 @@ from xpulpnn.errors import ConfigError
 from xpulpnn.isa.formats import ElemFmt
 
 SEED = 23
+SUBSETS = [*({width} for width in sorted(ALL_WIDTHS)), {8, 2}, {16, 4}, {16, 4, 2}]
 
 
 def elements(word: int, fmt: ElemFmt, signed: bool) -> list[int]:
@@ -54,6 +55,28 @@ def set_factors(ctx: SimulatorContext, dut: DotpUnit, operation: tuple) -> None:
     ctx.set(dut.ctrl, {"fmt": fmt, "a_signed": a_signed, "b_signed": b_signed, "accumulate": accumulate})
     ctx.set(dut.rs1, rs1)
     ctx.set(dut.rs2, rs2)
+
+
+def operate(config: DotpConfig, count: int) -> None:
+    dut, rows = DotpUnit(config), operations(config, count)
+
+    async def testbench(ctx: SimulatorContext) -> None:
+        ctx.set(dut.enable, 1)
+        set_factors(ctx, dut, rows[0])
+        for operation, successor in zip(rows, rows[1:] + rows[:1], strict=True):
+            await ctx.tick()
+            set_factors(ctx, dut, successor)
+            ctx.set(dut.rd, operation[-1])
+            assert ctx.get(dut.result) == expected(*operation), f"{operation} seed {SEED}"
+
+    simulate(dut, testbench, clocked=dut.registered)
+
+
+@pytest.mark.parametrize("widths", SUBSETS, ids=lambda widths: "+".join(map(str, sorted(widths))))
+@pytest.mark.flow
+def test_formats_of_sets_of_widths(widths: set[int]) -> None:
+    """A structure of each kind runs here or in a bench; ``xpulpnn prove units`` proves all of them equal."""
+    operate(DotpConfig(widths=frozenset(widths), multipliers="replicated", isolation="register"), 10)
 
 
 @pytest.mark.parametrize(("widths", "isolation"), [(ALL_WIDTHS, "none"), (ALL_WIDTHS, "and"), ({16}, "none")])

@@ -174,6 +174,21 @@ def test_module_names_are_snake_case(name: str, expected: str):
     assert snake_case(name) == expected
 
 
+@pytest.mark.flow
+@pytest.mark.parametrize("options", [[], ["-g2005"], ["-g2005-sv"]], ids=["default", "2005", "2005-sv"])
+def test_icarus_reads_it(tmp_path: Path, options: list[str]):
+    source = tmp_path / "mixture.v"
+    source.write_text(mixture())
+    assert run(tool("iverilog"), *options, "-Wall", "-o", tmp_path / "out", source) == ""
+
+
+@pytest.mark.flow
+def test_yosys_reads_it(tmp_path: Path):
+    source = tmp_path / "mixture.v"
+    source.write_text(mixture())
+    run(tool("yosys"), "-q", "-p", f"read_verilog {source}; hierarchy -check -top mixture; proc; check -assert")
+
+
 def stimulus(rng: random.Random, width: int) -> int:
     return rng.choice([rng.getrandbits(width), rng.getrandbits(width), 0, (1 << width) - 1, 1 << (width - 1)])
 

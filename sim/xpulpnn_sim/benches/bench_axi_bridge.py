@@ -10,7 +10,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import L2_BASE
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
-from xpulpnn_sim.benches.agents.axi import AxiSubordinate, Stalls
+from xpulpnn_sim.benches.agents.axi import AxiChecker, AxiSubordinate, Stalls
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample, start
 from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer
 from xpulpnn_sim.benches.launcher_data import bench_data
@@ -209,7 +209,7 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     AxiSubordinate(dut, "axi", content, first, timing, rng, failing)
     traffic, size = random_traffic(rng, _RUNS, first), _size()
     manager = Manager(dut, rng, pause)
-    with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):
+    with AgentGroup(dut, [BridgeChecker(dut, manager), AxiChecker(dut, "axi", longest()), manager]):
         await manager.run(traffic)
     assert manager.most_outstanding <= _LIMIT, f"{manager.most_outstanding} transfers under way"
     assert stalls != "jerky" or manager.most_outstanding == _LIMIT, (

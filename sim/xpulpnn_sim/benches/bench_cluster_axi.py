@@ -10,7 +10,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents.axi import AxiSubordinate, Stalls
+from xpulpnn_sim.benches.agents.axi import AxiChecker, AxiSubordinate, Stalls
 from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, sample, start, wait_until
 from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer, WordMemory
 from xpulpnn_sim.benches.launcher_data import configuration
@@ -25,6 +25,9 @@ _WAITER_AT = 0x1C00  # place of the program that waits for events, in bytes from
 _DETOUR_AT = 0x1E00  # place of a jump to the program
 # offset in the TCDM of a wake-up count per core, followed by the last event word per core
 _SEEN = check.TCDM_USED
+
+_LONGEST = {"refill": {"ar": 16}, "ext": {"ar": 4, "aw": 4}, "dma": {"ar": 256, "aw": 64}}
+"""Largest number of bytes of a burst, by AXI port and channel."""
 
 _WAITER = """
     csrr s0, mhartid; andi s0, s0, 31
@@ -49,11 +52,10 @@ class _ClusterEnv(AgentGroup):
         self.l2 = np.array(self.program.image(_L2_WORDS), np.uint32)
         self._waiter()
         content = self.l2.view(np.uint8)
-        ports = ("refill", "ext", "dma")
-        self.refill, *_ = (AxiSubordinate(dut, port, content, isa.L2_BASE, stalls, rng) for port in ports)
+        self.refill, *_ = (AxiSubordinate(dut, port, content, isa.L2_BASE, stalls, rng) for port in _LONGEST)
         self.host = ObiManager(dut, "host", outstanding=ANY_NUMBER)
         self.all_cores = (1 << self.config.cores) - 1
-        super().__init__(dut, [self.host])
+        super().__init__(dut, [self.host, *(AxiChecker(dut, *port) for port in _LONGEST.items())])
 
     def _waiter(self) -> None:
         mask = 3 << isa.EventLine.CLUSTER | 1

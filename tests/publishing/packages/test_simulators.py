@@ -151,6 +151,7 @@ def test_the_system_of_the_guide_runs_its_program(generate, tmp_path):
         ("mult", "--preset xpulpnn2 --initial off", "", ""),
         ("mult", "--preset xpulpnn3", "", ""),
         ("ex-stage", "--preset xpulpnn2 --set mac_load_cu=true --set mac_load_pair=true", "", ""),
+        ("ex-stage", "--preset ri5cy --set xpulpv2=false", "", ""),
         ("ex-stage", "--preset xpulpnn-cu --set widths=8,2", "", ""),
         ("ex-stage", "--preset xpulpnn-cu --set widths=16,4 --set shifter=inferred", "", ""),
         ("cluster", SMALL_CLUSTER, "+latency=4 +stall=30", "PASS: 3 results of 2 cores"),

@@ -1,7 +1,8 @@
-"""Memories at AXI4 ports of benches."""
+"""AXI4 agents of benches: memories that answer, and a checker of the rules for managers."""
 
 import warnings
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import NamedTuple
 
@@ -9,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
 
-from xpulpnn_sim.benches.agents.base import Dut
+from xpulpnn.isa.machine import BYTE_BITS
+from xpulpnn_sim.benches.agents.base import Agent, Dut, sample
 
 _DEEP = 64  # queue depth of each channel: more than the outstanding transfers of any manager
 
@@ -75,3 +77,68 @@ class AxiSubordinate:
 
     async def write(self, address: int, data: bytes) -> None:
         self._content[self._place(address, len(data))] = np.frombuffer(data, np.uint8)
+
+
+_ADDRESS = ["id", "addr", "len", "size", "burst", "lock", "cache", "prot"]
+_PAYLOADS = {"ar": _ADDRESS, "aw": _ADDRESS, "w": ["data", "strb", "last"]}  # fields of the channels of a manager
+_INCREMENTING, _BOUNDARY = 1, 4096  # kind of burst; no burst crosses a multiple of this number of bytes
+
+
+class AxiChecker(Agent):
+    """Checks AXI's rules for managers in every cycle: bursts, their lengths, payloads that are stable until accepted,
+    write data that come with or after their address and end with ``wlast``."""
+
+    def __init__(self, dut: Dut, port: str, longest: Mapping[str, int]) -> None:
+        """``longest`` holds the largest number of bytes of a burst by channel."""
+        super().__init__(dut)
+        self._rst, self._longest = dut.rst, longest
+        self._handles = {
+            channel: [getattr(dut, f"{port}__{channel}{name}") for name in ("valid", "ready", *fields)]
+            for channel, fields in _PAYLOADS.items()
+            if hasattr(dut, f"{port}__{channel}valid")
+        }
+        self._bytes = len(getattr(dut, f"{port}__rdata")) // BYTE_BITS
+        self._waiting: dict[str, dict[str, int]] = {}  # payloads that are not accepted yet, by channel
+        self._left: deque[int] = deque()  # transfers left of each burst of writes
+
+    def sample(self) -> None:
+        if sample(self._rst):
+            self._waiting.clear()
+            self._left.clear()
+            return
+        for channel, (valid, ready, *payload) in self._handles.items():
+            waiting = self._waiting.pop(channel, None)
+            if not sample(valid):
+                assert waiting is None, f"{channel}valid falls before {waiting} is accepted"
+                continue
+            shown = dict(zip(_PAYLOADS[channel], map(sample, payload), strict=True))
+            assert waiting in (None, shown), f"{channel}: {waiting} becomes {shown} before it is accepted"
+            accepted = sample(ready)
+            if not accepted:
+                self._waiting[channel] = shown
+            if channel == "w":
+                self._check_data(shown, accepted=accepted > 0)
+            elif waiting is None:
+                self._check_burst(channel, shown)
+
+    def _check_burst(self, channel: str, shown: Mapping[str, int]) -> None:
+        address, transfers = shown["addr"], shown["len"] + 1
+        size = transfers * self._bytes
+        rules = {
+            "whole words": 1 << shown["size"] == self._bytes and address % self._bytes == 0,
+            "an incrementing burst": shown["burst"] == _INCREMENTING,
+            f"at most {self._longest[channel]} bytes": size <= self._longest[channel],
+            f"within {_BOUNDARY} bytes": address // _BOUNDARY == (address + size - 1) // _BOUNDARY,
+        }
+        broken = [rule for rule, holds in rules.items() if not holds]
+        assert not broken, f"{channel} must be {broken}: {shown}"
+        if channel == "aw":
+            self._left.append(transfers)
+
+    def _check_data(self, shown: Mapping[str, int], *, accepted: bool) -> None:
+        assert self._left, f"w: {shown} belongs to no burst"
+        assert shown["last"] == (self._left[0] == 1), f"wlast is {shown['last']} with {self._left[0]} transfers left"
+        if accepted:
+            self._left[0] -= 1
+        if not self._left[0]:
+            self._left.popleft()
