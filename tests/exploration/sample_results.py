@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig
+from xpulpnn_sim.exploration.liberty import LibraryCell
+from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.results import (
     CriticalPath,
     EmittedDesign,
@@ -63,6 +65,16 @@ class RecordingFlow:
         area = ModuleArea(path="a", module="a", own_ge=1.0, total_ge=2.0, own_cells=3)
         result = flow(flow=self.name, script=self.script, conditions=["Made up."], path=path, modules=[area])
         return FlowOutput(result=result, files={"run1/tool.log": "said\n"})
+
+
+def mapped_cells(netlist: str, library: Library) -> list[LibraryCell]:
+    """Cells of a mapped netlist in Verilog, without the reader that the flow uses."""
+    words = (line.split() for line in netlist.splitlines())
+    return [library.cells[line[0]] for line in words if len(line) > 1 and line[0] in library.cells]
+
+
+def mapped_ge(netlist: str, library: Library) -> float:
+    return sum(cell.area for cell in mapped_cells(netlist, library)) / library.ge_area
 
 
 Cells = Mapping[str, tuple[str, Mapping[str, int | str]]]

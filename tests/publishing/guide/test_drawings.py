@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -45,25 +46,18 @@ class Bus:
     """An OBI memory: cycles without grant before each request, and from grant to response; the last ones repeat."""
 
     def __init__(self, waits: Sequence[int], latencies: Sequence[int]) -> None:
-        self.waits, self.latencies = list(waits), list(latencies)
-        self.requested_cycles = 0
-        self.answers: list[tuple[int, int]] = []
+        self.waits, self.latencies = (chain(values, repeat(values[-1])) for values in (waits, latencies))
+        self.wait = next(self.waits)
+        self.answers: dict[int, int] = {}  # address by cycle
 
-    def answer(self, cycle: int) -> tuple[int, int]:
-        """rvalid and the address that is answered."""
-        addresses = [address for at, address in self.answers if at == cycle]
-        return len(addresses), addresses[0] if addresses else 0
-
-    def grant(self, cycle: int, req: int, address: int) -> int:
-        self.requested_cycles = self.requested_cycles + 1 if req else 0
-        if not req or self.requested_cycles <= self.waits[0]:
-            return 0
-        self.answers.append((cycle + self.latencies[0], address))
-        self.requested_cycles = 0
-        for settings in (self.waits, self.latencies):
-            if len(settings) > 1:
-                del settings[0]
-        return 1
+    def grant(self, cycle: int, req: int, address: int) -> bool:
+        granted = bool(req) and self.wait == 0
+        if granted:
+            self.answers[cycle + next(self.latencies)] = address
+            self.wait = next(self.waits)
+        elif req:
+            self.wait -= 1
+        return granted
 
 
 def simulated(instr: Bus, data: Bus) -> list[dict[str, int]]:
@@ -79,9 +73,8 @@ def simulated(instr: Bus, data: Bus) -> list[dict[str, int]]:
             asleep = sum(row["core_sleep"] for row in trace)
             ctx.set(core.irq, 1 << 7 if asleep >= CYCLES_OF_SLEEP else 0)
             for bus, port in ((instr, core.instr), (data, core.data)):
-                rvalid, address = bus.answer(cycle)
-                ctx.set(port.rvalid, rvalid)
-                ctx.set(port.rdata, words.get(address, 0x0000_0013))
+                ctx.set(port.rvalid, cycle in bus.answers)
+                ctx.set(port.rdata, words.get(bus.answers.get(cycle), 0x0000_0013))
             await ctx.delay(1e-9)
             for bus, port in ((instr, core.instr), (data, core.data)):
                 ctx.set(port.gnt, bus.grant(cycle, ctx.get(port.req), ctx.get(port.addr)))
