@@ -14,7 +14,7 @@ from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.networks.images import read_images
 from xpulpnn_sim.cosimulation.networks.network_run import build_network
 from xpulpnn_sim.cosimulation.workloads import cifar10
-from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised_images, trained
+from xpulpnn_sim.cosimulation.workloads.cifar10 import normalised_images, trained_network
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
@@ -139,7 +139,7 @@ def test_files_without_the_network(tmp_path):
     path = tmp_path / "weights.npz"
     np.savez(path, **(arrays() | {"b2": np.zeros(3, np.int8)}))
     with pytest.raises(InputError, match=r"^shape of b2 must be \(16,\), not \(3,\)"):
-        trained(path)
+        trained_network(path)
 
 
 BY_HAND = {"conv1": (75, -40, 6, 9), "conv2": (800, 3, 4, 9), "conv3": (400, -2, 1, 7), "classify": (512, -1, 1, 8)}
@@ -152,7 +152,7 @@ def test_the_shifts_of_trained_weights(tmp_path, name):
     path = tmp_path / "weights.npz"
     biases = {name: np.full_like(values, 127) for name, values in arrays().items() if name.startswith("b")}
     np.savez(path, **(arrays() | biases))
-    (stage,) = (stage for stage in trained(path).stages if stage.name == name)
+    (stage,) = (stage for stage in trained_network(path).stages if stage.name == name)
     results = reference(
         stage.layer, stage.with_inputs(np.full(stage.tensors.activations.shape, BY_HAND[name][1])), stage.precision
     )
@@ -168,7 +168,7 @@ def test_the_shifts_of_trained_weights(tmp_path, name):
 
 
 def test_trained_weights(nets):
-    network = trained(nets / "cmsis_cifar10.npz")
+    network = trained_network(nets / "cmsis_cifar10.npz")
     images = read_images(nets / "cifar20")
     right = 0
     labels = images.checked_labels(10)

@@ -155,7 +155,7 @@ def cosim_cifar10_command(options: Cifar10Options) -> int:
 
 def _tasks(options: Cifar10Options) -> list[NetworkTask]:
     if options.network is not None and options.images is not None:
-        network = cifar10.trained(options.network)
+        network = cifar10.trained_network(options.network)
         images = read_images(options.images)
         if images.samples.shape[1:] != cifar10.IMAGE:
             sizes = ["x".join(map(str, shape)) for shape in (cifar10.IMAGE, images.samples.shape[1:])]

@@ -88,7 +88,7 @@ def test_buffers_of_tiles_are_known_by_what_is_in_them():
 
 def test_memory_outside_by_transfer():
     pieces = [{"name": "conv.weights", "address": 0x1C00_1000, "bytes": 3072, "first": 0, "last": 0}]
-    figure = memory_figure({**RECORD, "outside": pieces}, outside=True)
+    figure = memory_figure({**RECORD, "outside": pieces}, external=True)
     assert [trace["name"] for trace in figure["data"] if trace["y"]] == ["weights"]
     assert (
         figure["layout"]["title"]["text"] == "3.0 KiB of memory outside, from the first to the last transfer, by step"

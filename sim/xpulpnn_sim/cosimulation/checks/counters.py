@@ -1,9 +1,9 @@
 """Checks the counter values that programs read against retirements and the causes of waits.
 
 Events that retirements show are counted from the retirements, cycles from the cycle of the reading instruction. A stall
-is a cycle in which ID holds an instruction or is empty. Its bubble is reported as a wait of the same name, or, if an
-older instruction stalls meanwhile, as a wait with the cause of that stall. So a stall counter has a least and a
-greatest value, which are equal where no older instruction stalls.
+is a cycle in which ID holds its instruction back or is empty, which makes a bubble. The bubble is reported as a wait of
+the same name, or, if an older instruction stalls meanwhile, as a wait with the cause of that stall. So only a least and
+a greatest value of a stall counter are known, which are equal where no older instruction stalls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,7 +66,7 @@ _DROPPED = {"loads": 3, "stores": 3, "compressed": 2, "instructions": 1, "jumps"
 
 @dataclass(slots=True)
 class _Counter:
-    """Bounds of the value of a counter: one of the values from ``least`` to ``most``, modulo the counter's width."""
+    """Bounds of the value of a counter, which lies between ``least`` and ``most``, modulo 2**``bits``."""
 
     name: str
     bits: int
@@ -219,24 +219,24 @@ class _Hart:
         operand = source if word & _IMMEDIATE else int(record["rs1_rdata"])
         writes = funct3 == _WRITES or source != 0
 
-        def sums(counter: _Counter, *, behind: int) -> tuple[int, int]:
-            # behind a retirement its own events and cycle are counted; its waits are counted before it
+        def sums(counter: _Counter, *, offset: int) -> tuple[int, int]:
+            # after a retirement its own events and cycle are counted; its waits are counted before it
             event = _COUNTERS.get(counter.name, "retired" if counter.name == "minstret" else "cycles")
-            place, more = (at, behind) if event == "cycles" else (at + (behind and event not in _STALLS), 0)
+            place, more = (at, offset) if event == "cycles" else (at + (offset and event not in _STALLS), 0)
             return int(least[event][place]) + more, int(most[event][place]) + more
 
-        def move(counter: _Counter, *, behind: int) -> None:
-            counter.move(sums(counter, behind=behind), saturates=self._saturates and counter.bits == XLEN)
+        def move(counter: _Counter, *, offset: int) -> None:
+            counter.move(sums(counter, offset=offset), saturates=self._saturates and counter.bits == XLEN)
 
         if name not in _PARTS and name not in self._counters:
             if writes:
                 for each in (*self._counters.values(), *self._machine.values()):
-                    move(each, behind=1)
+                    move(each, offset=1)
                 self._write_control(name, _written(funct3, self._control.get(name, 0), operand) or 0)
             return None
         part, high = _PARTS.get(name, (name, False))
         counter, old = (self._machine | self._counters)[part], read
-        move(counter, behind=0)
+        move(counter, offset=0)
         if not (self._in_cluster and _COUNTERS.get(name) in CLUSTER_EVENTS):
             wrong = _read(counter, read, high=high)
             if wrong is not None:
@@ -246,7 +246,7 @@ class _Hart:
                 old = counter.least >> XLEN * high & WORD_MASK
             # the write wins over an event in its cycle
             _write(counter, _written(funct3, old, operand), high=high)
-            counter.seen = sums(counter, behind=1)
+            counter.seen = sums(counter, offset=1)
             if _COUNTERS.get(name) == "fetch_stalls":
                 # a stall in the cycle of the write is not counted, but reported as a wait
                 counter.least -= 1
@@ -289,7 +289,7 @@ def _written(funct3: int, old: int | None, operand: int) -> int | None:
 
 
 def _read(counter: _Counter, read: int | None, *, high: bool) -> tuple[int, int] | None:
-    """Return the bounds that a value read from a counter is outside of; otherwise the value of the counter is known."""
+    """Return the bounds if the value read violates them; otherwise set the counter to it, except for an upper half."""
     if read is None or not (counter.known or counter.bits == XLEN):
         return None
     least, most = counter.least, counter.most

@@ -83,8 +83,8 @@ _SHARED_ANSWER = 2
 first, the grant of the core's request does not count."""
 
 
-class _Accessed(NamedTuple):
-    """An access of a core, with the cycle of its grant by which accesses are ordered."""
+class _Request(NamedTuple):
+    """An access of a core to the event unit. Requests are ordered by the cycle of their grant, the first field."""
 
     granted: int
     core: int
@@ -103,10 +103,10 @@ class EventUnitCheck(Checker):
         self._name_of = name_of
         self._now = 0
         self._last = [0] * config.cores
-        self._queue: list[_Accessed] = []
+        self._queue: list[_Request] = []
         self._lines = deque[tuple[int, list[tuple[int, int]]]]()
-        self._open: dict[int, _Accessed] = {}
-        self._open_shared: _Accessed | None = None
+        self._open: dict[int, _Request] = {}
+        self._open_shared: _Request | None = None
 
     def __call__(self, block: Block) -> None:
         for core in range(len(self._last)):
@@ -127,14 +127,14 @@ class EventUnitCheck(Checker):
             accesses: dict[int, Access] = {}
             shared: Access | None = None
             while self._queue and self._queue[0].granted == at:
-                accessed = heappop(self._queue)
-                if accessed.shared:
-                    self._open_shared, shared = accessed, accessed.access
+                request = heappop(self._queue)
+                if request.shared:
+                    self._open_shared, shared = request, request.access
                     continue
-                if accessed.core in self._open:
-                    raise self._wrong(self._open[accessed.core])
-                self._open[accessed.core] = accessed
-                accesses[accessed.core] = accessed.access
+                if request.core in self._open:
+                    raise self._wrong(self._open[request.core])
+                self._open[request.core] = request
+                accesses[request.core] = request.access
             answers = self._unit.cycle(accesses, self._arriving(), shared=shared)
             self._compare(answers)
             self._now = at + 1
@@ -152,7 +152,7 @@ class EventUnitCheck(Checker):
                 continue
             access = Access(shared if is_shared else private, record.write, record.data if record.write else 0)
             at = record.retired - _SHARED_ANSWER if is_shared else record.granted + self._later
-            heappush(self._queue, _Accessed(at, core, is_shared, access, record))
+            heappush(self._queue, _Request(at, core, is_shared, access, record))
 
     def _arriving(self) -> list[tuple[int, int]]:
         events: list[tuple[int, int]] = []
@@ -167,31 +167,31 @@ class EventUnitCheck(Checker):
             if self._now < end:
                 self._compare(self._unit.cycle({}, self._arriving()))
                 self._now += 1
-        for accessed in self._open.values():
-            if accessed.record.retired <= self._now:
-                raise self._wrong(accessed)
+        for request in self._open.values():
+            if request.record.retired <= self._now:
+                raise self._wrong(request)
 
     def _compare(self, answers: list[Answer]) -> None:
         for answer in answers:
-            accessed = self._open_shared if answer.core is None else self._open.pop(answer.core, None)
-            if accessed is None or answer.error:
+            request = self._open_shared if answer.core is None else self._open.pop(answer.core, None)
+            if request is None or answer.error:
                 continue
-            unknown = accessed.access.offset == cluster.EventRegister.STATUS
-            wrong = answer.data is not None and answer.data != accessed.record.data and not unknown
-            if wrong or (not accessed.shared and accessed.record.retired != self._now + 1):
-                raise self._wrong(accessed, answer.data, self._now + 1)
+            unknown = request.access.offset == cluster.EventRegister.STATUS
+            wrong = answer.data is not None and answer.data != request.record.data and not unknown
+            if wrong or (not request.shared and request.record.retired != self._now + 1):
+                raise self._wrong(request, answer.data, self._now + 1)
 
-    def _wrong(self, accessed: _Accessed, data: int | None = None, cycle: int | None = None) -> DifferenceError:
+    def _wrong(self, request: _Request, data: int | None = None, cycle: int | None = None) -> DifferenceError:
         """Return the error for an access that the model answers with ``data`` in ``cycle``, or not at all."""
         when = "wait" if cycle is None else f"be answered in cycle {cycle}"
         value = "" if data is None else f" with 0x{data:x}"
-        got = "" if accessed.access.write else f" with 0x{accessed.record.data:x}"
+        got = "" if request.access.write else f" with 0x{request.record.data:x}"
         text = (
-            f"{accessed.record.where(self._name_of)}\n"
-            f"  event unit: the access of offset 0x{accessed.access.offset:x}, granted in cycle {accessed.granted}, "
-            f"must {when}{value}, not be answered in cycle {accessed.record.retired}{got}"
+            f"{request.record.where(self._name_of)}\n"
+            f"  event unit: the access of offset 0x{request.access.offset:x}, granted in cycle {request.granted}, "
+            f"must {when}{value}, not be answered in cycle {request.record.retired}{got}"
         )
-        return DifferenceError(text, accessed.record.order)
+        return DifferenceError(text, request.record.order)
 
 
 class TimerCheck(Checker):

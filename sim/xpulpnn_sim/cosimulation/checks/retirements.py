@@ -116,8 +116,8 @@ class Checker(ABC):
 
 
 class RetirementCheck(Checker):
-    """Checks the retirements of a run from the first one on. Not compared are values read from mip, from counters,
-    which have a separate check, and from the words through which program and host communicate."""
+    """Checks the retirements of a run from the first one on. Values read from mip, from tohost and fromhost, and from
+    counters, which have a separate check, are not compared."""
 
     def __init__(
         self,

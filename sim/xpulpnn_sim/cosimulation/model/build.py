@@ -69,7 +69,9 @@ class Rig:
         return {
             f"{TOP}.sv": self._wrapper(),
             CONTROL_FILE: "\n".join(["`verilator_config", *self._no_inline(), ""]),
-            "schema.hpp": cpp_header({kind.name: len(self._of(kind)) for kind in KINDS}, both_edges=self.both_edges),
+            "schema.hpp": cpp_header(
+                {kind.name: len(self._adapters_of(kind)) for kind in KINDS}, both_edges=self.both_edges
+            ),
         }
 
     def _no_inline(self) -> Iterator[str]:
@@ -84,14 +86,14 @@ class Rig:
             if name not in _CLOCKING:
                 yield f'public_flat_rd -module "{self.repeated}" -var "{name}"'
 
-    def _of(self, kind: PortKind) -> list[Adapter]:
+    def _adapters_of(self, kind: PortKind) -> list[Adapter]:
         return [adapter for adapter in self.adapters if adapter.kind is kind]
 
     def _wrapper(self) -> str:
         widths = {port["name"]: port["width"] for port in self.manifest["ports"]}
         top = self.manifest["top"]
         seen, driven = self._fields("seen"), self._fields("driven")
-        at_once = {name for adapter in self._of(JTAG) for name in adapter.ports.values()}
+        at_once = {name for adapter in self._adapters_of(JTAG) for name in adapter.ports.values()}
         inputs = {
             name: f"{'coming' if name in at_once else 'driven'}[{32 * at} +: {widths[name]}]"
             for at, names in enumerate(driven)
@@ -112,7 +114,7 @@ class Rig:
         records = "\n".join(
             f"  always @* if ({adapter.ports['valid']} & {collect}) records[{RECORD_BITS * hart} +: {RECORD_BITS}] = "
             f"{{{_concatenation([adapter.ports.get(name, '') for name in WORD_FIELDS])}}};"
-            for hart, adapter in enumerate(self._of(RETIRE))
+            for hart, adapter in enumerate(self._adapters_of(RETIRE))
         )
         coming_bits, observed_bits = 32 * (len(driven) + 1), 32 * len(seen)
         edge = "edge" if self.both_edges else "posedge"
@@ -122,7 +124,7 @@ module {TOP}(
   input wire clk, input wire rst,
   input wire [{coming_bits - 1}:0] coming,
   output wire [{observed_bits - 1}:0] observed,
-  output reg [{len(self._of(RETIRE)) * RECORD_BITS - 1}:0] records
+  output reg [{len(self._adapters_of(RETIRE)) * RECORD_BITS - 1}:0] records
 );
 {joined_wires}
   reg [{coming_bits - 1}:0] driven;
@@ -139,7 +141,7 @@ endmodule
         """Return the port of the design for each word of the C++ struct of all observed or driven ports; an empty name
         if there is none."""
         nothing = Adapter(KINDS[0], {})
-        places = [(kind, adapter) for kind in KINDS for adapter in self._of(kind) or [nothing]]
+        places = [(kind, adapter) for kind in KINDS for adapter in self._adapters_of(kind) or [nothing]]
         return [adapter.ports.get(field, "") for kind, adapter in places for field in getattr(kind, direction)]
 
 
@@ -216,7 +218,7 @@ def _zig() -> Path | None:
 
 
 def _compiler_command(chosen: str) -> str:
-    """Return the path of a shell script that runs the compiler, since make needs a single name."""
+    """Return the text of a shell script that runs the compiler, since make takes the path of one file."""
     if chosen == MODEL_COMPILERS[1]:
         return '#!/bin/sh\nexec g++ "$@"\n'
     # without -mcpu zig optimises for the machine that it runs on

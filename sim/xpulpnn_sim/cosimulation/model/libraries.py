@@ -85,7 +85,7 @@ def _bus(kind: schema.PortKind, prefix: str, directions: Mapping[str, str]) -> A
 
 
 def _hart(number: str, directions: Mapping[str, str]) -> Adapter:
-    """Return the ports of a core; ``number`` is empty outside a cluster, where core 0 starts all cores."""
+    """Return the adapter of a core; ``number`` is empty without a cluster. That of core 0 drives the shared inputs."""
     ports = {name: f"{name}[{number}]" if number else name for name in schema.HART.seen if name in directions}
     if number in ("", "0"):
         ports |= {name: name for name in schema.HART.driven if directions.get(name) == "input"}
@@ -117,8 +117,8 @@ def engine_of(config: CoreConfig | ClusterConfig, *, debugged: bool = False) -> 
 @cache
 def _generator() -> str:
     hasher = hashlib.sha256(version("amaranth").encode())
-    around = Path(__file__).parents[2] / "tools/on_wishbone.py"
-    for path in (*sorted(Path(xpulpnn.__file__).parent.rglob("*.py")), around):
+    wrapper = Path(__file__).parents[2] / "tools/on_wishbone.py"
+    for path in (*sorted(Path(xpulpnn.__file__).parent.rglob("*.py")), wrapper):
         hasher.update(path.read_bytes())
     return hasher.hexdigest()
 

@@ -102,7 +102,7 @@ class Session:
         waves: Waves | None = None,
         checkers: Sequence[Checker] = (),
         observer: Observer | None = None,
-        together: bool = False,
+        in_cluster: bool = False,
     ) -> None:
         collects = bool(checkers) or observer is not None
         settings = machine.settings() | settings | {"collect": collects} | (waves.settings() if waves else {})
@@ -112,7 +112,7 @@ class Session:
         self.checks = Checks(checkers)
         self.limit, self._most = machine.max_cycles, machine.max_instructions
         self._observer = observer
-        self._harts, self._together = range(harts), together or harts > 1
+        self._harts, self._in_cluster = range(harts), in_cluster or harts > 1
         # one block is being checked while the other is being filled
         self._blocks = [Block(harts, max(BLOCK_RETIREMENTS // harts, 1) if collects else 1) for _ in range(2)]
         self.model.collect(self._blocks[0])
@@ -147,10 +147,10 @@ class Session:
 
     def ended(self, name_of: NameOf, line_of: NameOf = lambda pc: "") -> Exit | None:
         """Return the end of the run if the last events cause it. With several cores its text names the core."""
-        if self._together and self.model.events & RESTING and not self.model.events & OUTSIDE:
+        if self._in_cluster and self.model.events & RESTING and not self.model.events & OUTSIDE:
             return self._at_rest(name_of, line_of)
         end = self._ended(name_of)
-        if end is None or not self._together or Event.BAD_TRANSFER in self.model.events:
+        if end is None or not self._in_cluster or Event.BAD_TRANSFER in self.model.events:
             return end
         return replace(end, text=f"core {int(self.model.status['hart'])}: {end.text}")
 

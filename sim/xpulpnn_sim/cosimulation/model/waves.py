@@ -136,9 +136,9 @@ def write_save_file(waveform: Path, executable: Executable, config: CoreConfig |
     save.savefile(str(save_file), abspath=False)
     save.sst_expanded(True)
     save.treeopen(f"{SCOPE}.{next(iter(groups.values()))[0].instance}")
-    for view, inside in groupby(groups.items(), lambda item: item[0].rpartition(_NESTED)[0]):
+    for view, members in groupby(groups.items(), lambda item: item[0].rpartition(_NESTED)[0]):
         with save.group(view, closed=True) if view else nullcontext():
-            for name, signals in inside:
+            for name, signals in members:
                 group = name.rpartition(_NESTED)[2]
                 with save.group(group, closed=group in _CLOSED):
                     for shown in signals:
@@ -206,9 +206,9 @@ def _widths(manifest: Mapping[str, Any], instance: str) -> dict[str, int]:
 
 
 def _enumerations(manifest: Mapping[str, Any], instance: str) -> dict[str, dict[int, str]]:
-    inner = [path for path in manifest["hierarchy"] if path.rpartition(".")[0] == instance]
+    children = [path for path in manifest["hierarchy"] if path.rpartition(".")[0] == instance]
     enumerations: dict[str, dict[int, str]] = {}
-    for path, prefix in ((instance, ""), *((path, f"{path.rpartition('.')[2]}_") for path in inner)):
+    for path, prefix in ((instance, ""), *((path, f"{path.rpartition('.')[2]}_") for path in children)):
         for port in _module(manifest, path).get("ports", ()):
             for field in port.get("fields", ()):
                 suffix = "_" + field["name"].replace(".", "_") if field["name"] else ""
@@ -218,7 +218,7 @@ def _enumerations(manifest: Mapping[str, Any], instance: str) -> dict[str, dict[
 
 
 def instruction_names(executable: Executable) -> dict[int, str]:
-    """Return the disassembly of the words at all half-words of code, both as fetched and in their 32-bit form."""
+    """Return the disassembly of the instruction at each half-word of code, by its fetched word and its 32-bit form."""
     starts = {executable.entry, *(function.address for function in executable.functions)}
     names: dict[int, str] = {}
     for segment in executable.segments:

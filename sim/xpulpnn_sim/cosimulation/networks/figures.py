@@ -94,12 +94,12 @@ def energy_figure(record: Record) -> Figure:
     return {"data": traces, "layout": shown}
 
 
-def memory_figure(record: Record, *, outside: bool = False) -> Figure:
-    """Plot which memory areas are in use in each step, or in each layer on one core; of a cluster those in the TCDM, or
-    with ``outside`` those of the external memory that is transferred."""
-    plan, steps = record["outside" if outside else "plan"], record.get("steps", record["layers"])
+def memory_figure(record: Record, *, external: bool = False) -> Figure:
+    """Plot the memory areas in use in each step of a cluster, or in each layer of a core. On a cluster these are areas
+    of the TCDM, or with ``external`` areas of external memory that the DMA engine accesses."""
+    plan, steps = record["outside" if external else "plan"], record.get("steps", record["layers"])
     base = min(piece["address"] for piece in plan)
-    limit = record["tcdm_bytes"] / _KIB if "tcdm_bytes" in record and not outside else None
+    limit = record["tcdm_bytes"] / _KIB if "tcdm_bytes" in record and not external else None
     used = max(piece["address"] + piece["bytes"] - base for piece in plan) / _KIB
     # the axis ends at the used part if most of the memory is free
     top = _MARGIN * (limit if limit is not None and used > limit / 2 else used)
@@ -107,7 +107,7 @@ def memory_figure(record: Record, *, outside: bool = False) -> Figure:
         _pieces(kind, colour, [piece for piece in plan if _kind(piece["name"]) == kind], base, top)
         for kind, colour in _KINDS.items()
     ]
-    where = f"KiB of memory{' outside, from the first to the last transfer' * outside}, by step"
+    where = f"KiB of memory{' outside, from the first to the last transfer' * external}, by step"
     title = f"{used:.1f} {where}" if limit is None else f"{used:.1f} of {limit:.0f} KiB of TCDM, by step"
     shown = _layout(title, len(steps), _MEMORY_HEIGHT)
     shown["barmode"] = "overlay"

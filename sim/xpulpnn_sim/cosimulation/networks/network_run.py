@@ -46,7 +46,7 @@ class BuiltDeployment(network_work.BuiltNetwork):
         return [*program.results(outcome.output), program.final(stored.tobytes())]
 
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        """Cycles of a layer count from barrier to barrier; its stalls are those of all cores."""
+        """Return the record; cycles of a layer count from barrier to barrier, its stalls are those of all cores."""
         program, plan = self.program, self.program.deployment
         times = program.times(outcome.memory[TCDM_BASE], image_after(outcome, program.outside))
         spans = _spans(plan)
@@ -144,8 +144,8 @@ def _widths(insn: Insn, word: int) -> tuple[int, int]:
 
 
 def build_network(case: network_work.NetworkCase) -> network_work.BuiltNetwork:
-    """Build the program of a network, for the input of the case and others; raises an error if it does not fit into
-    memory. ``cycles`` of its records count on a cluster from the first transfer to the last result outside."""
+    """Build the program of a network with the input of the case; raises an error if it does not fit into memory. On a
+    cluster ``cycles`` of its records count from the first transfer to the last result in external memory."""
     bits = sum(stage.tensors.weights.size * stage.precision.w for stage in case.network.stages if stage.multiplies)
     network_work.require_memory(case, bits // BYTE_BITS, "weights")
     return BuiltDeployment(case, case.config) if isinstance(case.config, ClusterConfig) else BuiltChain(case)

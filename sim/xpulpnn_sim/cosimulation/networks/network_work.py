@@ -40,8 +40,8 @@ class WorkPiece:
 
 
 def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> WorkPiece:
-    """Cut about the fraction ``share`` out of a layer with these inputs, away from the edges of the map; 1 is the whole
-    layer."""
+    """Return a smaller layer that computes about the fraction ``share`` of the results, from the middle of its input
+    ``maps``; with a share of 1 it is the whole layer."""
     whole = int(np.prod(stage.output_shape))
     shaped = tuple(values.reshape(operand.shape) for values, operand in zip(maps, stage.inputs, strict=True))
     is_folded = getattr(stage.tensors, "folded", False)

@@ -164,7 +164,7 @@ def _target_figures(record: Record) -> list[Figure]:
     if record.get("plan"):
         figures.append(memory_figure(record))
     if record.get("outside"):
-        figures.append(memory_figure(record, outside=True))
+        figures.append(memory_figure(record, external=True))
     return figures
 
 

@@ -77,8 +77,8 @@ _Record = dict[str, Any]
 
 
 def summary_records(job: Job, outcomes: Mapping[Item, NetworkOutcome]) -> list[_Record]:
-    """Return the means over all images for every network on every target with a run. ``cycles`` also have the least and
-    the most; ``mismatches`` and ``wall_s`` are sums, ``runs`` holds the outcome of each image."""
+    """Return a record for every network on every target that has runs: means over all images, least and most cycles,
+    sums of ``mismatches`` and ``wall_s``, and in ``runs`` the outcome of each image."""
     groups: dict[tuple[int, int], dict[Item, NetworkOutcome]] = {}
     for item in sorted(outcomes):
         groups.setdefault((item.task, item.target), {})[item] = outcomes[item]

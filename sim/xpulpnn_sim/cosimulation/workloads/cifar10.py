@@ -34,7 +34,7 @@ def normalised_images(pixels: NDArray[np.uint8]) -> Ints:
     return SCALING.scaled(pixels, _SIGNED.x, signed=True)
 
 
-def trained(path: Path) -> Network:
+def trained_network(path: Path) -> Network:
     """Return the network with the signed 8-bit weights of an npz file; raises :class:`InputError` if there are none."""
     return network_in(path, "cifar10_i8", (CMSIS,)).network
 

@@ -51,7 +51,7 @@ def reference(layer: Layer, tensors: Any, precision: Precision) -> _Results:
     return stage_results(stage, *(operand[np.newaxis] for operand in stage.maps))[0]
 
 
-_WIDTHS = {
+_PRECISION_FIELDS = {
     "activations": ("x", "x_signed"),
     "first": ("x", "x_signed"),
     "weights": ("w", "w_signed"),
@@ -59,11 +59,11 @@ _WIDTHS = {
 }
 
 
-def at_the_ends(tensors: Any, precision: Precision, rng: np.random.Generator) -> Any:
+def with_extremes(tensors: Any, precision: Precision, rng: np.random.Generator) -> Any:
     changed: dict[str, Ints] = {}
     for operand in fields(tensors):
-        if operand.name in _WIDTHS:
-            width, sign = (getattr(precision, name) for name in _WIDTHS[operand.name])
+        if operand.name in _PRECISION_FIELDS:
+            width, sign = (getattr(precision, name) for name in _PRECISION_FIELDS[operand.name])
             least = -(1 << (width - 1)) if sign else 0
             greatest = least + (1 << width) - 1
             if width == SIGN_BITS:
@@ -241,7 +241,7 @@ class KernelProgram(KernelWork):
 def case_tensors(case: Case) -> Any:
     rng = np.random.default_rng(case.machine.seed)
     tensors = kernel_of(case.layer).tensors(case.layer, case.precision, rng, case.rule)
-    return at_the_ends(tensors, case.precision, rng) if case.extreme else tensors
+    return with_extremes(tensors, case.precision, rng) if case.extreme else tensors
 
 
 def case_kernel(case: Case, tensors: Any, cores: int | None = None) -> KernelRun:

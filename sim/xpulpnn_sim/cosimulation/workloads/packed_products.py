@@ -98,7 +98,7 @@ class SweepPoint:
         return self.isa == ISAS[0] or Extension.XPULPV2 in config.extensions
 
     @property
-    def way(self) -> dict[str, Any]:
+    def algorithm(self) -> dict[str, Any]:
         if self.variant is not None:
             block = self.variant.split("_")[-1]
             return {"product": self.variant, "scheme": None, "depth": 1, "iterations": None, "block": block}
@@ -126,7 +126,7 @@ class SweepPoint:
 
 def run_point(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool = True) -> workload.Result:
     """Compute a matrix product on the core and compare its results; with ``check`` every retirement is checked too.
-    ``cycles`` of the record exclude the packing of activations, ``packing_cycles``."""
+    ``cycles`` of the record exclude ``packing_cycles``, in which the core packs activations."""
     if point.variant is not None:
         return _library(point, config, machine, check=check)
     weights, activations = point.operands(machine.seed)
@@ -167,7 +167,7 @@ def _recorded(point: SweepPoint, result: workload.Result, packing: int) -> workl
         "activations": point.a,
         "signed": point.signed or point.variant is not None,
         "isa": point.isa,
-        **point.way,
+        **point.algorithm,
         "pitch": None if plan is None or plan.packing.depth == 1 else plan.packing.pitch,
         "cycles": cycles,
         "packing_cycles": packing,

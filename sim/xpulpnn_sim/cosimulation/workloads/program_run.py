@@ -65,13 +65,13 @@ def run_program(
     progress: Progress | None = None,
     waves: Waves | None = None,
     library: Path | None = None,
-    closing: Callable[[], None] | None = None,
-    also: Sequence[Checker] = (),
+    before_close: Callable[[], None] | None = None,
+    more_checkers: Sequence[Checker] = (),
     debugger: Debugger | None = None,
 ) -> RunResult:
-    """Run a program on the core, or on all cores of a cluster, until it ends. ``also`` are further checkers,
-    ``debugger`` is a server for OpenOCD. Raises :class:`InputError` for a program or machine that does not suit the
-    design, :class:`ToolError` if the model cannot be built."""
+    """Run a program on the core, or on all cores of a cluster, until it ends. ``debugger`` is a server for OpenOCD.
+    Raises :class:`InputError` for a program or machine that does not suit the design, :class:`ToolError` if the model
+    cannot be built."""
     machine = machine or Machine()
     harts, cluster = hart_ids(config, machine), config if isinstance(config, ClusterConfig) else None
     require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
@@ -79,7 +79,7 @@ def run_program(
     engine = engine_of(config, debugged=debugger is not None)
     library = library or model_library(engine, config, trace=waves is not None)
     memory, debug_memory = load_memory(executable, (*machine.ram, *memory_of(config))), machine.debug_memory
-    checkers = [*also]
+    checkers = [*more_checkers]
     if check:
         checkers.append(retirement_check(executable, config, machine, library))
         if cluster is not None:
@@ -108,7 +108,7 @@ def run_program(
         waves=waves,
         checkers=checkers,
         observer=observer,
-        together=cluster is not None,
+        in_cluster=cluster is not None,
     ) as session:
         window = text_window(executable)
         session.accounts = [session.model.account(hart, *window) for hart in range(len(harts) if account else 0)]
@@ -124,8 +124,8 @@ def run_program(
             if progress is not None:
                 progress(session.model.cycles)
         result = session.result(end, memory, name_of, session.model.cycles)
-        if closing is not None:
-            closing()
+        if before_close is not None:
+            before_close()
     result.output = bytes(host.printed)
     result.memory = memory | debug_memory
     return result

@@ -207,8 +207,8 @@ def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()
 
 
 def function_cycles(outcome: RunResult, function: Program, text_base: int) -> NDArray[np.uint64]:
-    """Return the cycles of a function, ``[core][instruction][cause]``. The accounts of the run begin at
-    ``text_base``."""
+    """Return the cycles spent at each instruction of a function, ``[core][instruction][cause]``. The run has counted
+    them for each half-word from ``text_base`` on."""
     first, step = (int(function.pcs[0]) - text_base) // HALF_BYTES, WORD_BYTES // HALF_BYTES
     return np.stack([rows[first::step][: len(function)] for rows in outcome.accounts])
 

@@ -111,7 +111,7 @@ class PackedRun:
         if self._is_depth:
             cell = self.product, self.w, self.a
             points = sweep_points(["overflow"], request)
-            return next(point for point in points if (point.way["scheme"], point.w, point.a) == cell)
+            return next(point for point in points if (point.algorithm["scheme"], point.w, point.a) == cell)
         if self.product in VARIANTS:
             return SweepPoint(layer=layer, w=self.w, a=self.a, variant=self.product)
         if self.product == BIT_SERIAL:

@@ -307,7 +307,7 @@ def run_counted(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "counts"
         closing = partial(write_coverage, library, path)
-        return run_program(executable, config, machine, library=library, closing=closing, **how), read(path)
+        return run_program(executable, config, machine, library=library, before_close=closing, **how), read(path)
 
 
 class Total:

@@ -71,7 +71,7 @@ class Advance(Checker):
 class Stream:
     def __init__(self, executable: Executable, machine: Machine, core: CoreModel) -> None:
         keeper = _Keeper()
-        self.result = run_program(executable, core.config, machine, library=core.library, also=[keeper])
+        self.result = run_program(executable, core.config, machine, library=core.library, more_checkers=[keeper])
         self.records, self.lines, self.grants = map(np.concatenate, zip(*keeper.blocks, strict=True))
 
     def retires_as(self, other: "Stream") -> bool:
@@ -161,7 +161,7 @@ class ProgramJudge:
         """Run the program in lock step with the simulator; check a directed program as its test does."""
         check, (config, library), advance = self._case is not None, self._core, Advance()
         result = run_program(
-            self._executable, config, machine, lockstep=True, check=check, library=library, also=[advance]
+            self._executable, config, machine, lockstep=True, check=check, library=library, more_checkers=[advance]
         )
         if result.mismatches:
             lines = [line.strip() for line in (result.difference or result.exit.text).splitlines()]

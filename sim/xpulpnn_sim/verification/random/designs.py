@@ -206,7 +206,7 @@ def cost_run(
     """Run a cost program while an interrupt is pending, and check every read of a counter; return the result, the
     stall cycles by address and cause, and the first address."""
     counters, waiting = CounterCheck(config, 1, executable.symbol_at), replace(machine, irqs=((0, IRQ_PRIORITY[0]),))
-    result = run_program(executable, config, waiting, account=True, library=library, also=[counters])
+    result = run_program(executable, config, waiting, account=True, library=library, more_checkers=[counters])
     return result, result.accounts[0], text_window(executable)[0]
 
 
