@@ -234,15 +234,8 @@ class PairLoop(CrossLoop):
         return pairs
 
 
-_LOOPS: dict[LoopStyle, type[InnerLoop]] = {
-    LoopStyle.SCALAR: inner_loops.ScalarLoop,
-    LoopStyle.XPULPV2: inner_loops.SimdLoop,
-    LoopStyle.SIMD: inner_loops.SimdLoop,
-    LoopStyle.CU: inner_loops.ComputeUpdateLoop,
-    LoopStyle.NN: NnLoop,
-    LoopStyle.CROSS: CrossLoop,
-    LoopStyle.PAIR: PairLoop,
-}
+_WITHOUT_NN = (inner_loops.ScalarLoop, inner_loops.SimdLoop, inner_loops.SimdLoop, inner_loops.ComputeUpdateLoop)
+_LOOPS = dict(zip(LoopStyle, (*_WITHOUT_NN, NnLoop, CrossLoop, PairLoop), strict=True))
 
 
 def inner_loop(variant: Variant, precision: Precision, registers: FreeRegisters) -> InnerLoop:

@@ -85,16 +85,10 @@ def arguments_of(value: Term) -> Iterator[Argument]:
             pass
 
 
-TERM_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "divu": lambda a, b: a // b,
-    "share": lambda a, b: a // b,
-    "and": lambda a, b: a & b,
-    "max0": lambda a, b: max(a, 0),
-    "min": min,
-}
+_Operations = Mapping[str, Callable[[int, int], int]]
+_ARITHMETIC: _Operations = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "divu": int.__floordiv__}
+_OTHERS: _Operations = {"share": int.__floordiv__, "and": int.__and__, "max0": lambda a, _: max(a, 0), "min": min}
+TERM_OPERATIONS: _Operations = {**_ARITHMETIC, **_OTHERS}
 
 
 def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores")) -> dict[str, Term]:

@@ -122,7 +122,7 @@ def _defines(names: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield f"#define {name} __builtin_pulp_{builtin}\n"
 
 
-def _template_values(*, wide: bool) -> Iterator[dict[str, object]]:
+def _template_values(*, wide: bool) -> Iterator[dict[str, str | int]]:
     for sign, bits in product("ui", _WIDTHS):
         unsigned, half = sign == "u", 1 << bits - 1
         least, most = (0, 2 * half - 1) if unsigned else (-half, half - 1)
@@ -131,19 +131,7 @@ def _template_values(*, wide: bool) -> Iterator[dict[str, object]]:
         # the instruction clips words
         clipped = f"(shifted < {least} ? {least} : shifted > {most} ? {most} : shifted)" if wide else f"{clip}(shifted)"
         lanes = (f"({kind})(({word})((uint32_t)word << {32 - bits * (i + 1)}) >> {32 - bits})" for i in range(4))
-        yield {
-            "name": f"{sign}{bits}",
-            "sign": sign,
-            "bits": bits,
-            "type": kind,
-            "word": word,
-            "half": half,
-            "factor": "int64_t" if wide else "int32_t",
-            "clip": clip,
-            "clipped": clipped,
-            "least": least,
-            "least_shown": f"({least})" if least else least,
-            "vector": f"v4{'u' if unsigned else 's'}",
-            "count": 4 * bits // BYTE_BITS,
-            "lanes": ", ".join(lanes),
-        }
+        values = {"name": f"{sign}{bits}", "sign": sign, "bits": bits, "type": kind, "word": word, "half": half}
+        values |= {"factor": "int64_t" if wide else "int32_t", "clip": clip, "clipped": clipped, "least": least}
+        values |= {"least_shown": f"({least})" if least else least, "vector": f"v4{'u' if unsigned else 's'}"}
+        yield values | {"count": 4 * bits // BYTE_BITS, "lanes": ", ".join(lanes)}

@@ -38,13 +38,9 @@ def random_weights(random: np.random.Generator) -> Weights:
     def signs(*shape: int) -> Ints:
         return random.integers(0, 2, shape) * 2 - 1
 
-    return Weights(
-        conv1=signs(CHANNELS, WINDOW, WINDOW, COLOURS),
-        conv2=signs(CHANNELS, WINDOW, WINDOW, CHANNELS),
-        fc1=signs(HIDDEN, FEATURES),
-        fc2=signs(HIDDEN, HIDDEN),
-        fc3=signs(CLASSES, HIDDEN),
-    )
+    first, second = (signs(CHANNELS, WINDOW, WINDOW, channels) for channels in (COLOURS, CHANNELS))
+    fc1, fc2, fc3 = signs(HIDDEN, FEATURES), signs(HIDDEN, HIDDEN), signs(CLASSES, HIDDEN)
+    return Weights(conv1=first, conv2=second, fc1=fc1, fc2=fc2, fc3=fc3)
 
 
 def synthetic_image(random: np.random.Generator) -> NDArray[np.uint8]:

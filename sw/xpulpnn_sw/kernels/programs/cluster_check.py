@@ -91,34 +91,19 @@ class ClusterCheck:
 
 
 def _symbols(config: ClusterConfig) -> Mapping[str, int]:
-    results = cluster.TCDM_BASE + TCDM_RESULTS_AT
-    barrier = cluster.EventRegister.BARRIER
-    return {
-        "event_unit": cluster.PRIVATE_EVENT_UNIT,
-        "tcdm": cluster.TCDM_BASE,
-        "control": cluster.CONTROL,
-        "dma": cluster.PRIVATE_DMA,
-        "results": results,
-        "test_set": results + (1 << cluster.TEST_SET_BIT),
-        "outside_results": cluster.L2_BASE + RESULTS_AT,
-        "total": config.cores * WORD_BYTES,
-        "lock": (config.cores + 1) * WORD_BYTES,
-        "stride": config.cores * WORD_BYTES,
-        "all_cores": (1 << config.cores) - 1,
-        "barrier_event": 1 << cluster.EventLine.BARRIER,
-        "dma_event": 1 << cluster.EventLine.DMA,
-        "done_bit": 1 << cluster.RETURN_DONE_BIT,
-        "MASK": cluster.EventRegister.MASK,
-        "WAIT": cluster.EventRegister.WAIT,
-        "WAIT_CLEAR": cluster.EventRegister.WAIT_CLEAR,
-        "BARRIER_TARGET_MASK": barrier + cluster.Barrier.TARGET_MASK,
-        "BARRIER_TRIGGER_MASK": barrier + cluster.Barrier.TRIGGER_MASK,
-        "BARRIER_WAIT": barrier + cluster.Barrier.TRIGGER_WAIT_CLEAR,
-        "DMA_COMMAND": cluster.Dma.COMMAND,
-        "DMA_STATUS": cluster.Dma.STATUS,
-        "RETURN": cluster.Control.RETURN,
-        "EOC": cluster.Control.EOC,
-    }
+    stride, results = config.cores * WORD_BYTES, cluster.TCDM_BASE + TCDM_RESULTS_AT
+    events, lines, barrier = cluster.EventRegister, cluster.EventLine, cluster.Barrier
+    symbols = {"event_unit": cluster.PRIVATE_EVENT_UNIT, "tcdm": cluster.TCDM_BASE, "control": cluster.CONTROL}
+    symbols |= {"dma": cluster.PRIVATE_DMA, "results": results, "test_set": results + (1 << cluster.TEST_SET_BIT)}
+    symbols |= {"outside_results": cluster.L2_BASE + RESULTS_AT, "total": stride, "lock": stride + WORD_BYTES}
+    symbols |= {"stride": stride, "all_cores": (1 << config.cores) - 1, "barrier_event": 1 << lines.BARRIER}
+    symbols |= {"dma_event": 1 << lines.DMA, "done_bit": 1 << cluster.RETURN_DONE_BIT}
+    symbols |= {"MASK": events.MASK, "WAIT": events.WAIT, "WAIT_CLEAR": events.WAIT_CLEAR}
+    triggers = (barrier.TARGET_MASK, barrier.TRIGGER_MASK, barrier.TRIGGER_WAIT_CLEAR)
+    names = ("BARRIER_TARGET_MASK", "BARRIER_TRIGGER_MASK", "BARRIER_WAIT")
+    symbols |= {name: events.BARRIER + offset for name, offset in zip(names, triggers, strict=True)}
+    symbols |= {"DMA_COMMAND": cluster.Dma.COMMAND, "DMA_STATUS": cluster.Dma.STATUS}
+    return symbols | {"RETURN": cluster.Control.RETURN, "EOC": cluster.Control.EOC}
 
 
 def _copy(config: ClusterConfig, *, inwards: bool) -> str:

@@ -49,9 +49,9 @@ _CALLER = (
     "\n    .equ function, {function}"
     + CORE_START
     + """\
-    li s3, {description}; li s4, {other_description}
+    li s3, {step0}; li s4, {step1}
     li t1, {report_bytes}; mul t1, t1, s2
-    li s5, {report}; add s5, s5, t1; li s6, {other_report}; add s6, s6, t1
+    li s5, {report0}; add s5, s5, t1; li s6, {report1}; add s6, s6, t1
     li s7, {dma}; bne s2, zero, step
     li t1, {team}; sw t1, {target}(gp); sw t1, {trigger}(gp)
 step:
@@ -209,15 +209,11 @@ def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
         stack_stride=inside.stack_stride,
         stack=inside.address("stacks") + TILE_STACK_BYTES & -STACK_ALIGNMENT,
         **CLUSTER_ADDRESSES,
-        description=inside.address("step0"),
-        other_description=inside.address("step1"),
+        **{name: inside.address(name) for name in ("step0", "step1", "report0", "report1", "tohost")},
         report_bytes=len(TIMES) * WORD_BYTES,
-        report=inside.address("report0"),
-        other_report=inside.address("report1"),
         team=(1 << cores) - 1,
         **{f"{name}_at": number * WORD_BYTES for number, name in enumerate(_HEAD)},
         arguments_at=len(_HEAD) * WORD_BYTES,
         words_at=(len(_HEAD) + len(run.structure.fields)) * WORD_BYTES,
         cores=cores,
-        tohost=inside.address("tohost"),
     )

@@ -6,11 +6,6 @@ static int32_t scaled(const struct xp_nn_factor *scale, int32_t value) {
     return (int32_t)((uint32_t)value * (uint32_t)scale->factor + (uint32_t)scale->summand) >> scale->shift;
 }
 
-static void check_shift(const struct xp_nn_layer *layer, uint32_t shift) {
-    if (shift >= WORD_BITS)
-        xp_nn_refuse(layer->name, "shift", "0..31", shift);
-}
-
 /* Elements of a map divided by those of a word of the widest map; 0 if maps do not fill whole words. */
 static uint32_t steps(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
@@ -61,10 +56,10 @@ void xp_nn_add(
 ) {
     const struct xp_nn_elements *elements = &kernel->elements;
     xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->ch_in, xp_nn_narrowest(elements));
-    check_shift(layer, first->shift);
-    check_shift(layer, second->shift);
+    xp_nn_check_shift(layer, "shift", 0, first->shift);
+    xp_nn_check_shift(layer, "shift", 0, second->shift);
     if (sum != NULL)
-        check_shift(layer, sum->shift);
+        xp_nn_check_shift(layer, "shift", 0, sum->shift);
     const uint32_t core = xp_team_core(), cores = xp_team_size(), count = steps(kernel, layer);
     const uint32_t first_values = 1u << elements->x_bits, second_values = 1u << elements->w_bits;
     uint32_t none = 1;
@@ -90,7 +85,7 @@ void xp_nn_add(
 
 void xp_nn_add_shift(const struct xp_nn_add_kernel *kernel, const struct xp_nn_layer *layer, int32_t first, int32_t second) {
     xp_nn_check_bytes(layer, "ch_im_in", "whole bytes of channels", layer->ch_in, xp_nn_narrowest(&kernel->elements));
-    check_shift(layer, layer->out_shift);
+    xp_nn_check_shift(layer, "shift", 0, layer->out_shift);
     const uint32_t core = xp_team_core(), cores = xp_team_size(), count = steps(kernel, layer);
     if (count > 0) {
         const struct xp_add_shift_arguments arguments = {

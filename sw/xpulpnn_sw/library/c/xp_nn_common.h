@@ -80,6 +80,7 @@ struct xp_nn_channel {
     int32_t bias;
     int64_t kappa, lambda;
 };
+int32_t xp_nn_bias(const struct xp_nn_layer *layer, uint32_t channel);
 struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel);
 
 /* Writes the parameters of a block of size channels, from first on in steps; channels behind the layer's are zeros:
@@ -95,7 +96,7 @@ static inline uint32_t xp_nn_shift(const struct xp_nn_elements *elements, uint32
     return elements->is_wide == 0 ? shift : shift > 32 ? shift - 32 : 0;
 }
 /* Ends the program for a shift without an instruction. */
-void xp_nn_check_shift(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer);
+void xp_nn_check_shift(const struct xp_nn_layer *layer, const char *what, int is_wide, uint32_t shift);
 
 /* Reads an element of a packed array; clips to the range of results; writes into a byte that only one core writes. */
 int32_t xp_nn_element(const void *packed, uint32_t index, uint32_t bits, int is_signed);

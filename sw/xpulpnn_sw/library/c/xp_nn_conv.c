@@ -190,7 +190,7 @@ static void check(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_lay
     xp_nn_check_bytes(layer, "ch_in", "whole bytes of channels", layer->ch_in, narrow);
     xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->ch_out, elements->y_bits);
     xp_nn_check_window(layer);
-    xp_nn_check_shift(elements, layer);
+    xp_nn_check_shift(layer, "out_shift", elements->is_wide, layer->out_shift);
 }
 
 /* Returns whether the pixels of the input are the activation rows. */

@@ -53,7 +53,7 @@ static void check(const struct xp_nn_elements *elements, const struct xp_nn_laye
     if (layer->ch_in != layer->ch_out)
         xp_nn_refuse(layer->name, "ch_in", "ch_out", layer->ch_in);
     xp_nn_check_window(layer);
-    xp_nn_check_shift(elements, layer);
+    xp_nn_check_shift(layer, "out_shift", elements->is_wide, layer->out_shift);
 }
 
 void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct xp_nn_layer *layer) {

@@ -86,11 +86,9 @@ static void copy_input(const struct xp_nn_linear_kernel *kernel, const struct xp
     }
 }
 
-static void set_biases(
-    uint32_t *words, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t first, uint32_t step
-) {
+static void set_biases(uint32_t *words, const struct xp_nn_layer *layer, uint32_t first, uint32_t step) {
     for (uint32_t i = 0; i < BLOCK; ++i)
-        words[i] = (uint32_t)xp_nn_channel(elements, layer, first + i * step).bias;
+        words[i] = (uint32_t)xp_nn_bias(layer, first + i * step);
 }
 
 /* Returns the result of a sum of parts. */
@@ -134,7 +132,7 @@ static void compute(
     };
     if (plan->parts == 1) {
         if (elements->y_bits == WORD_BITS)
-            set_biases(parameters, elements, layer, first, step);
+            set_biases(parameters, layer, first, step);
         else
             xp_nn_parameters(parameters, elements, layer, first, 1, BLOCK);
         kernel->results(&arguments, 0, 1);
@@ -202,7 +200,7 @@ static void compute_quarters(
         if (!is_raw)
             xp_nn_parameters(words, elements, layer, block, quarter, BLOCK);
         else if (plan->parts == 1)
-            set_biases(words, elements, layer, block, quarter);
+            set_biases(words, layer, block, quarter);
         else
             words[0] = words[1] = words[2] = words[3] = 0;
     }
@@ -256,7 +254,7 @@ static void check(const struct xp_nn_elements *elements, const struct xp_nn_laye
     xp_nn_check_bytes(layer, "dim_vec", "whole bytes of elements", layer->ch_in, narrow);
     xp_nn_check_bytes(layer, "num_o_neurons", "whole bytes of elements", layer->ch_out, elements->y_bits);
     if (elements->y_bits < WORD_BITS)
-        xp_nn_check_shift(elements, layer);
+        xp_nn_check_shift(layer, "out_shift", elements->is_wide, layer->out_shift);
 }
 
 void xp_nn_linear(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer) {

@@ -91,7 +91,7 @@ void xp_nn_avgpool(
 ) {
     check(elements, layer);
     if (scale->is_scaled)
-        xp_nn_check_shift(elements, layer);
+        xp_nn_check_shift(layer, "out_shift", elements->is_wide, layer->out_shift);
     const uint32_t core = xp_team_core(), cores = xp_team_size();
     const int32_t area = (int32_t)(layer->dim_kernel_x * layer->dim_kernel_y);
     const int32_t factor = scale->divides_first ? scale->lambda / area : scale->lambda;
