@@ -19,9 +19,7 @@ EVERY_ROW = replace(preset("xpulpnn-full"), **dict.fromkeys(OPTIONS, True))
 """Executes every row of the instruction table."""
 
 FOUR = ClusterConfig(
-    core=simulated(replace(preset("xpulpnn-full"), **dict.fromkeys(ADDED, True))),
-    cores=4,
-    icache_private=0,
+    core=simulated(replace(preset("xpulpnn-full"), **dict.fromkeys(ADDED, True))), cores=4, icache_private=0
 )
 """Four cores that execute every variant of the kernels."""
 

@@ -72,13 +72,7 @@ class _Graph:
         return bits, bits != SIGN_BITS and self.flip()
 
     def _add(
-        self,
-        name: str,
-        text: str,
-        precision: Precision,
-        sources: tuple[str, ...],
-        rule: Rule = Rule.BN32,
-        pad: int = 0,
+        self, name: str, text: str, precision: Precision, sources: tuple[str, ...], rule: Rule = Rule.BN32, pad: int = 0
     ) -> str:
         chosen = find_kernel(name)
         layer: Any = chosen.layer.parse(text)

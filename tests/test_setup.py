@@ -29,12 +29,7 @@ def test_setup_shows_its_steps_and_fails_with_pip(code: int, tmp_path: Path):
     script = Path(__file__).parents[1] / "scripts/setup.sh"
     command = ["sh", str(script), ".venv/.ready"]
     done = subprocess.run(
-        command,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHON": str(python)},
-        stdout=subprocess.PIPE,
-        text=True,
+        command, check=False, cwd=tmp_path, env={**os.environ, "PYTHON": str(python)}, stdout=subprocess.PIPE, text=True
     )
     steps = [f"environment of {python}", "downloading packages", "building packages", "installing packages"]
     shown = done.stdout.splitlines()

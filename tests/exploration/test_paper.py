@@ -10,14 +10,7 @@ from xpulpnn_sim.exploration import paper
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report.cluster_blocks import REST, block_areas, block_of, cluster_tables
 from xpulpnn_sim.exploration.report.hierarchy import energy_plots
-from xpulpnn_sim.exploration.results import (
-    CriticalPath,
-    EnergyResult,
-    FlowResult,
-    GrantPath,
-    ModuleArea,
-    PointResult,
-)
+from xpulpnn_sim.exploration.results import CriticalPath, EnergyResult, FlowResult, GrantPath, ModuleArea, PointResult
 
 EX_STAGES = {"ri5cy": 20.0, "xpulpnn": 25.0, "xpulpnn2": 25.5, "xpulpnn3": 30.6}
 CORES = {"ri5cy": 50.0, "xpulpnn": 55.0, "xpulpnn2": 57.2, "xpulpnn3": 64.3}

@@ -144,11 +144,7 @@ def test_registers(group: CsrGroup, expected: dict[int, tuple[str, str, int, int
 
 def test_reset_from_inputs():
     sources = {c.name: c.source for c in CSRS if c.source is not ResetSource.CONSTANT}
-    assert sources == {
-        "mtvec": ResetSource.BOOT_ADDRESS,
-        "mip": ResetSource.IRQ_LINES,
-        "mhartid": ResetSource.HART_ID,
-    }
+    assert sources == {"mtvec": ResetSource.BOOT_ADDRESS, "mip": ResetSource.IRQ_LINES, "mhartid": ResetSource.HART_ID}
 
 
 def test_lookup():

@@ -34,10 +34,7 @@ def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
         length = width - place
         single, double = a[:length], Cat(Const(0, 1), a[: length - 1])
         chosen = (single & one.replicate(length)) | (double & two.replicate(length))
-        m.d.comb += [
-            negative[place].eq(high),
-            row.eq((chosen ^ high.replicate(length)) << place),
-        ]
+        m.d.comb += [negative[place].eq(high), row.eq((chosen ^ high.replicate(length)) << place)]
         rows.append(row)
     return [*rows, negative]
 

@@ -20,10 +20,7 @@ class SkidBuffer(Component):
     def elaborate(self, platform):
         m = Module()
         initiator, target, request = self.initiator, self.target, self.request
-        m.d.comb += [
-            initiator.gnt.eq(~request.req),
-            target.req.eq(initiator.req | request.req),
-        ]
+        m.d.comb += [initiator.gnt.eq(~request.req), target.req.eq(initiator.req | request.req)]
         m.d.sync += request.req.eq(target.req & ~target.gnt)
         for name in REQUEST_FIELDS:
             new, held, offered = (getattr(port, name) for port in (initiator, request, target))

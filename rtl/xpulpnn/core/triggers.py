@@ -5,14 +5,7 @@ from amaranth.hdl import Module, Mux, Signal
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.csr_file import StoredCsr
 from xpulpnn.core.pipeline import WatchedSignature
-from xpulpnn.isa.csr import (
-    CSR_BY_NAME,
-    TDATA1_EXECUTE_BIT,
-    TDATA1_LOAD_BIT,
-    TDATA1_M_BIT,
-    TDATA1_STORE_BIT,
-    TRIGGERS,
-)
+from xpulpnn.isa.csr import CSR_BY_NAME, TDATA1_EXECUTE_BIT, TDATA1_LOAD_BIT, TDATA1_M_BIT, TDATA1_STORE_BIT, TRIGGERS
 
 
 class Triggers(Component):
@@ -53,10 +46,7 @@ class Triggers(Component):
                 accesses[number].eq(on & is_kind & (self.ex.address == address.value)),
             ]
         checked = Signal()
-        m.d.comb += [
-            self.id_hit.eq(executes.any()),
-            self.ex.blocked.eq(armed.any() & (~checked | self.ex.hit)),
-        ]
+        m.d.comb += [self.id_hit.eq(executes.any()), self.ex.blocked.eq(armed.any() & (~checked | self.ex.hit))]
         with m.If(self.ex.gone):
             m.d.sync += [checked.eq(0), self.ex.hit.eq(0)]
         with m.Elif(self.ex.valid & self.ex.older_done & ~checked):

@@ -106,10 +106,7 @@ class NnRf(Component):
             (first, second), later = entries[:NNRF_ACTIVATIONS], self.act_addr[1]
             hit = self.we & (self.waddr == Cat(self.act_addr[0], Const(0, 2), later))
             stored = Mux(later, others[0], Mux(self.act_addr[0], second, first))
-            m.d.comb += [
-                self.act.eq(Mux(hit, written, stored)),
-                self.act2.eq(Mux(self.act2_addr, others[1], second)),
-            ]
+            m.d.comb += [self.act.eq(Mux(hit, written, stored)), self.act2.eq(Mux(self.act2_addr, others[1], second))]
         elif self.activations:
             m.d.comb += self.act.eq(read(0, NNRF_ACTIVATIONS, self.act_addr))
         return m

@@ -68,10 +68,7 @@ class WishboneBridge(Component):
             return m
         data = Signal.like(port.wdata)
         enables = Signal.like(port.be)
-        m.d.comb += [
-            bus.dat_w.eq(data.word_select(word, XLEN)),
-            bus.sel.eq(enables.word_select(word, WORD_BYTES)),
-        ]
+        m.d.comb += [bus.dat_w.eq(data.word_select(word, XLEN)), bus.sel.eq(enables.word_select(word, WORD_BYTES))]
         with m.If(granted):
             m.d.sync += [bus.we.eq(port.we), data.eq(port.wdata), enables.eq(port.be)]
         return m

@@ -111,10 +111,7 @@ def show_clusters(records: Sequence[Mapping[str, Any]], report: Path | None) -> 
 
 
 KERNEL: Columns = plain("layer", "precision", "variant")
-RUN: Columns = {
-    "errors": "{[mismatches]}",
-    "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}",
-}
+RUN: Columns = {"errors": "{[mismatches]}", "Mcyc/s": lambda record: f"{record['sim_cycles_per_s'] / _MILLION:.2f}"}
 """Last columns of all tables of kernels."""
 
 _COLUMNS: Columns = {

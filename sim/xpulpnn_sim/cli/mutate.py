@@ -148,9 +148,7 @@ def _report(results: Mapping[str, Sequence[Judged]]) -> None:
 
 
 def _counts(
-    judged: Sequence[Judged],
-    names: Sequence[str] = _NUMBERS,
-    kind: Callable[[Judged], str] = lambda each: each.outcome,
+    judged: Sequence[Judged], names: Sequence[str] = _NUMBERS, kind: Callable[[Judged], str] = lambda each: each.outcome
 ) -> dict[str, int]:
     return dict.fromkeys(names, 0) | Counter(map(kind, judged)) | {"mutants": len(judged)}
 

@@ -106,11 +106,7 @@ def class_table(classes: Sequence[Record]) -> Table:
 def answer_table(record: Record) -> Table:
     """Return the table of images, with the class, its score, and the label of the image if known."""
     runs, classes = record["runs"][:_MOST_ANSWERS], record.get("classes", [])
-    columns: Columns = {
-        **plain("image"),
-        "answer": lambda run: run.get("class", run["answer"]),
-        "score": "{[score]:,}",
-    }
+    columns: Columns = {**plain("image"), "answer": lambda run: run.get("class", run["answer"]), "score": "{[score]:,}"}
     if classes:
         columns["label"] = lambda run: classes[run["label"]]["name"]
     count = len(record["runs"])

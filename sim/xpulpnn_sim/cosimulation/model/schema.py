@@ -164,8 +164,7 @@ addresses outside every window are memory too, initially 0; ``dump_*``: cycles o
 ``bank_hash``, ``tcdm_bytes``: of a cluster; ``reset_after``: cycles until the design is reset and starts again."""
 
 STATUS = _dtype(
-    "cycles accepted first_offered position",
-    "events hart value grants expected got transfer transfer_writes",
+    "cycles accepted first_offered position", "events hart value grants expected got transfer transfer_writes"
 )
 """State of a run: cycles since reset; number of instructions accepted from the stream, and the cycle in which the first
 one was offered; last events and the hart of the last event; word written to tohost; number of recorded grants; position

@@ -107,8 +107,7 @@ class WidthSpace:
         rows = [
             tuple(
                 LayerWidths(
-                    layer.weights[-min(step, len(layer.weights))],
-                    layer.activations[-min(step, len(layer.activations))],
+                    layer.weights[-min(step, len(layer.weights))], layer.activations[-min(step, len(layer.activations))]
                 )
                 for layer in self.layers
             )

@@ -46,15 +46,7 @@ class Group(Enum):
     CSR = "CSR"
 
 
-ARITHMETIC = (
-    Group.INTEGER,
-    Group.MULDIV,
-    Group.COMPRESSED,
-    Group.SCALAR,
-    Group.SIMD,
-    Group.NARROW,
-    Group.REQUANTISE,
-)
+ARITHMETIC = (Group.INTEGER, Group.MULDIV, Group.COMPRESSED, Group.SCALAR, Group.SIMD, Group.NARROW, Group.REQUANTISE)
 """Groups of instructions that change nothing but their destination register."""
 
 _OWN_FORM = frozenset({"c.addi16sp"})  # rows that write reserved registers; the generator places them itself
@@ -71,16 +63,8 @@ _GROUP_OF_CLASS = {
     InsnClass.REQUANTISE: Group.REQUANTISE,
     InsnClass.QUANTISE: Group.QUANTISE,
 }
-_COMPRESSED_GROUPS = {
-    Group.LOAD: Group.SHORT_MEMORY,
-    Group.STORE: Group.SHORT_MEMORY,
-    Group.BRANCH: Group.SHORT_BRANCH,
-}
-_ARITHMETIC_GROUPS = {
-    Extension.RV32I: Group.INTEGER,
-    Extension.RV32M: Group.MULDIV,
-    Extension.RV32C: Group.COMPRESSED,
-}
+_COMPRESSED_GROUPS = {Group.LOAD: Group.SHORT_MEMORY, Group.STORE: Group.SHORT_MEMORY, Group.BRANCH: Group.SHORT_BRANCH}
+_ARITHMETIC_GROUPS = {Extension.RV32I: Group.INTEGER, Extension.RV32M: Group.MULDIV, Extension.RV32C: Group.COMPRESSED}
 
 
 def group_of(insn: Insn) -> Group | None:

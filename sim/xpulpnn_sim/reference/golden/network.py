@@ -31,11 +31,7 @@ def convolution(values: AnyInt, weights: AnyInt) -> I64:
     return layers.windowed_sums(values[np.newaxis], weights, window, -1, 1)[0]
 
 
-def classify(
-    image: NDArray[np.uint8],
-    filters: tuple[AnyInt, ...],
-    connected: tuple[AnyInt, ...],
-) -> list[I64]:
+def classify(image: NDArray[np.uint8], filters: tuple[AnyInt, ...], connected: tuple[AnyInt, ...]) -> list[I64]:
     """Return the results of every layer for an image; ``connected`` are the weights of the fully connected layers."""
     values, results = binary_image(image), list[I64]()
     for weights in filters:

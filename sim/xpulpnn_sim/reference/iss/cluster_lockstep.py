@@ -86,13 +86,7 @@ class ClusterLockstep:
         self._memory.exact = True
         fill_memory(self._memory, executable)
         self.harts = tuple(
-            Lockstep(
-                executable,
-                config.core,
-                hart_id=hart_number(0, core),
-                memory=self._memory,
-                who=f"hart {core}, ",
-            )
+            Lockstep(executable, config.core, hart_id=hart_number(0, core), memory=self._memory, who=f"hart {core}, ")
             for core in range(config.cores)
         )
         self._halves: list[_Half | None] = [None] * config.cores

@@ -8,14 +8,7 @@ from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, TrapError, csr_is_legal
-from xpulpnn_sim.reference.iss.fetched import (
-    EVENTS,
-    Fetched,
-    HartOperation,
-    Translator,
-    decoding,
-    noted,
-)
+from xpulpnn_sim.reference.iss.fetched import EVENTS, Fetched, HartOperation, Translator, decoding, noted
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
 from xpulpnn_sim.reference.statements.compiled import is_slow
 

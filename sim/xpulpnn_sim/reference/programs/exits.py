@@ -174,9 +174,7 @@ def difference(pc: int, name_of: NameOf) -> Exit:
 
 
 def host_call(
-    value: int,
-    read_memory: Callable[[int, int], bytes],
-    inside: Callable[[int, int], bool],
+    value: int, read_memory: Callable[[int, int], bytes], inside: Callable[[int, int], bool]
 ) -> Output | None:
     """Return the bytes to print for a ``value`` written to ``tohost``; None if it is not the address of a valid
     call."""

@@ -73,10 +73,7 @@ class _Generated(CPU):
             toolchain._pnr_opts += self.placement
         self.reset = Signal()
         self.periph_buses, self.memory_buses = [], []
-        self.cpu_params = {
-            "i_clk": ClockSignal("sys"),
-            "i_rst": ResetSignal("sys") | self.reset,
-        }
+        self.cpu_params = {"i_clk": ClockSignal("sys"), "i_rst": ResetSignal("sys") | self.reset}
         for name in self.buses:
             bus = wishbone.Interface(data_width=XLEN, address_width=XLEN, addressing="word", bursting=True)
             setattr(self, name, bus)
@@ -122,11 +119,7 @@ class Xpulpnn(_Generated):
             self.buses = (*self.buses, "sbus")
         super().__init__(platform, variant)
         self.interrupt = Signal(XLEN - _FIRST_LINE)
-        self.cpu_params |= {
-            "i_hart_id": 0,
-            "i_fetch_enable": 1,
-            "i_irq": Cat(Signal(_FIRST_LINE), self.interrupt),
-        }
+        self.cpu_params |= {"i_hart_id": 0, "i_fetch_enable": 1, "i_irq": Cat(Signal(_FIRST_LINE), self.interrupt)}
         if self.debug:
             self._add_debug()
 
