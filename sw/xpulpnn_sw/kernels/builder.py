@@ -76,7 +76,7 @@ class Builder:
         self._lines: list[_Line] = []
         self._loop_ends, self._inner = set[int](), set[int]()
         self._region = "setup"
-        self._asides: list[tuple[str, Callable[[], None]]] = []
+        self._deferred: list[tuple[str, Callable[[], None]]] = []
 
     def __call__(self, mnemonic: str, *operands: int, form: str | None = None) -> None:
         """Append an instruction, operands in assembler order; ``form`` selects one of the operand formats."""
@@ -213,7 +213,7 @@ class Builder:
                 self("slli", threshold, threshold, (half * THRESHOLD_BYTES).bit_length() - 1)
                 self("add", place, place, threshold)
 
-    def below(self, rd: int, register: int, bound: Value) -> None:
+    def set_below(self, rd: int, register: int, bound: Value) -> None:
         """Write ``rd = register < bound``, compared as unsigned numbers; negative values therefore give 0."""
         self.operate("sltu", rd, register, bound, rd)
 
@@ -241,17 +241,17 @@ class Builder:
         yield
         self._region = outer
 
-    def aside(self, write: Callable[[], None]) -> None:
-        """Defer ``write``, whose instructions belong to the current region, to the next :meth:`put_asides`."""
-        self._asides.append((self._region, write))
+    def defer(self, write: Callable[[], None]) -> None:
+        """Defer ``write``, whose instructions belong to the current region, to the next :meth:`emit_deferred`."""
+        self._deferred.append((self._region, write))
 
-    def put_asides(self) -> None:
+    def emit_deferred(self) -> None:
         """Emit the deferred instructions; control must not fall through into them."""
         # deferred code may defer more
-        for region, write in self._asides:
+        for region, write in self._deferred:
             with self.region(region):
                 write()
-        self._asides.clear()
+        self._deferred.clear()
 
     @property
     def position(self) -> int:
@@ -292,7 +292,7 @@ class Builder:
             self.jump(end)
 
         (self.far_branch if self.is_long else self.branch)(mnemonic, rs1, rs2, other)
-        self.aside(write_other)
+        self.defer(write_other)
         yield
         self.place(end)
 
@@ -355,7 +355,7 @@ class Builder:
         self._inner |= set(range(start.position or 0, self.position))
 
     def finish(self) -> Program:
-        self.put_asides()
+        self.emit_deferred()
         words = np.zeros(self.position, dtype=np.uint32)
         for position, line in enumerate(self._lines):
             operands = line.operands

@@ -217,7 +217,7 @@ class ScalarCountLoop(_EndedLoop):
 
 
 class ComputeUpdateLoop(InnerLoop):
-    """Loop of Compute&Update, whose products load the weight row two rows after their own into the NN-RF."""
+    """Loop of Compute&Update: each product loads a word of the weight row two rows further into the NN-RF."""
 
     AHEAD = 2  # weight rows fetched ahead: as many as a pixel has entries
 

@@ -168,9 +168,9 @@ class ImageBuilder:
         self.symbols: dict[str, Symbol] = {}
         self._contents: list[tuple[int, NDArray[np.uint8]]] = []
 
-    def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES, behind: int = 0) -> int:
-        """Reserve ``length`` zero bytes at ``behind`` plus a multiple of ``alignment``; return the address."""
-        address = behind - (behind - self.end) // alignment * alignment
+    def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES, offset: int = 0) -> int:
+        """Reserve ``length`` zero bytes, ``offset`` behind a multiple of ``alignment``; return the address."""
+        address = offset - (offset - self.end) // alignment * alignment
         if address + length - self.base > MAX_DATA:
             raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {address + length - self.base}")
         self.symbols[name] = Symbol(address, length)
@@ -228,7 +228,7 @@ _WINDOW, _STRIDE, _PADDING = (3, 3), (2, 2), (0, 1, 0, 1)
 
 
 def fold(values: Ints) -> Ints:
-    """Return a map ``[row][column][channel]`` with its columns folded; elements that are not stored are 0."""
+    """Return a map whose columns a, b, c, d become a, max(a, b, c), max(c, d), 0 for pooling of 3x3 windows, step 2."""
     first, second, third, last = (values[:, place::FOLDED_COLUMNS] for place in range(FOLDED_COLUMNS))
     folded = np.zeros_like(values)
     folded[:, ::FOLDED_COLUMNS] = first

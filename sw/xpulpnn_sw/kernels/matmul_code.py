@@ -150,7 +150,7 @@ class KernelCode:
             terms["plane_words"], plane_words = plane_words, Name("plane_words")
         row_bytes = plane_words * (WORD * blocking.rows_per_stream)
         if self._planes > 1:
-            terms |= {f"rewind{ahead}": Number(-ahead) - row_bytes for ahead in sorted(set(self._ahead()))}
+            terms |= {f"rewind{ahead}": Number(-ahead) - row_bytes for ahead in sorted(set(self._prefetched_bytes()))}
         for pixel in range(1, len(inner.activations)):
             terms[f"row{pixel}"] = Name(f"row{pixel - 1}") + Argument("row_stride")
         if self._im2col is None and not blocking.by_channels:
@@ -210,7 +210,7 @@ class KernelCode:
             terms["first_pixel" if self._order is GroupOrder.ALONG_ROWS else ALONG] = Name("first_group") * npx
         return terms | first_pixel_terms(self._order, npx)
 
-    def _ahead(self) -> list[int]:
+    def _prefetched_bytes(self) -> list[int]:
         fetches = [operation[2] for operation in self._inner.group_prefetch]
         return [fetches.count(pointer) * WORD for pointer in self._inner.weights]
 
@@ -352,7 +352,7 @@ class KernelCode:
     def _next_plane(self) -> None:
         """Shift the sums left by the width of a plane and move the weight pointers back to the start of the block."""
         b, (work, other) = self._b, self._temporaries[:2]
-        pointers = dict(zip(self._inner.weights, self._ahead(), strict=True))
+        pointers = dict(zip(self._inner.weights, self._prefetched_bytes(), strict=True))
         for register in self._inner.accumulators:
             b("slli", register, register, self._blocking.precision.w)
         for ahead in sorted(set(pointers.values())):

@@ -170,7 +170,7 @@ class PairLoop(CrossLoop):
             weights = ElemFmt.of_width(self.bits).suffix
             self._slices = [f".{weights}{part}" for part in range(self.expansion)]
         # fetches of the words that products use before their first load, by products of entries loaded later
-        fetch = partial(self._twice, "mlsduo", ZERO, variant.nch - 1, 1)
+        fetch = partial(self._dual, "mlsduo", ZERO, variant.nch - 1, 1)
         self.group_prefetch = [fetch(f"w{channel}") for channel in range(variant.nch - 1)]
         self.block_prefetch = [fetch(f"a{pixel}") for pixel in range(2)]
 
@@ -180,7 +180,7 @@ class PairLoop(CrossLoop):
         rows = [first[start : start + nch] for start in range(0, len(first), nch)]
         return [[register + odd for register in row] for row in rows for odd in range(2)]
 
-    def _twice(
+    def _dual(
         self, kind: str, accumulator: int, channel: int, pair: int, loaded: str, *, signed: bool = False, part: int = 0
     ) -> LoopInstruction:
         mnemonic = f"pv.{kind}{self._signs(signed=signed)}.{self.suffix}{self._slices[part]}"
@@ -228,7 +228,7 @@ class PairLoop(CrossLoop):
                 accumulator, word = self.acc[2 * int(pair)][int(channel)], "".join(loaded)
                 if loaded[0] == "w" and part != (0 if channel == "0" and pair == "0" else last):
                     word = ""
-                operation = self._twice(kind, accumulator, int(channel), int(pair), word, signed=signed, part=part)
+                operation = self._dual(kind, accumulator, int(channel), int(pair), word, signed=signed, part=part)
                 pairs.append(partial(b, *operation, form=None if word else _WITHOUT_LOAD[kind]))
             kind = "mlsduo"
         return pairs

@@ -147,7 +147,7 @@ class _ProductKernel:
         inside: bool = False,
         **sizes: int,
     ) -> KernelRun:
-        """Return the kernel for packed filter ``rows`` and packed rows or a map, with ``spare`` words behind."""
+        """Return the kernel for packed filter ``rows`` and ``activations``, which ``spare`` words follow in memory."""
         request, memory, blocking = self.request, self.request.memory, self.blocking
         arguments = {"input": memory.place("input", activations, spare=spare)}
         arguments |= place_operands(memory, blocking, self.layer, request.tensors, rows, request.placement)
@@ -157,13 +157,13 @@ class _ProductKernel:
             words = self.variant.npx * row_stride // WORD + SPARE_WORDS
             form = RowFormat(self.variant, request.precision, structure.names, inside=inside)
             words += reuse_words(form, self.layer, sizes["pixel_bytes"], words, request.cores)
-            placement, alignment, behind = request.placement, WORD, 0
+            placement, alignment, offset = request.placement, WORD, 0
             if self.variant.style is LoopStyle.PAIR and placement == "padded":
                 # for all cores, as cores at different times then have the fewest bank conflicts
                 placement, alignment = "aligned", layout.BANKED_WORDS * WORD
-                behind = arguments["weights"] + layout.BANKS_BETWEEN * WORD
+                offset = arguments["weights"] + layout.BANKS_BETWEEN * WORD
             stride = layout.banked_words(words, placement) * WORD
-            buffer = memory.reserve("im2col", request.cores * stride, alignment=alignment, behind=behind)
+            buffer = memory.reserve("im2col", request.cores * stride, alignment=alignment, offset=offset)
             arguments |= {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
             arguments |= kernel.window_arguments(self.layer)
         parts = self._parts(rows.shape[1]) if request.specialise and self.variant.in_place else 1
@@ -235,7 +235,7 @@ def image_kernel(request: KernelRequest) -> KernelRun:
     tensors, precision = request.tensors, request.precision
     tensors.check(layer, precision)
     top, bottom, left, right = layer.padding
-    outside = precision.around(layer.outside)
+    outside = precision.padding_value(layer.outside)
     stored = np.pad(tensors.activations, ((top, bottom), (left, right), (0, 0)), constant_values=outside)
     runs = tensors.weights.reshape(layer.out_channels, layer.kernel_height, -1)
     filters = pad_axis(runs, 2, -(-runs.shape[2] // WORD) * WORD).reshape(layer.out_channels, -1)
@@ -258,7 +258,7 @@ def receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tensor
     """Return a kernel that computes the requested layer as the convolution ``layer``, by gathering im2col rows."""
     precision, dilation = request.precision, layer.dilation if layer.dilation > 1 else 0
     tensors.check(layer, precision)
-    outside = precision.around(layer.outside)
+    outside = precision.padding_value(layer.outside)
     valued = outside != precision.outside and any(layer.padding)
     product = _ProductKernel(replace(request, tensors=tensors), layer)
     channels = padded_channels(layer.channels, min(precision.x, precision.w))

@@ -81,7 +81,7 @@ class WideRequantisation(_Normalising):
         return max(self.shift - 32, 0)
 
     def channel_words(self) -> Ints:
-        """Return lambda and kappa of each channel, lower words first; for shifts below 32 they are scaled up."""
+        """Return lambda and kappa of each channel, lower words first, times 2**(32 - shift) for shifts below 32."""
         missing = np.uint64(max(32 - self.shift, 0))
         words: list[NDArray[np.int64]] = []
         for values in (self.lam, self.kappa):
@@ -117,7 +117,7 @@ class ExactRequantisation:
         return np.stack([self._shift_words(), self.factors.astype(np.int64)], axis=-1)
 
     def with_one_shift(self, bias: Ints, reach: Ints, results: range) -> "tuple[OneShiftRequantisation, Ints] | None":
-        """Return an equivalent rule with one shift for all channels, and its biases, or None.
+        """Return a rule with one shift for all channels, and biases, that give the same results; None without one.
 
         Accumulators of a channel differ from its bias by at most ``reach``. ``results`` is the range of the results.
         """
@@ -132,7 +132,7 @@ class ExactRequantisation:
         return OneShiftRequantisation(factors=factors, shifts=np.full_like(factors, longest), zero=self.zero), biases
 
     def in_software(self, bias: Ints, reach: Ints) -> WideRequantisation:
-        """Return an equivalent rule with 64-bit sums; raise :class:`LayerError` if there is none.
+        """Return a rule with 64-bit sums that gives the same results; raise :class:`LayerError` if there is none.
 
         Accumulators differ from their biases by at most ``reach``. The shift is the longest for which all sums and
         factors fit.
@@ -149,7 +149,7 @@ class ExactRequantisation:
             # part of the bias that the rounded factor loses
             rest = (factor * start >> missing) - kappa[-1] * start if missing else 0
             lam.append((2 * self.zero + 1 << longest - 1) + rest)
-            steps: Iterable[int] = self._around_steps(factor, shift, start, far) if missing else ()
+            steps: Iterable[int] = self._step_accumulators(factor, shift, start, far) if missing else ()
             changed = missing > 0 and abs(start) + far > _MAX_SUM
             changed |= any(
                 kappa[-1] * accumulator + lam[-1] >> longest != self._result(factor, shift, accumulator)
@@ -162,7 +162,7 @@ class ExactRequantisation:
     def _result(self, factor: int, shift: int, accumulator: int) -> int:
         return (factor * accumulator + (1 << (shift - 1)) >> shift) + self.zero
 
-    def _around_steps(self, factor: int, shift: int, start: int, far: int) -> Iterator[int]:
+    def _step_accumulators(self, factor: int, shift: int, start: int, far: int) -> Iterator[int]:
         """Yield the accumulators ``start - far`` and ``start + far``, and those at which the result changes."""
         ends = start - far, start + far
         yield from ends
@@ -283,7 +283,7 @@ def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
 
 
 def with_channel_factors(requantisation: "AnyRequantisation", channels: int) -> "AnyRequantisation":
-    """Return a rule with a factor for each channel that is equivalent to a rule with one factor or none."""
+    """Return a rule with a factor for each channel that gives the results of one with a single factor or none."""
     if isinstance(requantisation, Multiplication | Shifting):
         kappa = np.full(channels, requantisation.factor, np.int64)
         return Requantisation(kappa=kappa, lam=np.zeros_like(kappa), shift=requantisation.shift)

@@ -54,9 +54,9 @@ class RequantisedStore(BlockStore):
         for number in range(1 if channel and self._one_factor else 0, 2):
             self.b("pv.rqld", number, self.parameters)
 
-    def emit(self, shift: int, meanwhile: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
-        """Requantise and store a block after :meth:`begin`; ``meanwhile`` write independent instructions."""
-        waiting, per_store = list(meanwhile), self._stored_bits // self.bits
+    def emit(self, shift: int, fillers: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
+        """Requantise and store a block after :meth:`begin`; ``fillers`` write independent instructions in between."""
+        waiting, per_store = list(fillers), self._stored_bits // self.bits
         for channel in range(self.channels):
             if channel:
                 self.begin(shift, channel)
@@ -206,8 +206,8 @@ class RequantisedCode(KernelCode):
                 write()
 
         with b.region("quant"):
-            meanwhile = [partial(in_matmul, write) for write in remaining]
-            store.emit(frame.register("shift", self._temporaries[0]), [*meanwhile, *following], first_channel)
+            fillers = [partial(in_matmul, write) for write in remaining]
+            store.emit(frame.register("shift", self._temporaries[0]), [*fillers, *following], first_channel)
         if written and is_last:
             first()
 
@@ -243,6 +243,6 @@ class OneFactorCode(KernelCode):
 def product_program(
     blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool, parts: tuple[int, int] = (1, 1)
 ) -> Program:
-    """Return the function with the ``known`` arguments as constants; ``parts`` are those of channels, and cores."""
+    """Return the function with the ``known`` arguments as constants; ``parts`` of the channels, and number of cores."""
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
     return code(blocking, structure, known, inside=inside, parts=parts).write()

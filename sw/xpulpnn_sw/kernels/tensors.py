@@ -167,7 +167,7 @@ def random_tensors(
     coverage = _inside_fractions(layer, 0)
     # twice the mean of an activation
     middle = 0 if precision.x == SIGN_BITS else -1 if precision.x_signed else (1 << precision.x) - 1
-    outside = 0 if isinstance(layer, MatmulLayer) else precision.around(layer.outside)
+    outside = 0 if isinstance(layer, MatmulLayer) else precision.padding_value(layer.outside)
     sums = (weights * (coverage * middle / 2 + (1 - coverage) * outside)).reshape(layer.out_channels, -1)
     mean = sums.sum(axis=1).astype(np.int64) + (0 if offsets is None else offsets)
     spreading = Spreading(layer.out_channels, mean, spread, precision, rng)
@@ -206,7 +206,7 @@ class Spreading:
         return (rules.WideRequantisation if wide else rules.Requantisation)(kappa=kappa, lam=lam, shift=shift)
 
     def without_offset(self, rule: Rule) -> tuple[rules.AnyRequantisation, int | Ints]:
-        """Return a rule without an offset for each channel, and the accumulator of the middle result."""
+        """Return a rule that has no offsets, and the accumulator that it converts to the middle of the results."""
         match rule:
             case Rule.MULTIPLY:
                 bits = max(1, min(_MAX_KAPPA.bit_length(), _SAFE_BITS - 2 - self.spread.bit_length()))

@@ -1,1 +1,1 @@
-"""Layers that kernels compute, the texts that describe layers, windows and precisions."""
+"""Layers that kernels compute, their precisions, and the texts that describe both."""

@@ -128,8 +128,8 @@ class TransposeLayer(MapLayer):
 class ConvLayer(Windows):
     """Convolution of a feature map (HWC) in which every output channel depends on all input channels.
 
-    ``acc[oy,ox,o] = bias[o] + sum(weight[o,ky,kx,c] * input[oy*s_y - top + ky, ox*s_x - left + kx, c])`` with
-    ``outside`` around the map.
+    ``acc[oy,ox,o] = bias[o] + sum(weight[o,ky,kx,c] * input[oy*s_y - top + ky, ox*s_x - left + kx, c])``. Elements
+    outside the map are ``outside``.
     """
 
     form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]"
@@ -137,7 +137,7 @@ class ConvLayer(Windows):
     options = (STRIDE, pad_option("1"), OUTSIDE)
 
     out_channels: int  # number of filters
-    padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # as of Windows
+    padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # as in Windows
     outside: int = 0  # value around the map, in the range of the inputs; 0 means -1 for inputs of one bit
     dilation: int = 1  # distance between the input rows of neighbouring filter rows
 
@@ -260,8 +260,8 @@ class LinearLayer(LayerText):
 class Conv1dLayer(LayerText):
     """Convolution of a sequence of pixels in which every output channel depends on all input channels.
 
-    ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])`` with ``outside`` around the
-    sequence.
+    ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])``. Pixels before and behind the
+    sequence are ``outside``.
     """
 
     form: ClassVar[str] = "LxC:OxK[:s=,p=,d=,v=]"
@@ -283,7 +283,7 @@ class Conv1dLayer(LayerText):
 
     @property
     def geometry(self) -> ConvLayer:
-        """The equivalent two-dimensional convolution: along a row or, if dilated, down a column."""
+        """Two-dimensional convolution with the same results; the sequence is its only row or, if dilated, column."""
         (before, behind), in_row = self.padding, self.dilation == 1
         height, width = (1, self.length) if in_row else (self.length, 1)
         kernel_height, kernel_width = (1, self.kernel) if in_row else (self.kernel, 1)

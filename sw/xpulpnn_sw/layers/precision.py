@@ -72,8 +72,8 @@ class Precision:
         """Default value around a map of inputs: 0, or -1 for single bits."""
         return -1 if self.x == SIGN_BITS else 0
 
-    def around(self, value: int) -> int:
-        """Return the value around a map, by default 0; raise :class:`LayerError` if no input can have it."""
+    def padding_value(self, value: int) -> int:
+        """Return ``value``, or -1 for inputs of one bit; raise :class:`LayerError` if no input can have the value."""
         if self.x == SIGN_BITS:
             if value not in (0, self.outside):
                 raise LayerError(f"value around the map must be -1 for inputs of one bit, not {value}")

@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.requantisation import BY_RULE, MAX_SHIFT, AnyRequantisat
 from xpulpnn_sw.layers.layer import AddLayer, AvgPoolLayer, DepthwiseLayer, Layer
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 from xpulpnn_sw.library.functions import library_run
-from xpulpnn_sw.library.write import KERNELS_HEADER, described
+from xpulpnn_sw.library.write import KERNELS_HEADER, description_of
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -117,7 +117,7 @@ def c_header(packed: PackedLayer, name: str, *, defines: bool) -> str:
     return _DECLARATIONS.format(
         packed=packed,
         run=packed.run,
-        described=described(packed.run),
+        described=description_of(packed.run),
         name=name,
         guard=f"XP_{name.upper()}_H",
         header=KERNELS_HEADER,
@@ -198,7 +198,7 @@ def layer_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: A
 
 
 def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
-    """Return the arrays from which :func:`layer_operands` would make these operands; an absent array is None."""
+    """Return the arrays from which :func:`layer_operands` makes ``tensors``; an absent array is None."""
     if hasattr(tensors, "weights"):
         requantisation = tensors.requantisation
         names = {} if requantisation is None else _rule_arrays(requantisation.rule)

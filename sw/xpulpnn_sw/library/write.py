@@ -69,7 +69,7 @@ def kernels_header(functions: Sequence[KernelRun]) -> str:
     for structure, group in groupby(by_structure, key=lambda run: run.structure):
         lines += ["", _comment(f"struct {structure.name}\n{structure.notes}")]
         for run in group:
-            lines += ["", f"/* {described(run)}. */", declaration(run)]
+            lines += ["", f"/* {description_of(run)}. */", declaration(run)]
     title = "Kernels for neural networks of few bits"
     return _header(title, "XPULPNN_KERNELS_H", f'"{ARGUMENTS_HEADER}"', lines)
 
@@ -99,7 +99,7 @@ def readme(functions: Sequence[KernelRun], core: str, settings: str, public: Seq
     return text + _PUBLIC.format(names=names, settings=settings)
 
 
-def described(run: KernelRun) -> str:
+def description_of(run: KernelRun) -> str:
     level = run.variant
     blocks = f"for {level.name}"
     if isinstance(level, Variant):

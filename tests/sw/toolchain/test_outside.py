@@ -85,7 +85,7 @@ def test_values_that_no_input_has(widths: str, outside: int):
     precision = Precision.parse(widths)
     with pytest.raises(LayerError, match=rf"^value around the map must be .*, not {outside}$"):
         check(replace(ConvLayer.parse("5x6x4:4x3x3"), outside=outside), precision, "xpulpv2_4x2")
-    assert precision.around(precision.outside) == precision.around(0) == precision.outside
+    assert precision.padding_value(precision.outside) == precision.padding_value(0) == precision.outside
 
 
 def test_pad_of_a_network():

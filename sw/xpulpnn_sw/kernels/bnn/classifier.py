@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, WORD_MASK, XLEN
 from xpulpnn_sw.kernels.bnn import network
-from xpulpnn_sw.kernels.bnn.classifier_code import FIELDS, HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, TOGETHER, ClassifierCode
+from xpulpnn_sw.kernels.bnn.classifier_code import CONV_NCH, FIELDS, HIDDEN_WORDS, MAP_SIDE, STRIP_ROWS, ClassifierCode
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Label
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Function, finished_function
@@ -49,7 +49,7 @@ class WindowClassifierCode(ClassifierCode):
             "strips": memory.reserve("strips", FRAME_ROWS * FRAME_ROW),
             "filters1": memory.place("filters1", network.window_filters(weights.conv1, 1)),
             "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * network.CHANNELS),
-            "filters2": memory.place("filters2", network.window_filters(weights.conv2, TOGETHER)),
+            "filters2": memory.place("filters2", network.window_filters(weights.conv2, CONV_NCH)),
             "windows": memory.reserve("windows", WINDOW_BUFFER_WORDS * WORD),
             "sums": memory.reserve("sums", network.FEATURES * 2),
         }
@@ -150,14 +150,14 @@ class WindowClassifierCode(ClassifierCode):
     def _second_convolution(self, registers: FreeRegisters) -> None:
         b, frame = self._b, self._frame
         source, target, start, end = self._rows("conv2", registers)
-        totals = [registers.take(_PIXELS) for _ in range(TOGETHER)]
-        words, filters = registers.take(_PIXELS), registers.take(TOGETHER)
+        totals = [registers.take(_PIXELS) for _ in range(CONV_NCH)]
+        words, filters = registers.take(_PIXELS), registers.take(CONV_NCH)
         pointer, different, place, counter = registers.take(4)
         pixels = Label()
         b.place(pixels)
         self._windows(source, [*totals[0], *totals[1], *words, *filters, pointer])
         frame.load("filters2", pointer)
-        with b.loop(network.CHANNELS // TOGETHER, counter, level=1):
+        with b.loop(network.CHANNELS // CONV_NCH, counter, level=1):
             frame.load("windows", place)
             b.clear([*totals[0], *totals[1]])
             with b.loop(network.CHANNELS, different, level=0):

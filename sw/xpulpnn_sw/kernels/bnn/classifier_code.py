@@ -24,7 +24,7 @@ FIELDS = (
 connected layers, ``hidden`` and ``output`` their results, a word each.
 """
 
-TOGETHER = 2  # channels of the second convolution computed together
+CONV_NCH = 2  # channels of the second convolution computed together
 STRIP_ROWS = network.SIDE + 2 * network.BORDER
 MAP_SIDE = network.POOLED + 2 * network.BORDER
 HIDDEN_WORDS = -(-network.HIDDEN // XLEN)
@@ -56,7 +56,7 @@ class ClassifierCode:
             "strips": memory.reserve("strips", STRIP_ROWS * network.POOLED * WORD),
             "filters1": memory.place("filters1", network.first_filters(weights)),
             "map1": memory.reserve("map1", MAP_SIDE * MAP_SIDE * WORD),
-            "filters2": memory.place("filters2", network.second_filters(weights, 1 if self._software else TOGETHER)),
+            "filters2": memory.place("filters2", network.second_filters(weights, 1 if self._software else CONV_NCH)),
         }
 
     def _terms(self) -> dict[str, Term]:
@@ -236,17 +236,17 @@ class ClassifierCode:
         self._b.chain(result, result, ("add", result), ("add", count))
 
     def _second_convolution(self, registers: FreeRegisters) -> None:
-        b, together = self._b, 1 if self._software else TOGETHER
+        b, group = self._b, 1 if self._software else CONV_NCH
         source, target, start, end = self._rows("conv2", registers)
-        totals = [registers.take(network.POOL * network.POOL) for _ in range(together)]
+        totals = [registers.take(network.POOL * network.POOL) for _ in range(group)]
         rows = [registers.take(_REACH) for _ in range(network.POOL)]
-        filters = registers.take(together)
+        filters = registers.take(group)
         pointer, different, result = registers.take(3)
         pixels = Label()
         b.place(pixels)
         self._frame.load("filters2", pointer)
         b.li(result, 0)
-        with b.loop(network.CHANNELS // together, different, level=0):
+        with b.loop(network.CHANNELS // group, different, level=0):
             for y in range(network.WINDOW):
                 for row in range(network.POOL) if y == 0 else (network.POOL - 1,):
                     for column in range(_REACH):
@@ -289,7 +289,7 @@ class ClassifierCode:
             for total, register in zip(totals, rows, strict=True):
                 self._count_differences(total, word, register, different, is_first=False)
         for total in totals:
-            self._b.below(different, total, network.FEATURES // 2)
+            self._b.set_below(different, total, network.FEATURES // 2)
             self._b("p.sw", different, WORD, target)
         self._next_row("fc1", start, end, different)
 

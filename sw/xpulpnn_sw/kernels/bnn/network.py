@@ -68,17 +68,17 @@ def first_filters(weights: Weights) -> Words:
     return words[::-1].astype(np.uint32)
 
 
-def second_filters(weights: Weights, together: int) -> Words:
-    """Return words of the filters, last channel first; ``together`` channels alternate."""
+def second_filters(weights: Weights, group: int) -> Words:
+    """Return words of the filters, last channel first; ``group`` channels alternate."""
     words = pack_words(_bits(weights.conv2), 1).reshape(CHANNELS, TAPS)
-    return words[::-1].reshape(-1, together, TAPS).swapaxes(1, 2).astype(np.uint32)
+    return words[::-1].reshape(-1, group, TAPS).swapaxes(1, 2).astype(np.uint32)
 
 
-def window_filters(filters: Ints, together: int) -> Words:
-    """Return a word for each window of filters [out, ky, kx, in]; ``together`` filters alternate word by word."""
+def window_filters(filters: Ints, group: int) -> Words:
+    """Return a word for each window of filters [out, ky, kx, in]; ``group`` filters alternate word by word."""
     count, channels = filters.shape[0], filters.shape[3]
     words = pack_words(_bits(filters).reshape(count, TAPS, channels).swapaxes(1, 2), 1)[..., 0]
-    return words.reshape(-1, together, channels).swapaxes(1, 2).astype(np.uint32)
+    return words.reshape(-1, group, channels).swapaxes(1, 2).astype(np.uint32)
 
 
 def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: int) -> Words:
@@ -89,7 +89,7 @@ def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: i
     return pad_axis(filled, 1, stream_words).astype(np.uint32)
 
 
-def dense(rows: Ints, together: int) -> Words:
-    """Return the rows of a fully connected layer as words; ``together`` rows alternate word by word."""
+def dense(rows: Ints, group: int) -> Words:
+    """Return the rows of a fully connected layer as words; ``group`` rows alternate word by word."""
     words = pack_words(_bits(rows), 1)
-    return words.reshape(-1, together, words.shape[1]).swapaxes(1, 2).astype(np.uint32)
+    return words.reshape(-1, group, words.shape[1]).swapaxes(1, 2).astype(np.uint32)

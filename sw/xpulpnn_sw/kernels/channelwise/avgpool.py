@@ -155,7 +155,7 @@ class _AvgPooling(Pooling):
             b.chain(self._offset, rows, ("mul", columns), ("slli", self._bits - 1))
         self._results(out)
 
-    def inside(self, pointers: list[int], out: int) -> None:
+    def whole_window(self, pointers: list[int], out: int) -> None:
         missing, is_first = self.layer.kernel_width, True
         while missing:
             count = min(missing, self.most_columns)

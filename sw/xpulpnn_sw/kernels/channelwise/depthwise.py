@@ -36,7 +36,7 @@ _MOST_IDLE = 4  # fewest channels for each that cores compute in vain
 
 class _Column(NamedTuple):
     place: int  # first column of the words that it uses
-    moved: int  # bytes by which weights are shifted, left if positive
+    weight_shift: int  # bytes by which weights are shifted, left if positive
     is_cut: bool  # whether the filter reaches beyond the map
 
 
@@ -46,7 +46,7 @@ def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
         first = x * layer.stride[1] - layer.padding[2]
         place = max(first, 0) // _STEP * _STEP
         columns.append(_Column(place, first - place, first + _COLUMNS > layer.width))
-    return [list(group) for _, group in groupby(columns, lambda column: (column.place, column.moved < 0))]
+    return [list(group) for _, group in groupby(columns, lambda column: (column.place, column.weight_shift < 0))]
 
 
 def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Rule) -> bool:
@@ -148,13 +148,13 @@ class InPlaceCode:
                 self._b.add(self._column, following[0][0].place - end, self._work)
 
     def _weights_of(self, column: _Column) -> list[int]:
-        if not column.moved and not column.is_cut:
+        if not column.weight_shift and not column.is_cut:
             return self._first
         for moved, weights in zip(self._moved, self._first, strict=True):
             if column.is_cut:
                 self._b("p.exthz", moved, weights)
-            if column.moved:
-                shift = "slli" if column.moved > 0 else "srli"
+            if column.weight_shift:
+                shift = "slli" if column.weight_shift > 0 else "srli"
                 self._b(shift, moved, moved if column.is_cut else weights, BYTE_BITS)
         return self._moved
 
@@ -237,7 +237,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     tensors.check(layer, precision)
     if not level.requantises:
         tensors = tensors.in_software(precision)
-    outside = precision.around(layer.outside)
+    outside = precision.padding_value(layer.outside)
     is_valued = outside != precision.outside and any(layer.padding)
     structure = DEPTHWISE_OUTSIDE_ARGUMENTS if is_valued else DEPTHWISE_ARGUMENTS
     memory = request.memory

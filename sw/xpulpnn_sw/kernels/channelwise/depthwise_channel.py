@@ -13,7 +13,7 @@ from functools import partial
 
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.maps import INTERLEAVED, UPPER_HALVES, ElementBuilder, side_by_side
+from xpulpnn_sw.kernels.channelwise.maps import INTERLEAVED, UPPER_HALVES, ElementBuilder, interleave_words
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.layout import Placement, banked_words, repeated
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -53,7 +53,7 @@ class RowCopy:
         }
 
     def emit(self, frame: Frame, registers: list[int]) -> None:
-        """Copy ``inputs`` rows of the channel at ``channel_source`` into the buffer, beginning with row ``first_y``."""
+        """Copy rows of a channel into the buffer: ``inputs`` rows from ``first_y`` on, both numbers of the frame."""
         b = self.b
         source, row, y, rows, read, write, counter, work, *others = registers
         self._begin(others)
@@ -61,28 +61,28 @@ class RowCopy:
         b("mul", source, y, frame.register("row_bytes", work))
         b("add", source, source, frame.register("channel_source", work))
 
-        def around(count: str, start: str | None = None) -> None:
+        def fill(count: str, start: str | None = None) -> None:
             b.mv(write, row)
             if start is not None:
                 b.add(write, frame.value(start, work), counter)
-            self._around(frame, count, write, counter, others)
+            self._fill_outside(frame, count, write, counter, others)
 
         with b.loop(Held(rows), rows):
-            b.below(work, y, frame.value("height", work))
-            with b.replaced("beq", work, ZERO, partial(around, "pitch_words")):
+            b.set_below(work, y, frame.value("height", work))
+            with b.replaced("beq", work, ZERO, partial(fill, "pitch_words")):
                 if not self._copy_short(frame, source, row, others):
-                    around("left_words")
+                    fill("left_words")
                     b.mv(write, row)
                     b.add(write, frame.value("pad_left", work), counter)
                     b.mv(read, source)
                     b.repeat(frame.value("loads", counter), counter, lambda: self._copy(read, write, others), level=0)
-                    around("right_words", "data_end")
+                    fill("right_words", "data_end")
             b.add(row, frame.value("pitch", work), counter)
             b.add(source, frame.value("row_bytes", work), counter)
             b("addi", y, y, 1)
 
     def _copy_short(self, frame: Frame, source: int, row: int, registers: list[int]) -> bool:
-        """Copy a row by unrolled code and return True, if the row is short and its size a constant."""
+        """Copy a short row of constant size by unrolled code; return False, without code, for any other row."""
         names = ("left_words", "right_words", "loads", "pad_left", "data_end")
         sizes = [size for name in names if (size := frame.constants.get(name)) is not None]
         if not self.b.xpulp or self.bits < BYTE_BITS or len(sizes) < len(names) or max(sizes[:3]) > _SHORT:
@@ -104,7 +104,7 @@ class RowCopy:
             b("sw", outside, data_end + word * WORD, row)
         return True
 
-    def _around(self, frame: Frame, count: str, write: int, counter: int, registers: list[int]) -> None:
+    def _fill_outside(self, frame: Frame, count: str, write: int, counter: int, registers: list[int]) -> None:
         outside = ZERO
         if self.valued:
             outside = registers[_CONSTANTS if self.b.xpulp and self.bits < BYTE_BITS else 0]
@@ -145,7 +145,7 @@ class RowCopy:
             spare = rest[len(fields) :]
             for number, field in enumerate(fields):
                 self._field(field, word, number, registers[0])
-            words = side_by_side(self.b, fields, spare, [word, fields[1]], (low, high, halves))
+            words = interleave_words(self.b, fields, spare, [word, fields[1]], (low, high, halves))
         for register in words:
             self.b.store(register, write, WORD)
 

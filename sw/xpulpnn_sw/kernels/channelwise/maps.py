@@ -107,7 +107,7 @@ class ElementBuilder(Builder):
             self.chain(rd, word, ("slli", top), ("srli", XLEN - bits))
 
     def insert(self, word: int, value: int, bits: int, place: int) -> None:
-        """Insert an element at bit ``place`` of a word, bit 0 before all others; ``value`` is clobbered."""
+        """Insert an element at bit ``place`` of a word, first the one at bit 0; ``value`` is clobbered."""
         if place == 0:
             if word != value:
                 self.mv(word, value)
@@ -162,10 +162,10 @@ def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[i
     return [even, copy]
 
 
-def side_by_side(
+def interleave_words(
     b: Builder, words: Sequence[int], copies: Sequence[int], lowers: Sequence[int], selectors: Sequence[int]
 ) -> list[int]:
-    """Interleave the bytes of two or four ``words``; ``copies`` and, at last, ``lowers`` are free registers."""
+    """Interleave the bytes of two or four ``words``; ``copies`` are free, ``lowers`` once pairs are interleaved."""
     pairs = [
         interleave(b, words[first], words[first + 1], copies[first // 2], selectors)
         for first in range(0, len(words), 2)

@@ -87,7 +87,7 @@ class Pooling(ABC):
         del pointers
 
     @abstractmethod
-    def inside(self, pointers: list[int], out: int) -> None:
+    def whole_window(self, pointers: list[int], out: int) -> None:
         """Compute a window inside the map and advance the pointers to the next window."""
 
     @property
@@ -175,7 +175,7 @@ class Pooling(ABC):
                     self._unit()
                 self._next_unit()
                 b.far_branch("bne", work, ZERO, start)
-        b.aside(self._windows_at_edge)
+        b.defer(self._windows_at_edge)
         return b.finish()
 
     def _unit(self) -> None:
@@ -210,7 +210,7 @@ class Pooling(ABC):
         self._row_pointers()
         self.prepare(self._pointers)
         count = self.frame.value("inner", self._remaining)
-        self.b.repeat(count, self._remaining, lambda: self.inside(self._pointers, self._out), level=0)
+        self.b.repeat(count, self._remaining, lambda: self.whole_window(self._pointers, self._out), level=0)
         self.b.add(self._x, self.frame.value("inner_x", first), second)
         self._at_edge("right_edge")
 

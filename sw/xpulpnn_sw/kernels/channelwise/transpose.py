@@ -140,25 +140,25 @@ class TransposeCode:
         # a result for each pixel of a byte; a register freed by one serves the next
         free, made = self._work, list[list[int]]()
         for number in range(self._lanes):
-            results, free = self._together(self._words[number :: self._lanes], free)
+            results, free = self._interleave(self._words[number :: self._lanes], free)
             made.append(results)
         parts = WORD // self._groups
         bits, places = XLEN // parts, WORD // len(made[0])
         last = made[-1][-1], places - 1
-        for together in zip(*made, strict=True):
+        for group in zip(*made, strict=True):
             for place in range(places):
-                for word in together:
+                for word in group:
                     if place:
                         self._b("srli", word, word, bits)
                     step = "back" if (word, place) == last else "plane"
                     self._b.store(word, self._target, Held(self._steps[step]), bits=bits)
 
-    def _together(self, words: list[int], free: int) -> tuple[list[int], int]:
+    def _interleave(self, words: list[int], free: int) -> tuple[list[int], int]:
         """Interleave the bytes of all words; return the registers of the results and a free register."""
         if len(words) == 1:
             return words, free
         last = words[1]
-        return map_kernels.side_by_side(self._b, words, [free, last], words[:1:-1], self._selectors), last
+        return map_kernels.interleave_words(self._b, words, [free, last], words[:1:-1], self._selectors), last
 
 
 TRANSPOSE = map_kernels.same_kernel(

@@ -1,4 +1,4 @@
-"""im2col of the pixels of a group, which are side by side or at the end of one row and the begin of the next.
+"""im2col of the pixels of a group, which are side by side or at the end of one row and the beginning of the next.
 
 A group whose pixels lie in one output row is copied as a whole if inputs are as wide as the elements of the buffer. The
 bounds of the input are tested once. Neighbouring pixels share most of their fields: with stride 1 a word is read once
@@ -59,10 +59,10 @@ class GroupCopy:
         if self._form.by_groups:
             apart, done = Label(), Label()
             self._in_one_row(apart)
-            self._b.aside(partial(self._one_by_one, apart, done))
+            self._b.defer(partial(self._copy_pixels, apart, done))
             self._b.place(done)
         else:
-            self._one_by_one()
+            self._copy_pixels()
         frame.store_all(**state)
 
     def _copy_runs(self, rows: Value, pairs: Value, place: int, gap: Value, overrun: Value) -> None:
@@ -80,7 +80,7 @@ class GroupCopy:
 
     # -- pixel by pixel
 
-    def _one_by_one(self, start: Label | None = None, end: Label | None = None) -> None:
+    def _copy_pixels(self, start: Label | None = None, end: Label | None = None) -> None:
         """Copy the pixels of a group; with labels, the code begins at ``start`` and ends with a jump to ``end``."""
         if start is not None:
             self._b.place(start)
@@ -109,8 +109,8 @@ class GroupCopy:
             self._copy_inside()
             return
         b = self._b
-        b.below(self._work, self._y, self._value("rows", self._rows))
-        b.below(self._top, self._x, self._value("columns", self._columns))
+        b.set_below(self._work, self._y, self._value("rows", self._rows))
+        b.set_below(self._top, self._x, self._value("columns", self._columns))
         b("and", self._work, self._work, self._top)
         with b.replaced("beq", self._work, ZERO, self._copy_at_border):
             self._copy_inside()
@@ -172,7 +172,7 @@ class GroupCopy:
             if not is_even:
                 b("sub", place, place, work)
                 # restore the value around the map behind the run
-                outside = self._words.outside(frame)
+                outside = self._words.load_outside(frame)
                 for number in range(form.expansion):
                     b("sw", outside, number * form.step, place)
             b("add", pointer, pointer, top)
@@ -187,7 +187,7 @@ class GroupCopy:
             b.mv(place, self._target)
             if plane:
                 b.add(place, frame.value(f"plane{plane}", rows), self._work)
-            outside = self._words.outside(frame, plane)
+            outside = self._words.load_outside(frame, plane)
             with b.loop(frame.value("clears", rows), self._counter, level=0, short=True):
                 self._words.clear(place, outside)
 
@@ -201,8 +201,8 @@ class GroupCopy:
         if not inside:
             rows, columns = frame.value("rows", self._rows), frame.value("group_columns", self._above)
             b.branch("bge", self._x, end, other)
-            b.below(self._rows, self._y, rows)
-            b.below(self._above, self._x, columns)
+            b.set_below(self._rows, self._y, rows)
+            b.set_below(self._above, self._x, columns)
             b("and", self._above, self._rows, self._above)
         frame.load("kernel_height", self._rows)
         if inside:
@@ -225,7 +225,7 @@ class GroupCopy:
                 self._replace()
                 b.jump(moved)
 
-            b.aside(write_border)
+            b.defer(write_border)
             b.place(moved)
         self._move()
 
@@ -322,10 +322,10 @@ class GroupCopy:
         """Overwrite everything in the rows that lies outside the input by the value around the map."""
         b, frame, x = self._b, self._frame, self._first
         # no later copy clobbers it
-        self._outside = self._words.outside(frame)
+        self._outside = self._words.load_outside(frame)
         columns = frame.value("group_columns", self._work)
         self._set_start()
-        b.below(self._work, self._x, columns)
+        b.set_below(self._work, self._x, columns)
         with b.skipped("bne", self._work, ZERO):
             b.mv(x, self._x)
             with b.loop(self._npx, self._pixels):

@@ -98,9 +98,9 @@ class Im2colFormat(RowFormat):
     def alternatives(self, names: Collection[str]) -> Alternatives | None:
         if self.order is not GroupOrder.BY_ARGUMENTS:
             return None
-        along = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}
-        down = [name for name in names if name.startswith("strip") and name not in FIRST]
-        return "strips", down, [name for name in names if name in along and not name.startswith("strip")]
+        row_names = {*self.terms(), *group_turns()} - {*_SHARED, *FIRST}
+        strip_names = [name for name in names if name.startswith("strip") and name not in FIRST]
+        return "strips", strip_names, [name for name in names if name in row_names and not name.startswith("strip")]
 
     def _written(self, words: Term) -> Term:
         written = words * (self.step * self.expansion)
@@ -141,52 +141,52 @@ class Gather:
     def __init__(self, b: Builder, frame: Frame, form: Im2colFormat, registers: list[int], out: list[int]) -> None:
         self._b, self._frame, self._registers, self._out = b, frame, registers, out
         self._npx = form.variant.npx
-        self._along = None if form.order is GroupOrder.DOWN_COLUMNS else GroupCopy(b, frame, form, registers)
-        self._down = None if form.order is GroupOrder.ALONG_ROWS else RowReuseCopy(b, frame, form, registers)
+        self._row_copy = None if form.order is GroupOrder.DOWN_COLUMNS else GroupCopy(b, frame, form, registers)
+        self._column_copy = None if form.order is GroupOrder.ALONG_ROWS else RowReuseCopy(b, frame, form, registers)
         self._strip, self._copy_along, self._copied = Label(), Label(), Label()
 
     def begin(self, flag: int) -> None:
         """Write the jump to the first strip, if groups may go down the columns; register ``flag`` may be clobbered."""
-        if self._down is None:
+        if self._column_copy is None:
             return
         with self._skipped_along(flag):
             self._b.jump(self._strip)
             # within reach of the branches to it
             with self._b.region("im2col"):
-                self._down.write_slow_paths()
-                if self._along is not None:
+                self._column_copy.write_slow_paths()
+                if self._row_copy is not None:
                     self._b.place(self._copy_along)
-                    self._along.emit()
+                    self._row_copy.emit()
                     self._b.jump(self._copied)
-            self._b.put_asides()
+            self._b.emit_deferred()
 
     def emit(self) -> None:
         with self._b.region("im2col"):
-            if self._down is None:
-                assert self._along is not None
-                self._along.emit()
+            if self._column_copy is None:
+                assert self._row_copy is not None
+                self._row_copy.emit()
                 return
-            if self._along is not None:
+            if self._row_copy is not None:
                 flag = self._frame.register("strips", self._registers[0])
                 self._b.branch("beq", flag, ZERO, self._copy_along)
-            self._down.emit()
+            self._column_copy.emit()
             self._b.place(self._copied)
 
     def take_next(self, start: Label) -> None:
         """Prepare the core's next group and branch to ``start``; fall through if there is none."""
         b, end = self._b, Label()
-        if self._down is not None:
+        if self._column_copy is not None:
             with self._skipped_along(self._registers[0]):
                 b.place(self._strip)
-                self._down.begin(self._out, start, end)
-        if self._along is not None:
+                self._column_copy.begin(self._out, start, end)
+        if self._row_copy is not None:
             self._take_next_along(start)
         b.place(end)
 
     @contextmanager
     def _skipped_along(self, flag: int) -> Generator[None]:
         """Skip the instructions written in the context if groups go along the rows."""
-        is_by_arguments = self._along is not None
+        is_by_arguments = self._row_copy is not None
         skips = self._b.skipped("beq", self._frame.register("strips", flag), ZERO) if is_by_arguments else nullcontext()
         with skips:
             yield

@@ -133,7 +133,7 @@ class RowWriter:
         for place in places:
             self._write(pair, place)
 
-    def outside(self, frame: Frame, plane: int = 0) -> int:
+    def load_outside(self, frame: Frame, plane: int = 0) -> int:
         if not self._form.valued:
             return self._outside
         register = self._temporaries[0]

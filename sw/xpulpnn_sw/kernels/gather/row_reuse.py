@@ -45,7 +45,7 @@ class GroupOrder(Enum):
 
 
 def _may_go_down(form: RowFormat, out_width: int, columns: int) -> bool:
-    """``columns`` is the input width minus the distance from the first to the last pixel of a group."""
+    """Return whether groups may follow each other down columns; ``columns`` is the width less a group's extent."""
     variant = form.variant
     is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
     return is_suited and not out_width % variant.npx and columns >= 0
@@ -196,7 +196,7 @@ class RowReuseCopy:
             self._copy_at_sides()
             self._write_fill(*self._fill)
         self._copy_other_shapes()
-        self._b.put_asides()
+        self._b.emit_deferred()
 
     def emit(self) -> None:
         b, frame = self._b, self._frame
@@ -223,7 +223,7 @@ class RowReuseCopy:
         b, start = self._b, Label()
         fill_start, filled = fill or (Label(), Label())
         if fill is None:
-            b.aside(partial(self._write_fill, fill_start, filled))
+            b.defer(partial(self._write_fill, fill_start, filled))
         b.place(start)
         b.branch("bgeu", self._y, self._height, fill_start)
         copy()
@@ -325,7 +325,7 @@ class RowReuseCopy:
             self._copy_tap(range(self._npx), self._return)
             b.place(copied)
             b("addi", x, x, 1)
-            b.aside(partial(self._write_beside, beside, copied))
+            b.defer(partial(self._write_beside, beside, copied))
 
     def _write_beside(self, start: Label, end: Label) -> None:
         """Copy a filter column that is beside the input, at one edge only, for some of the pixels or for all."""

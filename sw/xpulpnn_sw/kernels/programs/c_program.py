@@ -147,7 +147,7 @@ class CProgram:
 
 def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
     """Return the C program that compares a kernel with plain C; raise :class:`InputError` for interleaved rows."""
-    name, symbols, variant = run.name, run.image.symbols, _blocked(run)
+    name, symbols, variant = run.name, run.image.symbols, _matmul_variant(run)
     described = {"title": f"{run.layer}, {run.precision}, variant {variant.name}", "name": name}
     described |= {"guard": f"XP_{name.upper()}_H", "output_bytes": str(symbols["output"].length)}
     header = _HEADER.format(
@@ -184,7 +184,7 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
     return CProgram(name, files, [file for file in files if not file.endswith(".h")])
 
 
-def _blocked(run: KernelRun) -> Variant:
+def _matmul_variant(run: KernelRun) -> Variant:
     """Return the variant of a MatMul; raise :class:`InputError` for kernels of other kinds."""
     if not isinstance(run.variant, Variant) or not isinstance(run.layer, ConvLayer | MatmulLayer):
         raise InputError(f"kernel must be conv or matmul for a C program, not {run.name}")

@@ -81,7 +81,7 @@ before core 0 has set its masks."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """Sizes of the tiles that the caller requests."""
+    """Tile sizes that the caller requests."""
 
     # output rows of a tile, or its pixels if the input is a row per pixel; None: the fastest choice
     rows: int | None = None
@@ -111,7 +111,7 @@ class TiledProgram(BareProgram):
 
 def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, specialise: bool = False) -> TiledProgram:
     """Return the program in which ``cores`` cores compute a layer tile by tile in ``memory`` bytes of TCDM."""
-    inside = _Inside(run, cores, memory)
+    inside = _TcdmLayout(run, cores, memory)
     division = ProductDivision(run)
     lines = None if tiling.rows is None else division.lines_of(tiling.rows)
     fixed = inside.end - TCDM_BASE - division.buffer_bytes(0)
@@ -166,7 +166,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, sp
     )
 
 
-class _Inside(ImageBuilder):
+class _TcdmLayout(ImageBuilder):
     """Layout of the cluster's memory; the parts whose sizes do not depend on the tiles come first."""
 
     def __init__(self, run: KernelRun, cores: int, memory: int) -> None:
@@ -201,7 +201,7 @@ class _Inside(ImageBuilder):
         ]
 
 
-def _text(run: KernelRun, inside: _Inside, cores: int) -> tuple[int, bytes]:
+def _text(run: KernelRun, inside: _TcdmLayout, cores: int) -> tuple[int, bytes]:
     return with_caller(
         run.function,
         _CALLER,

@@ -1,6 +1,6 @@
-"""Tiles of layers, the DMA transfers that move their operands, and the division of kernels into tiles.
+"""Tiles of layers, the DMA transfers that move their operands, and the tiling of each kind of kernel.
 
-Layers are divided by rows of maps, or by rows of the input and channels of the filters.
+Tiles are rows of maps, or rows of the input and channels of the filters.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,7 +125,7 @@ class LineMap:
 
     symbol: str  # argument with its address
     line: int  # bytes of a line of a plane
-    ahead: int = 0  # bytes behind the map that may be read
+    read_ahead: int = 0  # bytes behind the map that may be read
     planes: int = 1  # pieces of consecutive lines
     stride: int = 0  # bytes from one plane to the next
 
@@ -158,7 +158,7 @@ _MAP_CYCLES = 2  # estimated cycles of each word of a window, or of a map
 
 
 class MapDivision:
-    """Division into tiles of a layer whose rows can be computed separately."""
+    """Tiling of a layer whose output rows can be computed separately."""
 
     group = 1  # output pixels that are computed together
     group_cycles = 0  # estimated cycles of a group of pixels
@@ -177,7 +177,7 @@ class MapDivision:
         self._output = LineMap(symbol="output", line=line, planes=size // (height * line), stride=height * line)
         # bytes of an input line, and spare bytes after the last line of a tile
         self.in_line = sum(lines.row for lines in self.inputs)
-        self.in_spare = sum(aligned(lines.ahead) + DMA_ALIGNMENT for lines in self.inputs)
+        self.in_spare = sum(aligned(lines.read_ahead) + DMA_ALIGNMENT for lines in self.inputs)
         # estimated cycles of a group of pixels and a block of channels
         self.block_cycles = -(-self.in_line // (WORD * width)) * area * _MAP_CYCLES
         names = {"output", BUFFER, "arguments", "stack", *(lines.symbol for lines in self.inputs)}
@@ -193,8 +193,8 @@ class MapDivision:
             # bytes of a line of one channel or of all
             line = arguments["pixel_bytes"] * arguments["width"] if "pixel_bytes" in arguments else size // rows
             line = arguments["row_bytes"] if isinstance(layer, DepthwiseLayer) else line
-            ahead = size - planes * rows * line
-            yield LineMap(symbol=name, line=line, planes=planes, stride=rows * line, ahead=ahead)
+            read_ahead = size - planes * rows * line
+            yield LineMap(symbol=name, line=line, planes=planes, stride=rows * line, read_ahead=read_ahead)
 
     def blocks(self, channels: int) -> int:
         return channels
@@ -242,7 +242,7 @@ _WORD_CYCLES = 2.5  # cycles of the im2col for each word of a pixel
 
 
 class ProductDivision:
-    """Division into tiles of a layer with filters; raise :class:`LayerError` for any other."""
+    """Tiling of a layer with filters by rows and channels; raises :class:`LayerError` for any other layer."""
 
     in_spare = _AHEAD * WORD
 

@@ -1,4 +1,4 @@
-"""Choice of the tiles of a layer: the fastest division that fits into the memory, and the schedule of its steps."""
+"""Choice of the tiles of a layer: the fastest tiling that fits into the memory, and the schedule of its steps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,10 +47,10 @@ class TilePlan:
 
     @property
     def bytes(self) -> int:
-        return self._always + sum(count * size for count, size in self.buffers.values())
+        return self._constant_bytes + sum(count * size for count, size in self.buffers.values())
 
     @property
-    def _always(self) -> int:
+    def _constant_bytes(self) -> int:
         return self.fixed + self.division.buffer_bytes(self.lines)
 
     @property
@@ -66,7 +66,7 @@ class TilePlan:
         lines, channels, in_lines = map(range, (self.lines, self.channels, shape.most_in_lines(self.lines)))
         pixels = min(self.lines * shape.line_pixels, shape.pixels)
         tile = Tile(lines=lines, channels=channels, in_lines=in_lines, pad_top=0, pixels=pixels)
-        return self._always + sum(
+        return self._constant_bytes + sum(
             (2 if self.overlap and count > 1 else 1) * operand_bytes(self.division, operand, tile)
             for operand, count in several.items()
         )
@@ -107,7 +107,7 @@ def fastest_plan(
     channels: int | None = None,
     overlap: bool | None = None,
 ) -> TilePlan:
-    """Return the fastest division into tiles that fits; raise :class:`LayerError` if nothing does."""
+    """Return the fastest tiling that fits into ``memory`` bytes; raise :class:`LayerError` if none does."""
     shape = division.shape
     if lines is not None and not 1 <= lines <= shape.lines:
         raise LayerError(f"lines of a tile must be 1 to {shape.lines}, not {lines}")
@@ -228,7 +228,7 @@ class PlacedLayer:
         lines = self.plan.division.shape.most_in_lines(self.plan.lines)
         for line_map in self.plan.division.inputs:
             yield line_map, buffer
-            buffer += aligned(lines * line_map.row + line_map.ahead)
+            buffer += aligned(lines * line_map.row + line_map.read_ahead)
 
     def transfers(self, move: Move) -> Sequence[DmaTransfer]:
         tile, inside = move.tile, self._buffers[move.operand][move.slot]

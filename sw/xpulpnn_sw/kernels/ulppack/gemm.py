@@ -33,7 +33,7 @@ def _planes(rows: Ints, bits: int) -> Words:
 def bit_serial_gemm(
     layer: MatmulLayer, w: int, a: int, weights: Ints, activations: Ints, *, cores: int = 1
 ) -> Function:
-    """Return the product of unsigned ``weights`` [channel][k] and ``activations`` [pixel][k] bit by bit."""
+    """Return the function that multiplies unsigned ``weights`` [channel][k] and ``activations`` [pixel][k] bitwise."""
     words = -(-layer.reduction // XLEN)
     row = words * WORD
     product = BlockedProduct(
@@ -276,7 +276,7 @@ class GemmCode(ProductCode):
                     self._add_field(total, accumulator, self._unit)
 
     def _add_field(self, total: int, accumulator: int, unit: int) -> None:
-        """Add the result in an accumulator to a sum; ``unit`` has a 1 in the lane of the result, if it is a lane."""
+        """Add the result in an accumulator to a sum; ``unit`` holds 1 in the lane of a result that fills a lane."""
         if self._plan.is_lane:
             fmt = "b" if self._plan.packing.pitch == BYTE_BITS else "h"
             self._b(f"pv.sdotup.{fmt}", total, accumulator, unit)
@@ -339,7 +339,7 @@ class GemmCode(ProductCode):
 def packed_gemm(
     plan: PackedPlan, weights: Ints, activations: Ints, *, signed: bool = False, cores: int = 1
 ) -> Function:
-    """Return the product of ``weights`` [channel][k] and ``activations`` [pixel][k], int32 [pixel][channel].
+    """Return the function of ``weights`` [channel][k] times ``activations`` [pixel][k], int32 [pixel][channel].
 
     The function first packs the activations, which are given as bytes, unless packed activations are bytes too; then it
     multiplies. Weights are packed beforehand; ``signed`` ones are stored with an offset of half their range, and the

@@ -194,7 +194,7 @@ def plans(
     iterations: int | None = None,
     block: str | None = None,
 ) -> Iterator[PackedPlan]:
-    """Yield all plans, or those with the requested properties, whose block has enough registers."""
+    """Yield the plans whose block has enough registers, of all schemes, depths and blocks or of the requested ones."""
     for packing, method in _packings(w, a, candidates, scheme):
         if depth not in (None, packing.depth) or (iterations or 1) > packing.iterations:
             continue

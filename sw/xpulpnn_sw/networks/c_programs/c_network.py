@@ -190,7 +190,7 @@ class InputLayout:
                 left=layer.padding[2],
                 row_bits=layer.stored_width * layer.channels * bits,
                 pixel_bits=layer.channels * bits,
-                around=stage.precision.around(layer.outside),
+                around=stage.precision.padding_value(layer.outside),
             )
         if isinstance(layer, DepthwiseLayer):
             row_bits = run.arguments["row_bytes"] * BYTE_BITS
