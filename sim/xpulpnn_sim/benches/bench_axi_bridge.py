@@ -42,12 +42,12 @@ def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bo
 
 
 def _ends(transfer: ObiTransfer) -> bool:
-    """Return whether a write is the last one that its run makes to an aligned block."""
+    """Return whether a write is the last one of its run in an aligned block, so that another run may follow."""
     return transfer.beats == 1 or (transfer.address + _size()) % BLOCK_BYTES == 0
 
 
 def interleaved(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
-    """Interleave the runs of several groups at random, except writes of a run to one aligned block."""
+    """Merge the groups' transfers in random order, but keep the writes of one burst (in an aligned block) together."""
     waiting = [Run(transfer for run in runs for transfer in run) for runs in groups]
     transfers: list[ObiTransfer] = []
     while unfinished := [group for group in waiting if group]:
@@ -196,7 +196,7 @@ def consecutive(number: int, write: int) -> list[ObiTransfer]:
 @cocotb.test(timeout_time=400, timeout_unit="us")
 @cocotb.parametrize(stalls=list(_STALLS))
 async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
-    """Random runs, some of which fail: data, order of the answers and final memory are checked."""
+    """Random runs of transfers, some failing: data, order of the answers and final memory are checked."""
     # three bases of the memory, two of which differ in every address bit
     rng = await start(dut)
     anywhere = rng.getrandbits(32) & -_BYTES
@@ -303,7 +303,7 @@ async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def nothing_is_lost_between_bursts(dut: Dut) -> None:
-    """A transfer of a run is granted in every cycle if the memory never stalls."""
+    """A transfer of a run is granted in every cycle, also at the change of bursts, if the memory never stalls."""
     rng = await start(dut)
     content = np.zeros(_BYTES, np.uint8)
     AxiSubordinate(dut, "axi", content, L2_BASE, Stalls(), rng)

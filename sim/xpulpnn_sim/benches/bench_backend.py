@@ -100,12 +100,12 @@ class Drawn:
         return self.insn.encode(**self.values)
 
     def field_of(self, role: str) -> str:
-        """Return the operand field in the place of rd, rs1 or rs2; rs3 occupies that of rd."""
+        """Return the name of the operand field used as rd, rs1 or rs2; rs3 occupies the field rd."""
         return "rs3" if role == "rd" and "rs3" in self.values else role
 
 
 def draw(insn: Insn, source: Draw) -> Drawn:
-    """Draw operands of an instruction; targets are never the next instruction."""
+    """Draw the operands of an instruction; the target of a jump or branch is never the next instruction."""
     pins = {
         token.field.name: source.rng.choice([offset for offset in _OFFSETS if token.field.accepts(offset)])
         for token in insn.tokens
@@ -152,7 +152,7 @@ def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
 
 
 def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]]:
-    """Yield functions that make two instructions depend on each other, for each dependence; the last does nothing."""
+    """Yield a function for each dependence that it can create between two instructions, then one that creates none."""
     for producer in _destinations(first):
         for consumer in sorted(second.reads | set(_destinations(second)) - {"rd1"}):
             yield _link(producer, consumer)
@@ -186,7 +186,7 @@ def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[in
 
 
 def filling(rng: Random) -> list[int]:
-    """Return words that load a small or a large value into every register of the pool."""
+    """Return a lui with a random value for every register of the pool."""
     return [rng.getrandbits(20) << 12 | number << 7 | 0b0110111 for number in REGISTER_POOL]
 
 
@@ -237,7 +237,7 @@ async def _run_stream(
 
 
 def check_costs(stream: Sequence[Retired], accepted: Sequence[int], board: Scoreboard) -> None:
-    """Compare the distance of every two successive instructions with the documented costs."""
+    """Compare the cycles between every two successive instructions with the documented costs."""
     expected = PipelineTiming(configuration()).accept_cycles(stream)
     for number in range(1, len(stream)):
         pair = " -> ".join(name_of(item) for item in stream[number - 1 : number + 1])

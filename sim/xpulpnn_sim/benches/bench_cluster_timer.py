@@ -65,7 +65,7 @@ def _shorten_period(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _words(rng: Random) -> Iterator[ObiTransfer]:
-    """Write words in which any two bits differ at least once to every register, change single bytes, and read all."""
+    """Write words to every register that differ in any two bits, so that swapped bits are noticed, and single bytes."""
     for register, word in product(_STORED, separating_words(rng)):
         for enables in (ALL_BYTES, *rng.sample(_SINGLE_BYTES, WORD_BYTES)):
             value = word if enables == ALL_BYTES else word ^ WORD_MASK
@@ -74,7 +74,7 @@ def _words(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _ends(rng: Random) -> Iterator[ObiTransfer]:
-    """Count up to comparison values in which any two bits differ at least once, and past values one bit away."""
+    """Count up to compare values that differ in any two bits, and past values that differ from them in one bit."""
     for half in ("LOW", "HIGH"):
         config, count, compare = (TIMER + Timer[f"{name}_{half}"] for name in ("CONFIG", "COUNT", "COMPARE"))
         yield ObiTransfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)
@@ -112,7 +112,7 @@ def _carries(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _transfers(rng: Random) -> Iterator[ObiTransfer]:
-    """Yield directed transfers, then random ones close to 0 and to the end of the count; at last write ones."""
+    """Yield directed transfers, then random ones with counts close to 0 and to the wrap, then writes of ones."""
     yield from _words(rng)
     yield from _ends(rng)
     for _ in range(_TRANSFERS // _STRETCH):

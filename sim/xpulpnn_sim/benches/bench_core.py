@@ -113,7 +113,7 @@ async def boot(dut: Dut) -> None:
 
 
 def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledged], board: Scoreboard) -> list[int]:
-    """Return the interrupt lines at every retirement; for the first instruction of a handler, when it was entered."""
+    """Return the interrupt lines at every retirement; for a handler's first instruction, those at its entry."""
     lines, first = list(sampled), np.flatnonzero(records["intr"])
     # the last interrupt may be acknowledged after the last record
     assert len(taken) - len(first) in (0, 1), f"{len(taken)} interrupts acknowledged, {len(first)} taken"
@@ -176,7 +176,7 @@ async def programs_match_the_simulator(dut: Dut, conditions: _Conditions, every:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def a_reset_in_flight_starts_again(dut: Dut) -> None:
-    """Resets at random times with outstanding accesses; the next program is not affected."""
+    """Resets come at random times with outstanding accesses; the next program is not affected."""
     rng = await start(dut)
     *reset, last = rng.sample(short_programs(configuration(), _SHORT), 4)
     for case in reset:

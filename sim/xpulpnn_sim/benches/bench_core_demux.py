@@ -64,7 +64,7 @@ class PortMemory(WordMemory):
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(timing=[obi.PROMPT, obi.SLOW])
 async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
-    """Each access reaches its destination only, and gets the answer of the destination; events are counted."""
+    """Each access reaches only its destination and gets the answer from there; the counts of events are checked."""
     config, late = configuration(), _later()
     rng, board = await start(dut), Scoreboard()
     ports = _ports()

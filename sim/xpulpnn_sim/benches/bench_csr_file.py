@@ -58,7 +58,7 @@ class CsrModel:
         return old, new, csr if writes else None
 
     def outputs(self, cycle: CsrCycle) -> dict[str, int]:
-        """Return the expected outputs of the file in this cycle, by port; -1 if the value does not matter."""
+        """Return the expected outputs of the CSR file in this cycle, by port; -1 if any value is allowed."""
         file = self._file
         old, new, target = self._access(cycle)
         vectored = cycle["enter_interrupt"] and file["mtvec"] & MTVEC_VECTORED
@@ -76,7 +76,7 @@ class CsrModel:
         return outputs
 
     def clock(self, cycle: CsrCycle) -> None:
-        """End the cycle: count, unless the counter is written, then enter or leave a trap."""
+        """Advance to the next cycle: count, unless the counter is written, then enter or leave a trap."""
         file = self._file
         _, new, target = self._access(cycle)
         inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, file.saturates
@@ -173,7 +173,7 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
 
 
 def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
-    """Yield counters that run through the end of their range, inhibited or not; performance counters in every mode."""
+    """Yield cycles in which counters wrap, and performance counters wrap or saturate, in every counting mode."""
     yield _access(by_name["mcountinhibit"], "WRITE", 0, rng)
     for name in ("mcycle", "minstret"):
         for high in (*ALMOST_FULL, *(random_word(rng) for _ in range(4))):
@@ -200,7 +200,7 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
 
 
 def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
-    """Yield counters whose next carry or borrow between the halves depends on a single bit of the lower half."""
+    """Yield cycles with counters whose next carry or borrow into the upper half depends on a single lower bit."""
     for name in ("mcycle", "minstret"):
         low, high = by_name[name], by_name[f"{name}h"]
         for place in range(XLEN):

@@ -45,7 +45,7 @@ _CLEAR_BUS = 7 << 12  # all bits of sberror
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug_test
 async def the_bus_is_read_and_written(env: DebugEnv) -> None:
-    """System bus accesses of every size, aligned or not, failing or not, started in every way."""
+    """System bus accesses of every size, aligned or not, failing or not, are started by every register that can."""
     rng = env.rng
     for step in range(bench_data()["accesses"]):
         if rng.random() < 0.2:
@@ -185,7 +185,7 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_ends_an_access(dut: Dut) -> None:
-    """A reset ends a system bus access, granted or not; the next access is made."""
+    """A reset ends a system bus access, granted or not; the next access is then made."""
     env = DebugEnv(dut, await start(dut))
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
     await env.access(DmReg.SBCS, Sbcs.READONADDR | 2 << 17)

@@ -46,7 +46,7 @@ def late(cycles: int) -> ObiTiming:
 
 
 async def one_gets_each(env: DmaEnv) -> None:
-    """Free identifiers one by one while several ports wait for one: exactly one port gets each identifier."""
+    """Free identifiers one by one while several ports wait: exactly one port gets each identifier."""
     rng, count, followups = env.rng, len(env.ports), 4
     for number in range(2 * followups + _ROUNDS):
         giving, followup = number % count, number // 2 % followups
@@ -217,7 +217,7 @@ async def one_memory_is_late(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def both_sides_outside(dut: Dut) -> None:
-    """Reads and writes of different transfers have the largest number of accesses outstanding."""
+    """Reads and writes of different transfers both have the largest number of accesses outstanding."""
     with DmaEnv(dut, await start(dut), PROMPT, late(30)) as env:
         sizes = [(direction, env.rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
         await env.command_all(*(windows(*arguments, place, env.rng) for place, arguments in enumerate(sizes)))

@@ -67,7 +67,7 @@ async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def latencies_of_what_waits(dut: Dut) -> None:
-    """Cycles to an answer: 1 for a load, 2 for a pending event, mutex or word, 3 after a software event."""
+    """Cycles to an answer: 1 for a load, 2 for a pending event, free mutex or queued word, 3 after a software event."""
     _, env = await _start(dut)
     await env.enable(WORD_MASK)
     equal, last = env.board.equal, env.config.cores - 1
@@ -96,7 +96,7 @@ async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequ
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_bit_is_its_own(dut: Dut) -> None:
-    """Masks and buffers are written, cleared and set with words in which any two bits differ at least once."""
+    """Masks and buffers are tested with words that differ in any two bits, so that swapped bits are noticed."""
     rng, env = await _start(dut)
     words = separating_words(rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]
@@ -119,7 +119,7 @@ async def every_bit_is_its_own(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_triggers_for_any(dut: Dut) -> None:
-    """At every barrier each core triggers for sets of cores; any two cores differ in at least one set."""
+    """At every barrier each core triggers for sets of cores; for any two cores, a set contains one of them only."""
     rng, env = await _start(dut)
     await env.enable(0)
     cores, all_cores = env.config.cores, (1 << env.config.cores) - 1

@@ -45,7 +45,7 @@ class InId:
 
 
 class Pipeline:
-    """IF, ID and EX around the unit, as addresses and sizes without instructions: the only writer of its inputs."""
+    """IF, ID and EX around the unit, which hold addresses instead of instructions; the only writer of its inputs."""
 
     # `corrections` counts redirects of fetching by the unit
 
@@ -94,7 +94,7 @@ class Pipeline:
         return tuple(sample(getattr(self.dut, name)) for name in NAMES)
 
     def check_fetching(self, if_pc: int, in_id: InId | None, where: str) -> None:
-        """Check the loop jump in IF for the current registers, less the iteration of the instruction in ID."""
+        """Check the loop jump in IF against the registers, after the count-down by the instruction in ID."""
         machine = LoopMachine(list(self.registers()))
         ending = None if in_id is None else machine.ending(in_id.pc)
         if ending is not None:
@@ -106,7 +106,7 @@ class Pipeline:
             self.board.equal(sample(self.dut.if_start), start, f"if_start at {if_pc:#x} {where}")
 
     def _check(self, if_pc: int, looped: int, leaving: LoopStep | None, in_ex: LoopStep | None, where: str) -> None:
-        """Check the outputs in the middle of the cycle; the instruction ``in_ex`` leaves EX."""
+        """Check the outputs in the middle of a cycle in which ``leaving`` leaves ID and ``in_ex`` leaves EX."""
         dut, board = self.dut, self.board
         flows = leaving is not None and leaving.action.effect not in SIDEWAYS
         if leaving is not None and flows:
@@ -236,7 +236,7 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def every_bit_of_a_count_counts(dut: Dut) -> None:
-    """A loop jumps back and counts down by one if its count is a power of two other than 1."""
+    """With each power of two except 1 as count, a loop jumps back and counts down by one."""
     # most instructions count when they leave ID, which a fault undoes; others count when they leave EX
     rng = await start(dut)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)

@@ -33,7 +33,7 @@ class Counts(NamedTuple):
 
 
 async def _access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
-    """Write or read a register; return its value after the cycle of the answer."""
+    """Write or read a register; return the value read, once the cycle of the answer is over."""
     with ObiManager(dut, "port") as software:
         access = await software.run([ObiTransfer(register, int(value is not None), value=value or 0)])
         await RisingEdge(dut.clk)
@@ -158,7 +158,7 @@ def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(level=["icache_private", "icache_shared"])
 async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
-    """Lines whose tags differ in one bit from cached lines miss, and cached lines hit, in all ways."""
+    """Lines miss whose tags differ in one bit from those of cached lines; the cached lines hit, in all ways."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, shared, ways = ChangingCode(rng), CacheLevel(config.icache_shared, config.icache_ways), config.icache_ways
     own = [CacheLevel(config.icache_private, ways) for _ in range(2)]
@@ -243,7 +243,7 @@ async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def arbitration_rotates(dut: Dut) -> None:
-    """The number of previous requests decides which core wins a bank, and which bank wins the memory port."""
+    """Which core wins a bank, and which bank the memory port, depends on the number of previous requests."""
     (rng, board), config = await _start(dut, prefetch=0), configuration()
     code, first, cores, banks = ChangingCode(rng), _first_line(rng), config.cores, config.icache_shared_banks
     lines = [first + at * ICACHE_LINE_BYTES & WORD_MASK for at in range((3 + banks) * banks)]
@@ -287,7 +287,7 @@ async def a_line_is_read_once_for_all(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def registers_read_as_written(dut: Dut) -> None:
-    """Registers have their reset values and their bits; a disabled cache holds no lines."""
+    """Registers have their reset values and implemented bits; a disabled cache holds no lines."""
     rng, board = await start(dut), Scoreboard()
     code = ChangingCode(rng)
     for register, value in ((Icache.ENABLE, 1), (Icache.COUNT, 0), (Icache.PREFETCH, 1), (Icache.FLUSH, 0)):
@@ -325,7 +325,7 @@ async def nothing_else_is_a_register(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def counters_count_far(dut: Dut) -> None:
-    """Counters count hits, and then stalls, of all cores in every cycle."""
+    """The counters count hits of all cores in every cycle, and then stalls, up to large numbers."""
     rng, board = await _start(dut, prefetch=0)
     code, cores, far, line = ChangingCode(rng), configuration().cores, bench_data()["far"], _first_line(rng)
     await fetch_all(dut, rng, code, [[line]] * cores)

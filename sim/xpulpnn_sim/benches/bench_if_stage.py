@@ -44,7 +44,7 @@ async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
 
 
 def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
-    """Return the expected ports for the instruction at ``pc`` in ID; for an unreadable one only address and error."""
+    """Return the expected ports for the instruction at ``pc`` in ID; only address and error for an unreadable one."""
     fetched = {"insn__payload__pc": pc, "insn__payload__error": int(code.error_at(pc)), "id_looped": looped}
     if code.error_at(pc):
         return fetched
@@ -56,7 +56,7 @@ def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
 
 
 def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """Check that each instruction that appears in ID is the one that ``pc`` named a cycle earlier."""
+    """Check that each instruction that appears in ID is the one at the address of ``pc`` in the cycle before."""
     pc: int | None = cycles[0].target & ~1
     shown: dict[str, int] = {}
     silence = 0

@@ -149,7 +149,7 @@ async def busy_stays_until_it_is_cleared(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_is_lost_behind_an_access(dut: Dut) -> None:
-    """A scan of two bits right after an access either starts another access or reports busy."""
+    """A scan of two bits directly after an access starts another access or reports busy."""
     port, module, board, rng = await _begin(dut, 1)
     busy = 0
     with module:

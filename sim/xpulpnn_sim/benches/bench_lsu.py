@@ -95,7 +95,7 @@ async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, in
 
 
 async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | None:
-    """Present an access; return whether it faults as a store, or None if it does not fault."""
+    """Present an access; return whether it is reported as a store fault, or None if it does not fault."""
     # EX requests nothing in the cycle of a fault, and is flushed
     drive(dut, access.ports)
     under_way = ended = False
@@ -119,7 +119,7 @@ async def fault_of(dut: Dut, access: LsuAccess, idle: dict[str, int]) -> bool | 
 
 
 class WritebackMonitor(Agent):
-    """Follows accesses through WB: the address that EX had, and the loaded value when WB is done."""
+    """Follows accesses through WB: the address that the access had in EX, and the loaded value when WB is done."""
 
     def __init__(self, dut: Dut) -> None:
         super().__init__(dut)

@@ -38,7 +38,7 @@ class _Words:
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
 
     def transfers(self, manager: int, rng: Random, part: int) -> list[ObiTransfer]:
-        """Return transfers of a manager: to all of its words, and to a part of the unmapped addresses."""
+        """Return transfers of a manager to all of its words, and to share ``part`` of the unmapped addresses."""
         eager = rng.getrandbits(1)
         addresses = [address for words in self.own[manager] for address in words]
         addresses += [rng.choice(addresses) for _ in range(len(addresses), _TRANSFERS)]
@@ -184,7 +184,7 @@ async def each_manager_gets_its_own_answers(dut: Dut, timing: int) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def all_sets_of_managers_meet(dut: Dut) -> None:
-    """All sets of managers request at once in all states of the arbiter; then unmapped addresses are accessed."""
+    """All sets of managers request in the same cycle in all arbiter states; then unmapped addresses are accessed."""
     rng = await start(dut)
     bus = MuxEnv(dut, 0, rng)
     number, bus.transfers = len(bus.managers), [[] for _ in bus.managers]

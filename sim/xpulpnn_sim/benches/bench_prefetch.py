@@ -144,7 +144,7 @@ def check_idle(cycles: Sequence[Any], board: Scoreboard) -> None:
 
 
 def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """Check the cycles with an ideal memory: one per word after the redirect, then an instruction in every cycle."""
+    """With an ideal memory, check one cycle per word after a redirect, then an instruction in every cycle."""
     ready_at = len(cycles)
     for number, ports in enumerate(cycles):
         board.equal(ports.valid, number >= ready_at, f"valid in cycle {number} with an ideal memory")
@@ -201,7 +201,7 @@ async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 @cocotb.parametrize(timing=[PROMPT, ObiTiming(0.4, 1, 6)])
 async def at_most_four_words_are_buffered(dut: Dut, timing: ObiTiming) -> None:
-    """Nothing is fetched before the first redirect, and no more than fits while nothing is taken."""
+    """Nothing is fetched before the first redirect, nor more than fits while no instruction is taken."""
     rng, board = await start(dut), Scoreboard()
     with ObiMemory(dut, "instr", RandomCode(rng), timing, rng) as memory:
         await ClockCycles(dut.clk, SILENCE_LIMIT)

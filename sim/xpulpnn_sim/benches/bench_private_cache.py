@@ -38,7 +38,7 @@ class ChangingCode:
         self._settled_lines: dict[int, int] = {}
 
     def settle(self, address: int | None = None) -> None:
-        """Accept only words of the current generation from now on, at all addresses or in the line at ``address``."""
+        """From now on accept only words of the current generation, at all addresses or in the line at ``address``."""
         if address is None:
             self._settled = self.generation
         else:
@@ -242,7 +242,7 @@ async def a_word_per_cycle(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
-    """A miss takes one cycle more than the next level."""
+    """A miss takes one cycle more than an access of the next level."""
     rng, board = await _start(dut), Scoreboard()
     for number, latency in enumerate((1, 2, 7, 40)):
         # lines that have not been fetched before

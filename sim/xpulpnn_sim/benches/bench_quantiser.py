@@ -42,7 +42,7 @@ class _Operation:
 
     @property
     def addresses(self) -> list[int]:
-        """Return the addresses in the order in which the unit reads them, alternating between the pixels."""
+        """Return the threshold addresses in the order in which the unit reads them, alternating between the pixels."""
         reads = len(self.searched) // QUANTISED_PIXELS
         return [self.searched[pixel * reads + level] for level in range(reads) for pixel in range(QUANTISED_PIXELS)]
 

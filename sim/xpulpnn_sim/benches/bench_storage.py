@@ -53,7 +53,7 @@ def _accesses(rng: Random, turn: int, *, pairs: bool) -> Columns:
 
 
 def _half_written(bit: int, value: int, rng: Random, *, pairs: bool) -> Columns:
-    """Write all registers whose number has ``value`` in bit ``bit``, by each port, then read all registers."""
+    """Write, through each port, all registers whose number has ``value`` in bit ``bit``; then read all registers."""
     written = [number for number in range(REGISTERS) if number >> bit & 1 == value]
     rows = [{f"addr_{port}": at, f"we_{port}": 1} for port in "ab" for at in rng.sample(written, len(written))]
     rows += [{"addr_a": at, "we_a": 1, "pair": 1} for at in written if pairs and not at & 1 and at + 1 in written]

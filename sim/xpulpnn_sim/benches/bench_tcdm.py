@@ -69,7 +69,7 @@ class Master(ObiManager):
         return ObiTransfer(address, int(rng.random() < traffic.writing), enables, rng.getrandbits(32))
 
     def claim(self) -> Request | None:
-        """Without a request, drive the signals of a random request in half of the cycles and return that request."""
+        """In half of the cycles without a request, drive the signals of a random request; return that request."""
         if self.request is not None or self.traffic is None or self._rng.random() < 1 / 2:
             return None
         drawn = self._drawn(self.traffic)
@@ -190,7 +190,7 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def test_and_set_is_one_step(dut: Dut) -> None:
-    """All masters test and set one free word at once: exactly one reads it free."""
+    """All masters test and set one free lock word at once: exactly one of them reads it as free."""
     masters = _masters(dut, await start(dut))
     lock = TCDM_BASE + (configuration().banks + 1) * WORD_BYTES
     with AgentGroup(dut, [*masters, ClaimDriver(dut, masters)]):

@@ -27,7 +27,7 @@ _EVERYWHERE = range(0, DEBUG_BYTES, WORD_BYTES)
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug_test
 async def each_flag_is_of_its_hart(env: DebugEnv) -> None:
-    """Random reports of harts and writes of the debugger: the status of each hart is compared."""
+    """Random reports of harts and writes of the debugger change only the status of the hart concerned."""
     rng, count = env.rng, env.count
     numbers = 1 << max(count - 1, 1).bit_length()
     for step in range(bench_data()["flags"]):
@@ -90,7 +90,7 @@ async def every_bit_of_registers_is_kept(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug_test
 async def every_word_of_the_memory_is_known(env: DebugEnv) -> None:
-    """Harts read all words of the memory with and without orders; meaningless writes change nothing."""
+    """Harts read all words of the module's memory with and without orders; writes to other words change nothing."""
     rng, count = env.rng, env.count
     # one bit away from the words that report something, while no hart has halted
     near = {event ^ 1 << bit: rng.getrandbits(32) for event in NOTIFICATIONS for bit in range(2, 12)}
@@ -133,7 +133,7 @@ async def every_word_of_the_memory_is_known(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug_test
 async def commands_become_instructions(env: DebugEnv) -> None:
-    """Instructions of commands for every register, CSRs with every bit, and every bit of the command."""
+    """The instructions of a command are checked for every register, every bit of a CSR number and every command bit."""
     rng = env.rng
     await env.notify(Place.HALTED)
     csrs = [rng.getrandbits(12) for _ in range(4)]
@@ -167,7 +167,7 @@ async def commands_become_instructions(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug_test
 async def a_command_is_of_one_hart(env: DebugEnv) -> None:
-    """Only the selected hart gets the order; only that hart's reports and resets end the command."""
+    """Only the selected hart gets the order; only reports and resets of this hart end the command."""
     rng, count = env.rng, env.count
     endings = {"exception": Error.EXCEPTION, "late exception": Error.EXCEPTION}
     endings |= dict.fromkeys(("success", "inactive"), Error.NONE)
@@ -271,7 +271,7 @@ async def a_command_is_not_disturbed(env: DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug_test
 async def each_register_may_start_a_command(env: DebugEnv) -> None:
-    """A bit of abstractauto makes each register start a command when accessed, except after an error."""
+    """Each abstractauto bit makes accesses to its register start a command, except after an error."""
     rng = env.rng
     await env.notify(Place.HALTED)
     await env.select(0)

@@ -78,7 +78,7 @@ class DebugEnv:
         return rdata
 
     async def _settle(self, register: int) -> None:
-        """Wait until the system bus is idle, if the register accesses it; else for a cycle or for none."""
+        """Wait until the system bus is idle if the register accesses it, else for a cycle or not at all."""
         if register not in (DmReg.SBADDRESS0, DmReg.SBDATA0):
             # so that tests do not always sample in every second cycle
             if self.rng.getrandbits(1):
@@ -128,7 +128,7 @@ class DebugEnv:
         self.board.equal(observed, self.expected.log, "accesses to the bus")
 
     async def access_memory(self, addresses: Iterable[int], values: Mapping[int, int] | None = None) -> list[int]:
-        """Make accesses of harts in consecutive cycles: writes if ``values`` are given; return the words read."""
+        """Make harts' accesses in consecutive cycles: writes if ``values`` are given; return the words read."""
         dut, rng, words, before = self.dut, self.rng, list[int](), 0
         for address in (*addresses, None):
             word = rng.getrandbits(32) if values is None or address is None else values[address]
@@ -187,7 +187,7 @@ class DebugEnv:
         await self.notify(Place.HALTED, hart)
 
     async def expect(self, error: int, where: str, *, busy: bool = False, goes: int | None = None) -> None:
-        """Check the busy bit and error of commands, and the orders to all harts."""
+        """Check busy bit and error code of abstractcs, and the orders to all harts."""
         observed = await self.access(DmReg.ABSTRACTCS)
         self.board.equal(hex(observed), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
         orders = await self.access_memory(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))
@@ -206,7 +206,7 @@ class DebugEnv:
             await RisingEdge(self.dut.clk)
 
     async def expect_code(self, where: str) -> None:
-        """Check the instructions of the command twice, an odd number of cycles apart."""
+        """Check the command's instructions twice, an odd number of cycles apart, so that a toggling bit is noticed."""
         words = await self.access_memory([*range(Place.ABSTRACT, Place.PROGRAM, WORD_BYTES)] * 2)
         self.board.equal(words, command_code(self.command) * 2, f"{where}: code of {self.command:#x}")
 

@@ -48,7 +48,7 @@ _ENABLED = [
 
 
 def _place(address: Any, size: int) -> Any:
-    """Return the index in a memory of the byte at an address, or of several bytes; it depends on every address bit."""
+    """Return the memory index of the byte at an address, or of several; every address bit changes the index."""
     # no power of two is a multiple of the prime
     return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
 
@@ -63,7 +63,7 @@ ALIASES = [page * _PAGE_BYTES for page in _PAGES if not _in_tcdm(page * _PAGE_BY
 
 
 def apart(sources: Addresses, targets: Addresses) -> bool:
-    """Return whether sources and targets lie in one memory each, and do not overlap."""
+    """Return whether all sources are in one memory, all targets are in one memory, and no byte is both."""
     insides = [_in_tcdm(side).tolist() for side in (sources, targets)]
     indices = (_place(side, TCDM_BYTES).tolist() for side in (sources, targets))
     places = [{*zip(inside, index, strict=True)} for inside, index in zip(insides, indices, strict=True)]
@@ -126,7 +126,7 @@ class CommandManager(ObiManager):
     answer: ObiTransfer | None = None  # transfer that is answered in this cycle
 
     def _noise(self) -> dict[str, int]:
-        """Return random values with the address of a register, which the unit must ignore as there is no request."""
+        """Return random values with a register's address, which the unit must ignore while nothing is requested."""
         return super()._noise() | {"addr": self._rng.choice([*Dma])}
 
     def _on_answer(self, transfer: ObiTransfer) -> None:
@@ -190,7 +190,7 @@ class DmaEnv(AgentGroup):
         super().__init__(dut, [*self.managers, *self.memory_ports, self.monitor])
 
     def _begin(self, words: Sequence[int]) -> list[set[int]]:
-        """Add the accesses of a command to those that the ports expect; return the ports that each write uses."""
+        """Queue the accesses of a command that the ports must make; return the ports used by each of its writes."""
         self.expected.move(*moves(words))
         outside, writing = len(self.memory_ports) - 1, list[set[int]]()
         for write, side in enumerate(accesses(words)):

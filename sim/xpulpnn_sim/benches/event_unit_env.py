@@ -126,7 +126,7 @@ class EventUnitEnv:
         await self.idle(1)
 
     async def answers_after(self, accesses: Mapping[int, Access]) -> dict[int | None, tuple[int, int | None]]:
-        """Make accesses in one cycle; return cycle and data of each response in the following cycles."""
+        """Make accesses in one cycle; return, by core, cycle and data of each response in the following cycles."""
         await self.step(accesses)
         answers: dict[int | None, tuple[int, int | None]] = {}
         for cycle in range(1, _LONGEST):

@@ -48,7 +48,7 @@ class LoopAction:
 
     @property
     def blocks(self) -> bool:
-        """Return whether the next instruction cannot leave ID together with this one."""
+        """Return whether the next instruction must not leave ID in the cycle in which this one leaves EX."""
         return self.taken or self.effect is LoopEffect.CSR_WRITE
 
 
@@ -97,7 +97,7 @@ class LoopMachine:
 
 
 class RandomExecution:
-    """Draws instructions one by one; sizes of instructions depend on the address, all else on chance."""
+    """Draws instructions one by one; the size of an instruction depends on its address, all else is random."""
 
     _WEIGHTS = (10, 5, 2, 3, 4, 1, 1)  # frequency of each effect
 
@@ -122,7 +122,7 @@ class RandomExecution:
         return start, self._ahead(start, 2)
 
     def _draw(self, pc: int, *, at_end: bool) -> LoopAction:
-        """Draw the action of an instruction; at a loop end often one that is decided late in the pipeline."""
+        """Draw the action of an instruction; at a loop end it is often one that takes effect late in the pipeline."""
         rng = self.rng
         effect = rng.choices(list(LoopEffect), self._WEIGHTS)[0]
         if at_end and rng.random() < 0.5:
@@ -150,7 +150,6 @@ class RandomExecution:
         )
 
     def steps(self, count: int, machine: LoopMachine) -> list[LoopStep]:
-        """Return the first ``count`` steps."""
         pc = self.base
         steps: list[LoopStep] = []
         for _ in range(count):

@@ -49,7 +49,7 @@ def _writes_late(insn: Insn, config: CoreConfig) -> bool:
 
 
 def _moves_base_late(insn: Insn) -> bool:
-    """Return whether WB writes the incremented base, as it does for Mac&Load of one product."""
+    """Return whether WB, not EX, writes the incremented base, as for a Mac&Load of one product."""
     return insn.is_mac_load and not insn.is_pair
 
 

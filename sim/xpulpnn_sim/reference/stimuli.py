@@ -17,7 +17,7 @@ OFFSET_BITS = range(WORD_BYTES.bit_length() - 1, BLOCK_BYTES.bit_length() - 1)
 
 
 def near_offsets(registers: Iterable[int]) -> list[int]:
-    """Return the offsets of other words that differ from a register's offset in one bit."""
+    """Return the offsets, other than of registers, that differ from a register's offset in one bit."""
     given = set(registers)
     return sorted({offset ^ 1 << bit for offset in given for bit in OFFSET_BITS} - given)
 
@@ -84,7 +84,7 @@ def corner_pairs(width: int) -> tuple[Words, Words]:
 
 
 def paired_corners(width: int, rng: Random) -> tuple[Words, Words]:
-    """Return two columns of operands in which every two corner cases meet in some element."""
+    """Return two columns of operands in which every two corner values meet in an element."""
     corners, lanes = lane_corners(width), XLEN // width
     pairs = [(first, other) for first in corners for other in corners]
     pairs += rng.choices(pairs, k=-len(pairs) % lanes)

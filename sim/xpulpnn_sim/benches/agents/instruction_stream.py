@@ -65,7 +65,7 @@ def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
 
 
 def recorded(log: Sequence[Request], memory: WordMemory) -> list[Request]:
-    """Return the requests of accesses that succeed; retirement records do not show failed accesses."""
+    """Return the requests of successful accesses only, since retirement records do not show failed accesses."""
     succeeded: list[Request] = []
     for at, grant in enumerate(log):
         behind = [request for request in log[at + 1 : at + 2] if request.address == grant.address + WORD_BYTES]
@@ -123,7 +123,7 @@ class StreamMemory(Memory):
 
 
 def stream_of(config: CoreConfig, words: Sequence[int], failing: tuple[tuple[int, int], ...] = ()) -> Iterator[Retired]:
-    """Yield the retirements of a hart that executes the ``words`` in order, whatever addresses it jumps to."""
+    """Yield the retirements of a hart that executes ``words`` in order, whichever addresses it jumps to."""
     observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words, failing)))
     for _ in words:
         _, retired = observer.step()
@@ -152,7 +152,7 @@ def sequel_of(item: Retired) -> int:
 
 
 def is_access_fault(item: Retired) -> bool:
-    """Return whether the bus answers the access of an instruction with an error, which is known in WB."""
+    """Return whether the bus answers the instruction's access with an error, which the core learns in WB."""
     return item.cause in (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 
 

@@ -57,7 +57,7 @@ class JtagManager:
         return tdo
 
     def _follow(self, tdi: int) -> None:
-        """Do what the current state of the port prescribes at a rising edge of TCK."""
+        """Model the action of the test access port's current state at a rising edge of TCK."""
         match self._state.split():
             case ["reset"]:
                 self._instruction = int(TapRegister.IDCODE)

@@ -269,17 +269,17 @@ class ObiManager(Agent):
         return {"addr": transfer.address, "we": transfer.write, "be": transfer.enables, "wdata": transfer.value}
 
     def _noise(self) -> dict[str, int]:
-        """Return random values for the request signals, driven while nothing is requested after a request."""
+        """Return random values for the request signals while ``req`` is 0, when the unit must ignore them."""
         return {name: self._rng.getrandbits(width) for name, width in self._widths.items()}
 
     def _on_grant(self, transfer: ObiTransfer) -> None:
-        """Called when a transfer is granted."""
+        """Override to act on the grant of a transfer."""
 
     def _on_answer(self, transfer: ObiTransfer) -> None:
-        """Called when a transfer has been answered."""
+        """Override to act on the answer to a transfer."""
 
     def _check_cycle(self, answered: ObiTransfer | None) -> None:
-        """Called in every cycle before an answer is processed; ``answered`` is the transfer that is answered."""
+        """Override to check each cycle before an answer is processed; ``answered`` is the transfer answered in it."""
 
     def drive(self) -> None:
         self._drive(begins=len(self._granted) < self._limit)

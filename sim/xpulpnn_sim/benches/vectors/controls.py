@@ -25,7 +25,7 @@ RowsOf = Callable[[CoreConfig], list[ControlledRow]]  # rows of the instruction 
 
 
 def control_port(shape: type[data.Struct], fields: Mapping[str, Any], port: str = "ctrl") -> dict[str, int]:
-    """Return the value of a control word, by the name of its port, from field values with dotted names."""
+    """Return a control word, keyed by its port name, from field values keyed by dotted names."""
     nested: dict[str, Any] = {}
     for name, value in fields.items():
         *parents, leaf = name.split(".")

@@ -32,7 +32,7 @@ _DECIDED = frozenset({*_COUNTS, *BIT_FIELDS, *NORMALISING_STEMS, *HALF_PRODUCT_O
 
 
 def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
-    """Return sums whose shifted values are often next to a bound, with low bits all zeros, all ones or random."""
+    """Return a sum whose shifted value is often next to a clipping bound; its low bits are often all equal."""
     assert insn.fmt is not None
     if rng.random() >= 0.7:
         return rng.getrandbits(XLEN)
@@ -45,7 +45,7 @@ def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
 
 
 def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
-    """Return shifts, zero points, factors and sums whose results are often next to a bound or a rounding boundary."""
+    """Return shifts, zero points, factors and sums; results are often next to a clipping or rounding boundary."""
     assert insn.fmt is not None
     rows: list[tuple[int, int, int]] = []
     least = -(1 << insn.fmt.width - 1) if insn.a_signed else 0
@@ -114,7 +114,7 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
 
 
 def executions(insn: Insn, count: int, rng: Random, *, corners: int, places: int) -> Sources:
-    """Return the operands of :func:`sources`, ``corners`` pairs of corner cases, and ``places`` decided by one bit."""
+    """Return operands from :func:`sources`, ``corners`` corner pairs, and ``places`` that one bit decides."""
     parts = [sources(insn, count, rng)]
     if corners and not insn.requantises:
         left, right = (column[:corners] for column in paired_corners(element_width(insn), rng))
@@ -162,6 +162,6 @@ def _multiples(places: U32, away: Sequence[int], rng: Random) -> U32:
 
 
 def _near_multiple(insn: Insn, drawn: Sources, rng: Random) -> U32:
-    """Return addends with which the sum is next to a multiple of the dropped power of two, so that carries matter."""
+    """Return addends that bring the sum next to a multiple of the power of two shifted out, so that carries matter."""
     bare = half_product_sum(insn, replace(drawn, rd=np.zeros_like(drawn.rd)))
     return _multiples(immediate("is3", drawn.word), (-1, 0, 1), rng) - bare

@@ -76,7 +76,7 @@ class NnEntries:
         self._pairs, self._requantises = "pair" in ports, "requantise" in ports and self._in_stage
 
     def writes(self) -> list[dict[str, int]]:
-        """Return the inputs of the cycles in which the unit's NN-RF is filled with these entries."""
+        """Return, cycle by cycle, the unit's inputs that write these entries into the NN-RF."""
         words: list[tuple[int, int]] = []
         if self._pairs:
             words += zip((1, SECOND_PAIR + 1), self._activations.tolist(), strict=True)
@@ -85,7 +85,7 @@ class NnEntries:
         return [{"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word} for entry, word in words]
 
     def read_by(self, insn: Insn, src: Sources) -> Sources:
-        """Return the operands of an instruction, completed by the entries that it reads."""
+        """Return an instruction's operands, completed by the entries that it reads."""
         if insn.requantises and self._in_stage:
             kappa, summand = (np.full_like(src.word, word) for word in self._parameters)
             return replace(src, act=kappa, wgt=summand)

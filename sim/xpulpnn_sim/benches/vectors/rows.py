@@ -210,7 +210,7 @@ def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> d
 
 
 def lanes_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of the lane-wise ALU, with the word that it prepares for the bit counts."""
+    """Return the outputs of the lane-wise ALU, among them the word that it prepares for bit counts."""
     if insn.op not in ("ff1", "fl1", "clb", "cnt"):
         return alu_expectation(insn, effects, operands)
     word = operands["op_a"]
@@ -252,7 +252,7 @@ def _both_sums(effects: Effects) -> dict[str, U32]:
 
 
 def late_product(insn: Insn, words: dict[str, U32], operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs for a product that WB writes: the upper word, or the sum that is then shifted."""
+    """Return the outputs for a product that is written in WB: the upper word, or the sum that WB shifts."""
     return {"upper": words["result"]} if insn.multiplies_high else {"second": operands["unshifted"]}
 
 
@@ -334,7 +334,7 @@ def row_vectors(
 
 
 def with_latency(vectors: RowVectors, rng: Random) -> RowVectors:
-    """Return the vectors for a unit that samples factors and control word with ``enable``, one cycle before ``rd``."""
+    """Return the vectors for a unit that samples factors and control word, with ``enable``, one cycle before ``rd``."""
     # some cycles are idle: factors and control word of another vector without `enable` must change nothing
     count = len(vectors.row)
     rows: list[tuple[int, int, int]] = []  # vector sampled, vector whose result appears, enable

@@ -1,1 +1,1 @@
-"""Claims about units of a cluster, stated as gates next to the unit."""
+"""Properties of the units of a cluster, stated as gates next to the unit."""

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the arbiter of a TCDM bank."""
+"""Properties of the arbiter of a TCDM bank."""
 
 from amaranth.hdl import Mux, Signal
 from amaranth.lib.wiring import In
@@ -19,7 +19,7 @@ _ARBITER_CLAIMS = {
 
 
 class ArbiterClaims(Obligation):
-    """Claims about an arbiter of at least two inputs; if it is ``fixed``, one of the claims must be refuted."""
+    """Properties of an arbiter of at least two inputs; with ``fixed`` priority, bounded waiting must be refuted."""
 
     def __init__(self, inputs: int, kind: ArbiterKind):
         index = ceil_log2(inputs)

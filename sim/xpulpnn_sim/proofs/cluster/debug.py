@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about debugging: routing to the debug module's memory, system bus accesses, and halts of waiting cores."""
+"""Properties of debugging: routing to the debug module's memory, system bus accesses, and halts of waiting cores."""
 
 from amaranth.hdl import Mux, Signal
 from amaranth.lib.wiring import In
@@ -29,7 +29,7 @@ _WAY_CLAIMS = {
 
 
 class WayClaims(Obligation):
-    """Claims about a demultiplexer to the debug module and to other targets, with counts of outstanding responses."""
+    """Properties of a demultiplexer between the debug module and other targets, with counts of its transfers."""
 
     def __init__(self):
         ports = {"req": In(1), "addr": In(XLEN), "gnt": In(_PLACES), "rvalid": In(_PLACES)}
@@ -66,7 +66,7 @@ _BUS_CLAIMS = {
 
 
 class SystemBusClaims(Obligation):
-    """Claims about the debug module's system bus access, with a record of the request and its outstanding response."""
+    """Properties of the debug module's system bus access, with a record of the request and its outstanding response."""
 
     def __init__(self):
         registers = {"state": ("state", 2), "error": ("error", SBERROR_BITS)}
@@ -108,7 +108,7 @@ _HALT_CLAIMS = {
 
 
 class HaltClaims(CoreUnitClaims):
-    """Claims about a core's port of the event unit in debug mode, with a record of the access that a halt aborted."""
+    """Properties of a core's event unit port in debug mode, with a record of the load that a halt aborted."""
 
     def __init__(self, config):
         self.config = config

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the debug module: access to its memory, harts that halt and resume, and abstract commands."""
+"""Properties of the debug module: access to its memory, harts that halt and resume, and abstract commands."""
 
 from amaranth.hdl import Cat, Mux, Signal
 
@@ -21,7 +21,7 @@ _SHARE_CLAIMS = {
 
 
 class ShareClaims(Obligation):
-    """Claims about a hart's fetches and data accesses to the module's memory, which responds in the next cycle."""
+    """Properties of a hart's fetches and data accesses to the module's memory, which responds in the next cycle."""
 
     def __init__(self):
         super().__init__("memory of the debug module", MemoryShare(), _SHARE_CLAIMS, {})
@@ -53,7 +53,7 @@ _HART_CLAIMS = {
 
 
 class HartClaims(Obligation):
-    """Claims about the states of two harts, compared with a record of the accesses to the module's registers."""
+    """Properties of the states of two harts, compared with a record of the accesses to the module's registers."""
 
     def __init__(self):
         registers = {name: (name, _HARTS) for name in ("mask", "resume_ack")} | {"hasel": ("hasel", 1)}
@@ -104,7 +104,7 @@ _COMMAND_CLAIMS = {
 
 
 class CommandClaims(Obligation):
-    """Claims about abstract commands of two harts, with a record of the previous cycle and of the running command.
+    """Properties of abstract commands of two harts, with a record of the previous cycle and of the running command.
 
     It is assumed that a hart reports a begin or an exception only while a command runs.
     """

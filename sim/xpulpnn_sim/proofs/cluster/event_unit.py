@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the event unit of a cluster: its port for each core, barriers, mutexes and the dispatch queue."""
+"""Properties of the event unit of a cluster: its port for each core, barriers, mutexes and the dispatch queue."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 from amaranth.utils import ceil_log2
@@ -27,7 +27,7 @@ _CORE_CLAIMS = {
 
 
 class CoreUnitClaims(Obligation):
-    """Claims about a core's port of the event unit, with a record of its events, mask and access."""
+    """Properties of a core's port of the event unit, with a record of its events, mask and access."""
 
     def __init__(self, config):
         self.config = config
@@ -134,7 +134,7 @@ _DISPATCH_CLAIMS = {
 
 
 class DispatchClaims(Obligation):
-    """Claims about a dispatch queue, with a count of the words that each core has not read."""
+    """Properties of a dispatch queue, with a count of the words that each core has not read."""
 
     def __init__(self, config):
         self.cores, self.entries = config.cores, config.dispatch_depth
@@ -178,7 +178,7 @@ _BARRIER_CLAIMS = {
 
 
 class BarrierClaims(Obligation):
-    """Claims about a barrier, with a record of the cores that have triggered since it was last complete."""
+    """Properties of a barrier, with a record of the cores that have triggered since it was last complete."""
 
     def __init__(self, config):
         super().__init__(f"barrier, {config.cores} cores", BarrierUnit(config), _BARRIER_CLAIMS, {})
@@ -220,7 +220,7 @@ _MUTEX_CLAIMS = {
 
 
 class MutexClaims(Obligation):
-    """Claims about a mutex, with a record of its lock."""
+    """Properties of a mutex, with a record of its lock."""
 
     def __init__(self, config):
         registers = {"locked": ("locked", 1)}

@@ -1,4 +1,4 @@
-"""Proof obligations: a unit together with claims about it."""
+"""Proof obligations: a unit together with properties that must hold."""
 
 from abc import ABC, abstractmethod
 
@@ -14,7 +14,7 @@ PROVED, REFUTED = "proved", "refuted"  # holds in every cycle after reset; viola
 
 
 class Obligation(wiring.Component, ABC):
-    """A unit and claims about it, each an output that is 1 in every cycle after a reset.
+    """A unit and its properties, each an output that is 1 in every cycle after a reset if the property holds.
 
     ``claims`` has the statement of each claim by output. ``registers`` are inputs that read a register of the unit,
     with its name and width. ``ports`` replace ``io``, which has all ports of the unit. ``number`` is a constant input

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Parts of a cluster for which there are claims."""
+"""Parts of a cluster whose properties are proved."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Claims about the debug transport; the ratio of its clocks, TCK and the debug module's, is arbitrary."""
+"""Properties of the debug transport; the ratio of its clocks, TCK and the debug module's, is arbitrary."""
 
 from itertools import pairwise
 
@@ -71,7 +71,7 @@ _CLAIMS = {
 
 
 class TransportClaims(Obligation):
-    """Claims about the debug transport, with a record of the last access and its progress.
+    """Properties of the debug transport, with a record of the last access and its progress.
 
     After a reset of only one clock domain, no access is requested until both domains are idle.
     """
@@ -137,7 +137,7 @@ class TransportClaims(Obligation):
         self._claim_prompt(m, takes, does, rests, made, ~fair | upset)
 
     def _claim_settles(self, m, ring, resets, rests, beside):
-        """Claim that both clock domains become idle after a reset of one, if no access is requested meanwhile."""
+        """State that both clock domains become idle after a reset of one, if no access is requested meanwhile."""
         by_module, by_port = signals(range(_TICKS + 1), "by_module by_port")
         rounds = Signal(range(_ROUNDS + 1), name="rounds")
         over = (by_module == _TICKS) & (by_port == _TICKS)
@@ -151,7 +151,7 @@ class TransportClaims(Obligation):
             m.d.sync += rounds.eq(0)
 
         def has_ticked(number, ticks, count):
-            """Return whether round ``number`` is over, or the counter ``ticks`` has reached ``count`` in it."""
+            """Return whether round ``number`` is over, or ``ticks`` has reached ``count`` within that round."""
             return (rounds > number) | (rounds == number) & (ticks >= count)
 
         follows = [~first | second for first, second in pairwise(ring)]
@@ -163,7 +163,7 @@ class TransportClaims(Obligation):
         m.d.comb += self.settles.eq(beside | Cat(holds).all())
 
     def _claim_prompt(self, m, takes, does, rests, made, beside):
-        """Claim that an access is made and ended in time, counting ticks of the debug module's clock, then of TCK."""
+        """State that an access is made and ended in time, counting ticks of the debug module's clock, then of TCK."""
         module, port = signals(range(_TICKS + 1), "waits_for_module waits_for_port")
         with m.If(takes):
             m.d.sync += module.eq(0)

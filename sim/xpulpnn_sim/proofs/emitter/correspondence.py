@@ -122,7 +122,7 @@ class CorrespondenceTask:
 
 
 def net_difference(task: CorrespondenceTask, prover: Prover) -> NetDifference | None:
-    """Return None if the image is proved equal to the definition, else a difference."""
+    """Return None if the Verilog (image) is proved equal to the RTLIL (definition), else a difference."""
     difference = _Induction(task, prover, named=True).run()
     if difference is None:
         return None
@@ -200,7 +200,7 @@ def pin_name(pin: Pin) -> str:
 
 
 class _Induction:
-    """One attempt at the induction; classes are split until they are inductive."""
+    """One attempt at the induction; classes of bits assumed equal are split until the classes are inductive."""
 
     def __init__(self, task: CorrespondenceTask, prover: Prover, *, named: bool) -> None:
         self._task = task
@@ -241,7 +241,7 @@ class _Induction:
         return None
 
     def _first_classes(self) -> dict[StateBit, int]:
-        """Return a class number for each bit: negative numbers (by name) are never split, others are.
+        """Return the initial class of each bit; bits with equal names get classes below 0, never to be split.
 
         Bits without a register of the same name are classified by clock, initial value and reset.
         """

@@ -1,1 +1,1 @@
-"""Gate graphs, and methods that prove claims about them."""
+"""Gate graphs, and methods that prove properties of them."""

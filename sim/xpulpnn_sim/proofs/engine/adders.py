@@ -21,7 +21,7 @@ _MOST_CUTS = 8
 
 @cache
 def _table(function: int, where: tuple[int, ...]) -> int:
-    """Extend the truth table ``function`` to three variables; its inputs are the variables numbered ``where``."""
+    """Return the truth table over three variables of a ``function`` of the variables numbered ``where``."""
     table = 0
     for row in range(8):
         index = sum((row >> place & 1) << number for number, place in enumerate(where))
@@ -203,7 +203,7 @@ class _Recogniser:
         self._diagrams = Diagrams()
 
     def follow(self, bits: Sequence[int]) -> list[tuple[_Column, ...]]:
-        """Return the operands of each column of the adder that starts at the first bit, for each interpretation."""
+        """Return each interpretation of the bits as a sum, as the operands of its columns from the lowest bit up."""
         if not self._is_sum(bits[0]):
             return []
         x, y = self._graph.nodes[bits[0] >> 1].operands

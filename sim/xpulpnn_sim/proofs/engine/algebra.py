@@ -98,7 +98,7 @@ def word(bits: Sequence[int], *, signed: bool = False) -> Polynomial:
 
 @dataclass(slots=True, kw_only=True)
 class _Reduction:
-    """A polynomial in which variables of gates are replaced by their operands, from outputs to inputs."""
+    """Backward rewriting: a polynomial in which the variable of each gate is replaced by the gate's operands."""
 
     graph: AdderGraph
     constants: Mapping[int, int]
@@ -195,7 +195,7 @@ class _Reduction:
 
 
 def _known_products(graph: AdderGraph, constants: Mapping[int, int]) -> dict[tuple[int, int], Polynomial]:
-    """Return products of two literals that equal sums, as the AND of the literals (some inverted) is constant 0."""
+    """Return the products of two literals that are linear because an AND of them, partly inverted, is constant 0."""
     products: dict[tuple[int, int], Polynomial] = {}
     for node, value in constants.items():
         kind, operands = graph.nodes[node]

@@ -71,7 +71,7 @@ def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Y
 def netlists(
     script: str, files: Mapping[str, str], modules: Sequence[str], yosys: Yosys, what: str = ""
 ) -> list[NetlistModule]:
-    """Return the netlists of modules after a Yosys script that reads these files."""
+    """Return the netlists that a Yosys script makes of these files, for the given modules."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-proof-") as name:
         folder = Path(name)
         for file, text in files.items():
@@ -185,7 +185,6 @@ class ClockedGraph(GateGraph):
 
 
 def of_cell(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:
-    """Return the literals of the outputs of a Yosys gate, adder or multiplier; ``literal`` gives those of nets."""
     if cell.type in OPERATIONS:
         pins, operation = OPERATIONS[cell.type]
         return [operation(graph, *(literal(cell.pins[pin][0]) for pin in pins))]

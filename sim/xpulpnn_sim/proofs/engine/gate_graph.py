@@ -180,7 +180,7 @@ class GateGraph:
         return self.different_case(values, flat, cases)
 
     def different_case(self, values: Mapping[int, int], flat: Sequence[int], cases: int) -> frozenset[int] | None:
-        """Return the inputs that are 1 in a case in which neighbours of ``flat`` differ; None if there is none."""
+        """Return the inputs that are 1 in a case in which two paired literals differ; None if there is none."""
         results = self.evaluate(values, flat, (1 << cases) - 1)
         wrong = next(
             (bits ^ other for bits, other in zip(results[::2], results[1::2], strict=True) if bits != other), 0
@@ -217,7 +217,6 @@ class GateGraph:
 
 
 def first_case(values: Mapping[int, int], wrong: int) -> frozenset[int]:
-    """Return the inputs that are 1 in the first case whose bit of ``wrong`` is 1."""
     case = (wrong & -wrong).bit_length() - 1
     return frozenset(variable for variable, bits in values.items() if bits >> case & 1)
 

@@ -82,14 +82,12 @@ class Integers:
         return graph.evaluate(inputs, number, (1 << _CASES) - 1)
 
     def left(self, x: Number, places: Number) -> Number:
-        """Return ``x << places``; ``places`` must not be negative."""
         for index, bit in enumerate(places[:-1]):
             moved = [FALSE] * (1 << index) + x
             x = self.choose(bit, moved, x)
         return x
 
     def right(self, x: Number, places: Number) -> Number:
-        """Return ``x >> places``, rounded down; ``places`` must not be negative."""
         for index, bit in enumerate(places[:-1]):
             x = self.choose(bit, x[1 << index :] or x[-1:], x)
         return x

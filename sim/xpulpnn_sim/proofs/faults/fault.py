@@ -34,7 +34,7 @@ _NAMES |= {each.__name__: each for each in (ExceptionCause, WaitCause)}
 
 
 class Fault:
-    """A fault of a unit: a signal has another value; both are Python expressions.
+    """A fault of a unit: a signal gets a wrong value; signal and value are given as Python expressions.
 
     Names in expressions are ports and submodules of the unit, which have their own ports as attributes; ``net``, with
     the probes of internal nets as attributes; and ``right``, the correct value.
@@ -100,7 +100,7 @@ class _Seeded(Elaboratable):
         return fragment
 
     def _lose_reset(self, fragment: Fragment, register: Signal) -> None:
-        """Let a register ignore resets; with a choice of faults, only while this fault is selected."""
+        """Make a register ignore resets; with a choice of faults, only while this fault is selected."""
         register._reset_less = True
         if self._chosen is not None:
             # 1 from the second cycle of a reset; the first cycle still resets the register

@@ -55,7 +55,7 @@ def _identity(unrolling: Unrolling) -> list[Equality]:
 
 
 def _registers(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Return equalities of the writes to any register but x0; of two writes to one register, rd wins over the base."""
+    """Return equalities of the register writes except to x0; if rd and the base are one register, rd wins."""
     graph, z, leave = unrolling.graph, unrolling.integers, unrolling.leave
     watched = graph.inputs(5)
     is_register = z.is_true(watched)
@@ -137,7 +137,7 @@ def _control(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _loops(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Return equalities of the set-up of a hardware loop, compared at the inputs of the hardware-loop unit."""
+    """Return equalities of the hardware-loop set-up, compared at the inputs of the hardware-loop unit."""
     graph, issue = unrolling.graph, unrolling.issue
     results = [Equality("set-up of a loop", [issue.bit("hwloop__valid")], [TRUE if effects.loops else FALSE])]
     if not effects.loops:
@@ -159,7 +159,7 @@ _SOURCES = ("rs1", "rs2", "rd")
 
 
 def faulty_statements(insn: Insn) -> list[ast.stmt] | None:
-    """Return an instruction's statements with a fault in the last assignment; None for one without statements.
+    """Return an instruction's statements with one bit inverted in the last assignment; None if there is no assignment.
 
     The lowest bit is inverted for a single value of the first register read or, if no register is read, of the address.
     """

@@ -34,7 +34,7 @@ def dot_product(pins: Pins, z: Integers) -> list[int]:
 
 
 def _half_sum(pins: Pins, z: Integers, factors: tuple[Number, Number], upper: int, signed: int, old: Number) -> Number:
-    """Return ``old`` and the product of two half-words, rounded for a shift."""
+    """Return ``old`` plus a product of two half-words plus, if it rounds, half an LSB of the shifted result."""
     halves = [z.choose(upper, z.right(factor, constant(_HALF)), factor) for factor in factors]
     x, y = (z.extended(low(half, _HALF), signed) for half in halves)
     half_place = z.left(z.choose(pins["round"][0], constant(1), constant(0)), unsigned(pins["shamt"]))
@@ -95,7 +95,7 @@ def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
 
 
 def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[int]]:
-    """Return the outputs of arrays: both dot products with ``lanes``, else products of words or half-words."""
+    """Return the outputs of arrays: with ``lanes`` both dot products, else products of words or half-words."""
     formats = {name: _decoded(pins[f"{name}_format"], z) for name in ("dotp", "dotp2")}
     scalar, word, lower, upper = pins["dotp_form"]
     both = z.graph.and_(lower, upper)

@@ -88,7 +88,7 @@ class BackendFrame(ClockCycle):
         return BackendFrame(self.graph, self._backend, {**self._given, **given}, self.variables())
 
     def where(self, values: Mapping[str, int]) -> tuple["BackendFrame", list[int]]:
-        """Return this cycle with single-bit signals set to ``values``.
+        """Return a copy of this cycle in which single-bit signals are forced to ``values``.
 
         The second result has a literal for each of the signals that is 1 if it has this value in this cycle.
         """
@@ -203,7 +203,7 @@ class Unrolling:
         )
 
     def _entries(self) -> list[list[int]]:
-        """Return the NN-RF as the instruction reads it.
+        """Return the NN-RF entries at the time at which the instruction reads them.
 
         Entries are read after issue, since the previous load may still write them; parameters and second activations
         are read in EX.
@@ -228,7 +228,7 @@ class Unrolling:
 
 
 def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
-    """Return literals that are 1 if no write to x0 is pending in this cycle, or with ``after`` in the next one."""
+    """Return literals that are 1 if no pending write is to x0 in this cycle, or with ``after`` in the next one."""
     claims: list[int] = []
     for enable, number in _WRITES.items():
         nets = [*frame.register(enable), *frame.register(number)]
@@ -238,7 +238,7 @@ def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
 
 
 def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
-    """Return literals that are 1 if a pair product in EX that loads increments the address by one word."""
+    """Return literals that are 1 if a loading pair product in EX increments its address by one word."""
     if not frame.has("ex_pair"):
         return []
     loads = ("ex_pair", "ex_lsu_valid")

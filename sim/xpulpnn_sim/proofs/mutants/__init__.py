@@ -1,1 +1,1 @@
-"""Equivalence of a unit and its mutants for all inputs, for inputs that occur in the core, or from reset."""
+"""Equivalence of a unit and its mutants for all inputs, for inputs reachable in the core, or from reset."""

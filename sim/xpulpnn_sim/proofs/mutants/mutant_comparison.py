@@ -1,4 +1,4 @@
-"""Compare a mutant of a unit with the unit, for all inputs or for the inputs that occur in the core."""
+"""Compare a mutant of a unit with the unit, for all inputs or for the inputs reachable in the core."""
 
 import random
 import time
@@ -142,7 +142,7 @@ class MutantComparer:
         return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=counterexample, signal=signal)
 
     def _is_unread(self, number: int) -> bool:
-        """Return whether it is proved that registers of unit and mutant differ only while they are not observed."""
+        """Return whether registers of unit and mutant provably differ only while no output shows them."""
         search = UnobservedRegisters(
             gates=self._gates,
             number=number,
@@ -232,7 +232,7 @@ class MutantComparer:
         return graph.and_(waits, request) ^ 1
 
     def _unless_reset(self, literal: int) -> int:
-        """Return the literal, or 0 in a reset of the unit, as next value of a monitor register."""
+        """Return the next value of a monitor register: the literal, or 0 while the unit is reset."""
         return self._graph.and_(literal, self._gates.words.get(_RESET, [FALSE])[0] ^ 1)
 
     def _first_difference(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
@@ -255,7 +255,7 @@ class MutantComparer:
         return MutantComparison(verdict=DIFFERENT, scope=ANY_STATE, counterexample=[self._words(ones)], signal=signal)
 
     def _observable(self, bits: Sequence[Bit]) -> int:
-        """Return a literal that is 1 if a difference of these bits is observed."""
+        """Return a literal that is 1 if these bits differ between unit and mutant and the difference is observed."""
         graph = self._graph
         unequal = [(name, graph.xor(bit, other)) for name, bit, other in bits]
         if not self._constraints.cases:

@@ -133,7 +133,7 @@ class MutatedGates:
         return self._differences(self._mutant(number, {}))
 
     def changed(self, number: int) -> int:
-        """Return a literal that is 1 in at least all cases in which a mutation has an effect.
+        """Return a literal that is 1 whenever a mutation has an effect, and possibly in other cases.
 
         The literal requires a difference in several cuts near the mutation, which makes the solver's work easier.
         """

@@ -37,7 +37,7 @@ def _rows(config: CoreConfig) -> Iterator[tuple[Insn, Mapping[str, Any]]]:
 
 
 def _word(shape: type[data.Struct], fields: Mapping[str, Any], prefix: str) -> int:
-    """Return the value of a control word ``shape``, made of the fields whose names have the prefix."""
+    """Return the value of a control word of type ``shape`` from those ``fields`` whose names begin with ``prefix``."""
     part = {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}
     return Const.cast(shape.const(part)).value
 
@@ -76,7 +76,7 @@ def _alu(config: CoreConfig, *, lanes: bool = False) -> InputConstraints:
 
 
 def _serial(controls: Collection[Values], *held: str) -> InputConstraints:
-    """Return constraints for a unit with ``start``, ``done`` and ``take``, and control inputs out of ``controls``."""
+    """Return constraints of a multi-cycle unit with ``start``, ``done`` and ``take`` and one of the ``controls``."""
     idle = InputCase({"start": {0}, "take": {0, 1}}, ())
     running = [InputCase({"start": {1}, "done": {0}, "take": {0}, **control}, ("done",)) for control in controls]
     ending = [InputCase({"start": {1}, "done": {1}, **control}, ("done", "result")) for control in controls]

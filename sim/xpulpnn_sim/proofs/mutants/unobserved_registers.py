@@ -1,4 +1,4 @@
-"""Prove by induction that registers of unit and mutant differ only while they are not observed."""
+"""Prove by induction that unit and mutant differ only in registers that no output shows at that time."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,7 +99,7 @@ class UnobservedRegisters:
         return False
 
     def _find(self, equal: int, unequal: int) -> Collection[int] | None:
-        """Return the inputs that are 1 in a case in which one of two literals is 1, or None.
+        """Return the inputs that are 1 in a case in which one of the two literals is 1; None if there is none.
 
         For the literal ``unequal``, the case must violate all conditions of some register.
         """

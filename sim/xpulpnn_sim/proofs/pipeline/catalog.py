@@ -35,12 +35,11 @@ _DATA = ("units", "counters", "fetched", "csrs", "operands", "alu", "nnrf", "loa
 
 
 def _cut_but(*needed: str) -> tuple[str, ...]:
-    """Return the cutpoints of all data in the core except those ``needed``."""
+    """Return cutpoints for all data in the core except the data ``needed`` by a property."""
     return tuple(selection for name in _DATA if name not in needed for selection in PIPELINE_CUTS[name])
 
 
 def _any(high: int, low: int = 0) -> str:
-    """Return a string of 32 bits in which the bits from ``low`` to below ``high`` are free (x) and the others 0."""
     return "0" * (32 - high) + "x" * (high - low) + "0" * low
 
 

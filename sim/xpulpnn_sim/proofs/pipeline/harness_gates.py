@@ -23,7 +23,7 @@ class Probe(NamedTuple):
 
 
 def core_probes(config: CoreConfig) -> Mapping[str, Probe]:
-    """Return probes by name, without those of missing units; raise :class:`ToolError` if a unit lacks a signal."""
+    """Return probes by name except those in absent units; raise :class:`ToolError` if a unit lacks a signal."""
     _, manifest = cached_emission("core", replace(config, rvfi=True))
     widths = {
         f"{place}.{net['name']}": net["width"]

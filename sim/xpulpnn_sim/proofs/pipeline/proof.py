@@ -31,7 +31,7 @@ class PropertyGraph(ClockedGraph):
         self.broken = broken if checked.within else self.or_(broken, self.wrong)
 
     def after_good_cycle(self, literal: int) -> int:
-        """Return ``literal``, but 0 in the first cycle and, after a violation in the first cycle, in all cycles."""
+        """Return ``literal`` with 0 in the first cycle, and always 0 if the property is violated in the first cycle."""
         began_well = self.register(0)
         self.follow(began_well, self.mux(self.first, began_well, self.broken ^ 1))
         return self.and_(began_well, literal)

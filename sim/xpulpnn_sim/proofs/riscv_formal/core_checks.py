@@ -120,7 +120,7 @@ def _core(checked: CoreChecks, cuts: tuple[str, ...]) -> ClockedGates:
 
 
 def _groups(checks: Sequence[Check]) -> list[list[Check]]:
-    """Return groups of limited size of the checks that can be searched together, in order."""
+    """Group checks that can be searched together, in order and with a limited number of checks in each group."""
     groups: dict[object, list[Check]] = {}
     for check in checks:
         groups.setdefault(model_check.shared_search(check) or check.name, []).append(check)
@@ -130,7 +130,7 @@ def _groups(checks: Sequence[Check]) -> list[list[Check]]:
 def find_faults(
     checked: CoreChecks, faults: Sequence[Fault], checks: Sequence[Check], *, resume: bool
 ) -> Iterator[tuple[Fault, Check, Outcome]]:
-    """For each fault, run on the core with that fault one of the checks that must find it."""
+    """Run one of the checks that must find each fault, on the core with that fault."""
     if faults:
         checked.prepare()
     gates = (checked.folder / cutpoints.GATES).absolute()

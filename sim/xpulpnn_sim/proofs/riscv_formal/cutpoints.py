@@ -99,7 +99,7 @@ _ARRAY = r"\breg \[\d+:0\] \w+ \["
 
 
 def existing_wires(cutpoints: Iterable[str], modules: Mapping[str, str]) -> list[str]:
-    """Return the wires of cutpoints, and those tied to constants, as ``module/wire``."""
+    """Return the wires, as ``module/wire``, that these cutpoints cut or tie to constants and that the modules have."""
     existing: list[str] = []
     for cut in cutpoints:
         tables = CUT_WIRES.get(cut, {})

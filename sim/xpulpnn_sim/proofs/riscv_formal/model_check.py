@@ -82,7 +82,7 @@ def _hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, in
 
 
 def _after(graph: ClockedGraph, trigger: int, failure: int, delay: int | None) -> int:
-    """Return a failure that counts only ``delay`` cycles after a trigger or, for None, whenever after the trigger."""
+    """Return a failure only ``delay`` cycles after a trigger or, for None, in every cycle after a trigger."""
     if delay is None:
         earlier = graph.register(FALSE)
         awaited = graph.or_(earlier, trigger)
@@ -220,7 +220,7 @@ def shared_search(check: Check) -> tuple[object, ...] | None:
 
 
 def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph, searching: CycleSearch) -> Outcome:
-    """Return the outcome; its verdict changes if the check passed without an enabled assertion."""
+    """Return the outcome; a check that passed without an enabled assertion gets another verdict, such as vacuous."""
     if outcome.verdict != PASSED or claims == TRUE:
         return outcome
     if claims == FALSE:

@@ -1,4 +1,4 @@
-"""k-induction: prove that claims hold in the first k cycles from reset and after any k cycles in which they hold."""
+"""k-induction: prove that properties hold in the first k cycles from reset, and after any k cycles with them."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ Trace = Sequence[Mapping[str, int]]  # port values in each cycle up to a violati
 
 
 def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Outcome]:
-    """Prove the claims of an obligation for each value of its number; stop after an unexpected verdict."""
+    """Prove the properties of an obligation for each value of its number; stop after an unexpected verdict."""
     gates, outcomes = clocked_gates(verilog, TOP), list[Outcome]()
     for number in range(obligation.numbers):
         outcomes += prove_number(obligation, gates, number, timeout_s=timeout_s)
@@ -140,7 +140,7 @@ class _Cycles:
 
 
 def induction_claims(obligation: Obligation, text: str) -> list[Claim]:
-    """Return a claim that each claim of an obligation gets the expected verdict."""
+    """Return a claim that each property of an obligation gets the expected verdict."""
 
     def decide(timeout_s: float) -> str:
         outcomes = prove_by_induction(obligation, text, timeout_s=int(timeout_s))

@@ -98,7 +98,7 @@ class _Run:
         return (cycle.port("done") if "done" in self._unit.gates.ports else [TRUE]) == [value]
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
-        """Return whether the bits that are constant in the idle state have the same values in ``state``."""
+        """Return whether ``state`` agrees with the idle state in all bits that are constant there."""
         return all(state[net] == literal for net, literal in self.idle.items() if literal <= TRUE)
 
     def word(self, name: str) -> Polynomial:
@@ -202,7 +202,7 @@ def _half_run(
 
 
 def _four_sums(unit: ProvenUnit, signs: Signs, timeout_s: float) -> str:
-    """Compare the upper word of a product, as four sums."""
+    """Compare the upper word of a product that takes four cycles, each of which adds a product of half-words."""
     run = _Run(unit, AdderGraph(), {"op": _UPPER, **signs})
     first = run.cycle()
     if not run.is_done(first, FALSE):

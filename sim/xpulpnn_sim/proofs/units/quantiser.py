@@ -63,7 +63,7 @@ class _Search:
         )
 
     def anything_known(self, state: Mapping[int, int]) -> State:
-        """Return a state that has the constant bits of ``state``; all other registers are free."""
+        """Return ``state`` with all bits that are not constant replaced by free variables."""
         return {net: literal if literal <= TRUE else self.graph.input() for net, literal in state.items()}
 
     def same(self, state: Mapping[int, int], other: Mapping[int, int]) -> Equality:

@@ -68,7 +68,7 @@ _ARITHMETIC_GROUPS = {Extension.RV32I: Group.INTEGER, Extension.RV32M: Group.MUL
 
 
 def group_of(insn: Insn) -> Group | None:
-    """Return the group of an instruction; None for instructions that the generator only emits in fixed sequences."""
+    """Return the group of an instruction; None for an instruction that the generator emits only in fixed sequences."""
     if insn.mnemonic in _OWN_FORM:
         return None
     if insn.is_mac_load:
@@ -89,7 +89,7 @@ def _dealt(rng: Random, rows: Sequence[Insn]) -> Iterator[Insn]:
 
 
 def written_fields(insn: Insn) -> tuple[str, ...]:
-    """Return the names of the fields of registers that an instruction writes, including a base that it increments."""
+    """Return the operand fields whose registers an instruction writes; those of incremented bases come first."""
     bases = [operand.base.field.name for operand in insn.forms if operand.increment and operand.base]
     names = [
         token.field.name
@@ -136,7 +136,7 @@ class Draw:
         return f"{stem}{self._labels}"
 
     def deal(self, *groups: Group) -> Insn:
-        """Return an instruction of one of the groups; the weight of a group is the square root of its size."""
+        """Return an instruction of one of the groups, which are weighted by the square roots of their sizes."""
         weights = [sqrt(len(self.groups[group])) for group in groups]
         return next(self._dealt[self.rng.choices(groups, weights)[0]])
 
@@ -239,8 +239,8 @@ class Draw:
         return self.text(insn, self.values(insn, keep))
 
     def requantised(self, without: float = 0.5) -> tuple[str, ...]:
-        """Return a random requantisation, whose result is pending when the next instruction needs it, or nothing with
-        the probability ``without``."""
+        """Return, with the probability 1 - ``without``, a requantisation whose result is pending when the next
+        instruction needs it."""
         if not self.groups[Group.REQUANTISE] or self.chance(without):
             return ()
         return (self.arithmetic(group=Group.REQUANTISE),)

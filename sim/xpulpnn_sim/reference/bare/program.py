@@ -154,7 +154,7 @@ def is_label(line: str) -> bool:
 
 
 def statement(line: str) -> str:
-    """Remove the label at the start of a line of assembly."""
+    """Return a line of assembly without the label at its start."""
     label, colon, rest = line.partition(": ")
     return rest if colon and " " not in label else line
 
@@ -196,7 +196,7 @@ def indented(lines: Iterable[str]) -> list[str]:
 
 
 def total_bytes(blocks: tuple[ProgramBlock, ...]) -> int:
-    """Return an upper bound of the bytes of the assembled blocks."""
+    """Return an upper bound of the number of bytes into which blocks are assembled."""
     return sum(_bytes(line) for block in blocks for line in block.lines())
 
 

@@ -104,8 +104,8 @@ _LOOP_STATE = "csrrs s9, lpcount0, zero; csrrs s10, lpend1, zero"
 
 
 def _behind(head: str, text: str, loops: str = "") -> Directed:
-    """Return a program with ``text`` right after a load that fails. The instructions of ``text`` must have no effect,
-    however late the memory reports the error."""
+    """Return a program with ``text`` directly after a failing load, without effect however late the memory reports the
+    error."""
     # interrupts were on: MPIE, not MIE, and MPP as always; while the division computes, all is fetched
     return directed(
         f"access faults: {head}",

@@ -112,7 +112,7 @@ def _repeated(head: str, rows: Iterable[str]) -> str:
 
 
 def _shifted(places: int) -> str:
-    """Emit all multiplications whose product is shifted, each with a shift by ``places``."""
+    """Emit every multiplication with a shifted product, each with a shift by ``places``."""
     products = "; ".join(f"p.{name} a2, a0, a1, {places}" for name in sorted(HALF_PRODUCT_OPS, reverse=True))
     return f"p.ror a0, a0, a1; {products}; add a1, a1, a2"
 
@@ -149,8 +149,8 @@ _SP = ABI_NAMES[2]
 
 
 def _all_forms(name: str) -> str:
-    """Emit every compressed instruction with an unrestricted register field, for the register ``name``. At the end the
-    register has its first value again, which a stack slot holds meanwhile."""
+    """Emit every compressed instruction with an unrestricted register field, for the register ``name``, whose value is
+    saved before and restored after them."""
     if name == _SP:
         return f"c.swsp {name}, {_SLOT}({_SP}); c.lwsp {name}, {_SLOT}({_SP})"
     return f"""

@@ -47,15 +47,15 @@ _OTHERS = [word for word in _ILLEGAL if word & 0x7F != _MAC_LOAD]
 
 
 def _turns() -> Iterator[tuple[str, str, str]]:
-    """Yield triples of registers for a pointer, a result and a third operand; every register is each of them once."""
+    """Yield triples of registers for a pointer, a result and a third operand; every register takes each role once."""
     names = ABI_NAMES[1:]
     for at, pointer in enumerate(names):
         yield pointer, names[(at + 10) % len(names)], names[(at + 21) % len(names)]
 
 
 def _every_register(*forms: str) -> str:
-    """Emit the instructions ``forms`` for every triple of registers. The pointer is read after them, and the third
-    operand holds 4 before them."""
+    """Emit the instructions ``forms`` for every triple of registers. The third operand is set to 4 before them, and the
+    pointer is read after them."""
     lines = [
         f"li {p}, 0x{WINDOW:x}; li {s}, 4; {'; '.join(forms).format(p=p, d=d, s=s)}; sub {d}, {p}, {s}\n"
         for p, d, s in _turns()

@@ -93,8 +93,7 @@ def _bits(number: int) -> str:
 
 
 def _branch_or_csr_last(number: int) -> str:
-    """Emit loops whose last instruction is a branch or reads the loop count: single loops, successive and nested
-    ones."""
+    """Emit single, successive and nested loops whose last instruction is a branch or reads the loop count."""
     return f"""
     li a0, 0; lp.setupi {number}, 5, 1f
     1: csrrs a0, lpcount{number}, zero => a0! 1

@@ -18,7 +18,7 @@ _OTHERS = ((0, 24), (0, 1), (1, 27), (1, 2), (1, 29), (1, 28), (1, 31))  # regis
 
 
 def _block(mnemonic: str) -> list[str]:
-    """Return six Mac&Loads of a kernel, with a sum each, that reload both activations and all weights."""
+    """Return six Mac&Loads that add to a sum each, and together reload both activations and all weights."""
     return [f"{mnemonic} a{number}, (t1!), {selector}" for number, selector in enumerate((24, 17, 25, 18, 29, 22))]
 
 

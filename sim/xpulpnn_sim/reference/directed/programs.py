@@ -30,7 +30,7 @@ def programs_of(config: CoreConfig) -> list[Directed]:
 
 @cache
 def short_programs(config: CoreConfig, limit: int) -> list[Directed]:
-    """Return the directed programs that end within ``limit`` instructions, or wait for an interrupt."""
+    """Return the directed programs that end, or wait for an interrupt, within ``limit`` instructions."""
 
     def ends(case: Directed) -> bool:
         session = IssSession(case.program().executable(), config, errors=BUS_ERRORS, output=lambda _: None)

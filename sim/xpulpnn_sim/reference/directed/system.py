@@ -87,8 +87,8 @@ _NOPS = "c.nop; "
 
 
 def _from(start: str) -> str:
-    """Emit a write of a1 to mcycle and minstret, and set bits in a5 if the upper half of mcycle is wrong afterwards.
-    ``start`` precedes these instructions."""
+    """Emit ``start``, writes of a1 to mcycle and minstret, and a check that sets bits in a5 if a carry into the upper
+    half of mcycle is wrong."""
     # it counts if the lower one goes through 0; whether it has, is not known if that happens between the reads
     return f"""{start}
     csrrw zero, minstreth, a6; csrrw zero, minstret, a1

@@ -38,7 +38,7 @@ class _Half:
         return steps * self.period - self.position if self.config & TimerConfig.PRESCALER else steps
 
     def divide(self, cycles: int) -> None:
-        """Advance the prescaler; it stays at 0 while it is not used."""
+        """Advance the prescaler, which stays at 0 while the prescaler is disabled."""
         if not self.config & TimerConfig.PRESCALER:
             self.divider = 0 if cycles else self.divider
             return

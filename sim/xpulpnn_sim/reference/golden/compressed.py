@@ -14,8 +14,8 @@ _ZERO, _RA, _SP = 0, 1, 2
 
 
 def expanded(half: int) -> int | None:
-    """Return the 32-bit instruction that does the same as a compressed one; None if the word is reserved. Only the link
-    address of a jump differs: it is 2 instead of 4 bytes after the jump."""
+    """Return the 32-bit instruction equivalent to a compressed one; None if the word is reserved. Only the link address
+    of a jump differs: it is 2 instead of 4 bytes after the jump."""
     return (_quadrant_0, _quadrant_1, _quadrant_2)[half & 3](half, half >> 13)
 
 

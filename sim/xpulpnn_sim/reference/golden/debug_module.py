@@ -29,7 +29,7 @@ class BusError(Exception):
 
 
 class DebugModuleModel:
-    """Registers of the debug module as a debugger accesses them; harts execute no abstract commands."""
+    """Registers of the debug module as a debugger accesses them, with harts that execute no abstract commands."""
 
     def __init__(
         self, harts: int, read_bus: Callable[[int, int], int], write_bus: Callable[[int, int, int], None]
@@ -133,7 +133,7 @@ class DebugModuleModel:
                 hart.resume_ack, hart.resuming = False, hart.resuming or hart.halted
 
     def settle(self) -> None:
-        """Reset harts as requested: a hart in reset runs."""
+        """Apply requested resets; a hart in reset is neither halted nor resuming."""
         reset = self._selected() if self._hart_reset else []
         for hart in self.harts:
             hart.in_reset = self._ndmreset or any(hart is other for other in reset)

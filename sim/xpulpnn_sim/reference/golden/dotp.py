@@ -52,7 +52,7 @@ def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I
 
 
 def dot_product(insn: Insn, src: Sources) -> Effects:
-    """Compute ``rd = [rd +] sum(rs1[i] * B[i])``; ``a_signed`` belongs to rs1, ``b_signed`` to the second operand."""
+    """Compute ``rd = [rd +] sum(rs1[i] * b[i])`` with the second operand b; ``a_signed`` refers to rs1."""
     assert insn.fmt is not None
     return Effects(rd=_mac(insn, src, src.rs1, operand2_lanes(insn, src, insn.fmt, signed=insn.b_signed)))
 
@@ -79,8 +79,8 @@ def mac_load_nn(insn: Insn, src: Sources) -> Effects:
 
 
 def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None = None) -> Effects:
-    """Load NN-RF entries from the base addresses and increment these; ``happens`` says in which executions (default:
-    all)."""
+    """Load NN-RF entries from the base addresses and increment these, in all executions or in those marked in
+    ``happens``."""
     happens = np.ones(len(src.word), np.bool_) if happens is None else happens
     base = src.rs1 + INCREMENT
     return Effects(rd=rd, base=base, address=src.rs1, accessed=happens, size=INCREMENT, nn_index=index)
@@ -97,7 +97,7 @@ def widened(insn: Insn, words: U32) -> U32:
 
 
 def mac_load_pair(insn: Insn, src: Sources) -> Effects:
-    """Execute Mac&Load of a weight with two activations. The register after rd, the second sum, is read as rs2."""
+    """Execute Mac&Load of a weight with two activations. The second sum, in the register after rd, is ``src.rs2``."""
     assert insn.fmt is not None
     first, second = (unpack(words, insn.fmt, signed=insn.b_signed) for words in (src.act, src.act2))
     weights = widened(insn, src.wgt)
@@ -108,8 +108,8 @@ def mac_load_pair(insn: Insn, src: Sources) -> Effects:
 
 
 def mac_load_cu(insn: Insn, src: Sources) -> Effects:
-    """Execute Compute&Update Mac&Load: multiply an NN-RF entry and rs2, then load the entry. Its number ``nn_index`` is
-    that of cores with both Mac&Load extensions: entry i is weight i."""
+    """Execute Compute&Update Mac&Load: multiply an NN-RF entry and rs2, then load the entry. Entry i is numbered as
+    weight i, as in cores with both Mac&Load extensions."""
     assert insn.entry is not None
     assert insn.fmt is not None
     index = np.full(len(src.word), FIRST_WEIGHT + insn.entry, np.uint32)
@@ -168,7 +168,7 @@ def _as_signed(number: int, modulus: int) -> int:
 
 
 def _with_element(insn: Insn, src: Sources, value: I64, lane: I64) -> U32:
-    """Return the old rd with one element replaced by the clipped value."""
+    """Return rd with the clipped value in the element ``lane``."""
     assert insn.fmt is not None
     levels = 1 << insn.fmt.width
     least = -(levels // 2) if insn.a_signed else 0
@@ -191,7 +191,7 @@ HALF_WORD_BITS = 16
 
 
 def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
-    """Return the code that pv.qnt finds for a pixel; the most significant bit of the code is stored inverted."""
+    """Return the code that pv.qnt finds for a pixel; its most significant bit is stored inverted."""
     block, address = middle // SEARCH_BLOCK * SEARCH_BLOCK, middle
     step, code = FIRST_STEP[fmt], np.zeros_like(middle)
     for _ in range(fmt.width):
@@ -204,8 +204,8 @@ def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
 
 
 def quantise(insn: Insn, src: Sources, read_half: ReadHalf) -> Effects:
-    """Compute ``rd = {q1, q0}``: codes of the two 16-bit pixels in rs1, with thresholds around rs2, whose bit 0 is
-    ignored."""
+    """Execute pv.qnt: return the codes of both 16-bit pixels in rs1, found in thresholds around the address rs2, whose
+    bit 0 is ignored."""
     assert insn.fmt is not None
     low_half = np.uint32((1 << HALF_WORD_BITS) - 1)
     # Pixel 1's middle address: the distance is added to the low half of the address only.

@@ -113,7 +113,7 @@ class EventUnitModel:
 
     @property
     def quiet(self) -> bool:
-        """Return whether nothing happens before the next access or event."""
+        """Return whether nothing changes until the next access or event."""
         passing = any(core.queue and not core.queue[0][1] for core in self.cores)
         complete = any(self._complete(barrier) for barrier in self._barriers)
         return not (self._sent or passing or complete or self._ready_cores() or self.shared_busy)
@@ -200,8 +200,8 @@ class EventUnitModel:
         return [(core, int(EventLine.BARRIER)) for barrier in complete for core in barrier.target_mask]
 
     def _translated(self, access: Access) -> tuple[int | None, Access]:
-        """Return core and private access that are equivalent to an access of the shared view; no core if there is no
-        such register."""
+        """Return core and private access equivalent to an access of the shared view; no core if there is no such
+        register."""
         offset = access.offset
         if offset < SHARED_BARRIERS:
             core, there = divmod(offset, SHARED_CORE_BYTES)
@@ -241,7 +241,7 @@ class EventUnitModel:
         return registers.get(offset, 0)
 
     def _load(self, number: int, access: Access, in_debug: bool) -> None:
-        """Make a core wait, and send its software event or barrier signal, if the access requests this."""
+        """Let a core wait, and trigger its software event or barrier, if the accessed register demands this."""
         core, offset = self.cores[number], access.offset
         repeats = core.has_triggered and core.waited_at == offset and not in_debug
         if access.write:
@@ -321,7 +321,7 @@ class EventUnitModel:
         return ready
 
     def _end_waits(self, answers: list[Answer]) -> set[int]:
-        """Answer the accesses that need not wait any more. Returns the mutexes that are locked by them."""
+        """Answer the accesses that need not wait any more; return the mutexes that they lock."""
         taken: set[int] = set()
         pushed: list[int] = []
         ready = self._ready_cores()

@@ -20,7 +20,7 @@ HALF_WORD = 16
 
 
 def _rounded(total: I64, amount: U32, *, rounds: bool) -> U32:
-    """Return ``total + 2**(amount-1)``; nothing is added if the amount is 0 or the operation does not round."""
+    """Return ``total`` plus half of ``2**amount`` if the operation rounds and the amount is not 0."""
     return low_word(total + ((np.int64(1) << amount.astype(np.int64)) >> 1) if rounds else total)
 
 

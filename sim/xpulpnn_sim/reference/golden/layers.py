@@ -68,8 +68,8 @@ def output_size(size: int, kernel: int, stride: int, before: int, after: int) ->
 
 
 def views(maps: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[int, int], NDArray[Any]]]:
-    """Yield for each position in the window the elements of the maps at this position, one for each output. ``maps``
-    are ``[..., row, column, channel]``; ``outside`` is the value of the padding."""
+    """Yield, for each position in the window, the elements of the maps at this position for all outputs. ``maps`` are
+    ``[..., row, column, channel]``; ``outside`` is the value of the padding."""
     pads, (stride_y, stride_x), (apart_y, apart_x) = window.pads, window.stride, window.dilation
     height, width, _ = maps.shape[-3:]
     rows = output_size(height, (window.height - 1) * apart_y + 1, stride_y, pads.top, pads.bottom)

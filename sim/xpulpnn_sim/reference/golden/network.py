@@ -47,7 +47,7 @@ def classify(image: NDArray[np.uint8], filters: tuple[AnyInt, ...], connected: t
 
 
 def below(accumulators: I32, thresholds: AnyInt) -> I32:
-    """Return the number of thresholds of the channel that are below each accumulator."""
+    """Return, for each accumulator, the number of the channel's thresholds below it."""
     rows = accumulators.reshape(-1, accumulators.shape[-1])
     counts = np.empty(rows.shape, np.int32)
     for channel, levels in enumerate(thresholds):
@@ -106,8 +106,8 @@ def agreement(network: _Network, inputs: NDArray[Any], expected: NDArray[Any]) -
 
 
 def moved_codes(network: _Network, other: _Network, inputs: NDArray[Any]) -> dict[str, tuple[int, int, int]]:
-    """Return for each layer the number of results, the number of those that ``other`` computes differently, and the
-    greatest difference.
+    """Return, by layer, the number of results, the number that ``other`` computes differently, and the greatest
+    difference.
 
     Both networks have the same layers; each layer of ``other`` reads the inputs of the same layer of ``network``.
     """
@@ -148,12 +148,12 @@ def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
 
 
 def stage_results(stage: _Stage, *maps: NDArray[Any]) -> I32:
-    """Return the results of a layer for its input maps, each ``[image]...``."""
+    """Return a layer's results for its input maps, whose first axis is the image."""
     return COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
 
 
 def _taken(stage: _Stage, values: NDArray[Any], form: Any) -> I32:
-    """Return an input map in the shape that the layer expects; raises :class:`LayerError` for values out of range."""
+    """Return an input map in the shape that the layer expects; raise :class:`LayerError` for values out of range."""
     if values[0].size != prod(form.shape):
         raise LayerError(f"inputs of {stage.name} must be {form.shape}, not {values.shape[1:]}")
     least, most = (-1, 1) if form.bits == _SIGN_BITS else element_range(form.bits, signed=form.signed)

@@ -11,7 +11,7 @@ from xpulpnn_sim.reference.golden.effects import I32, U32, Bits, Effects, Source
 
 
 def _average(a: I32, b: I32, width: int) -> I32:
-    """Return half of the wrapped lane sum, with the sign of the wrapped sum."""
+    """Return half of the lane sum modulo the element width, by an arithmetic shift."""
     unused = 32 - width
     return ((a + b) << unused) >> (unused + 1)
 
@@ -95,7 +95,7 @@ def _pick(lanes: I32, selectors: U32) -> I32:
 
 
 def _selectors(insn: Insn, src: Sources, fmt: ElemFmt) -> U32:
-    """Return the source lane of each result lane of a shuffle with one source."""
+    """Return, for each result lane of a shuffle with one source, the number of its source lane."""
     if insn.mode is not Op2Mode.SCI:
         return unpack(src.rs2, fmt, signed=False).view(np.uint32) % fmt.lanes
     index_bits = fmt.lanes.bit_length() - 1

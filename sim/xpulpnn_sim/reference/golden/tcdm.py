@@ -102,8 +102,8 @@ class ArbiterModel:
     last: int = -1
 
     def next(self, requesting: set[int]) -> int:
-        """Return the winner among ``requesting``, which must not be empty. The binary tree of arbiters prefers the
-        input ``named``, then the inputs whose number has the smallest exclusive or with ``named``."""
+        """Return the winner among ``requesting``, which must not be empty. A tree of arbiters prefers the input
+        ``named``, then the number with the smallest exclusive or with ``named``."""
         if self.kind == "fixed":
             return min(requesting)
         if self.kind == "strict":
@@ -142,7 +142,7 @@ class TcdmModel:
     _claiming: set[int] = field(default_factory=set[int])
 
     def cycle(self, requests: Mapping[int, Request], claims: Mapping[int, Request] | None = None) -> dict[int, int]:
-        """Return the responses, in the next cycle, to the masters granted in this cycle; 0 for writes.
+        """Return the responses, sent in the next cycle, to the masters granted in this cycle; 0 for writes.
 
         Masters with ``claims`` take part in the arbitration without a request: a bank that they win stays idle.
         """

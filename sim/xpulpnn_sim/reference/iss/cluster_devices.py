@@ -63,7 +63,6 @@ class ClusterMemory(Memory):
 
     @property
     def keeps_code(self) -> bool:
-        """Return whether code only changes by stores that are reported to watchers."""
         return True
 
     def watch(self, address: int) -> None:

@@ -182,7 +182,7 @@ class ClusterLockstep:
         return _Half(before, memory.word_bytes(address))
 
     def _accessing(self, hart: int, record: Record, granted: bool) -> None:
-        """Follow an instruction whose only access, or the second of two, is granted now."""
+        """Step a hart through an instruction whose only or second access the bus grants now."""
         lockstep, memory = self.harts[hart], self._memory
         address = record[_ADDRESS]
         crosses = address % WORD_BYTES + (record[_RMASK] | record[_WMASK]).bit_count() > WORD_BYTES

@@ -207,7 +207,7 @@ class Iss:
         return Step(pc, insn, word, endless=endless)
 
     def peek(self) -> Fetched | int | None:
-        """Return the instruction at ``pc``; the word or half-word if it is illegal; None if the bus answers with an
+        """Return the instruction at ``pc``, its word if it is illegal, or None if the bus answers the fetch with an
         error."""
         try:
             raw = self.memory.fetch(self.state.pc)

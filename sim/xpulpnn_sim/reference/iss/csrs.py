@@ -81,7 +81,7 @@ class SimulatedCsrs:
         return self.values[name]
 
     def __setitem__(self, name: str, value: int) -> None:
-        """Store the value that an instruction writes other than by a CSR access."""
+        """Store a value that an instruction writes by other means than a CSR access."""
         self.values[name] = value
         self.written.add(name)
 
@@ -145,8 +145,8 @@ class SimulatedCsrs:
         return base
 
     def behind(self, pc: int, following: int) -> int:
-        """Return the start of a hardware loop that ends at ``pc`` and is repeated, and decrement the loop count; else
-        return ``following``. Must be called before the CSR writes of the instruction, which take precedence."""
+        """Return the address after ``pc``: the start of a hardware loop that ends there and repeats, whose count is
+        decremented, or ``following``. Call it before the CSR writes of the instruction, which take precedence."""
         values = self.values
         for start, end, count in _LOOPS:
             if values.get(end) == pc and values[count] > 1:

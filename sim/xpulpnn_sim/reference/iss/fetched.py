@@ -50,7 +50,7 @@ class Fetched:
 
     @cached_property
     def rd(self) -> int:
-        """The number in the field rd, which is rs3 for some stores."""
+        """The register number in the field rd, which stores with a register offset use for rs3."""
         return self.word >> RD_LSB & REGISTER_MASK
 
     @cached_property
@@ -220,7 +220,7 @@ class Translator:
 
 
 def noted(operation: HartOperation, pc: int, note: Callable[[int], None]) -> HartOperation:
-    """Wrap an operation so that ``note`` gets its address before each execution."""
+    """Return an operation that calls ``note`` with its address, then the given operation."""
 
     def execute() -> int:
         note(pc)

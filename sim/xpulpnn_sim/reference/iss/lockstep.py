@@ -210,8 +210,7 @@ class Lockstep:
             raise self.differs(record, "interrupt", 1, 0, why)
 
     def _check_pending(self, record: Record, level: int) -> None:
-        """Check a word read from mip: lines that were high before must be set, and only lines that are high now may be
-        set."""
+        """Check a word read from mip: lines that were high before must be set, lines that are low now must not."""
         before, last = self._high
         fetched, rd = self._fetched, record[_RD_ADDR] if record[_RD_WE] else 0
         if rd and _csr_of(fetched) == _MIP:

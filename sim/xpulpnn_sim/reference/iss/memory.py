@@ -23,7 +23,7 @@ class BusError(Exception):
 
 
 class PostponedError(Exception):
-    """An access to a peripheral cannot be made now; the instruction must be executed again later."""
+    """An access to a peripheral cannot be made yet; the instruction must be executed again later."""
 
     def __init__(self, *, waits: bool) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Memory:
                 self._unwatched[number] = page
 
     def _share(self, *numbers: int) -> None:
-        """Let several unallocated pages share the same memory."""
+        """Let several unallocated pages use the same storage."""
         page = bytearray(_PAGE)
         for number in numbers:
             self._place(number, page)

@@ -184,7 +184,6 @@ def fill_memory(memory: Memory, executable: Executable) -> None:
 
 
 def outside_memory(error: AccessError, iss: Iss, name_of: exits.NameOf) -> exits.Exit:
-    """Return the end of a run by an access outside memory."""
     pc = iss.state.pc
     if error.kind == "fetch":
         return exits.bad_fetch(pc, iss.last_pc, name_of)

@@ -30,7 +30,7 @@ _TRIGGER_BYTES = EventRegister.SW_TRIGGER_WAIT - EventRegister.SW_TRIGGER
 
 
 def waits_for(address: int) -> str:
-    """Say what a core waits for, such as ``waits for barrier 0``, from the address of the load that waits."""
+    """Return text such as ``waits for barrier 0``, by the address of a waiting load."""
     if address in (PRIVATE_DMA + Dma.COMMAND, DMA + Dma.COMMAND):
         return "waits for an identifier of the DMA engine"
     offset = address - PRIVATE_EVENT_UNIT
@@ -146,7 +146,6 @@ def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> 
 
 
 def bad_transfer(address: int, pc: int, *, writes: bool) -> Exit:
-    """Return the end by a DMA transfer outside memory, with the ``pc`` of a core at this time."""
     text = f"the DMA engine {'writes' if writes else 'reads'} outside memory: address 0x{address:08x}"
     return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
 
@@ -235,7 +234,7 @@ def instruction(word: int) -> str:
 
 
 def _why_illegal(word: int, config: CoreConfig, core: str) -> str:
-    """Return the feature that a core lacks for a word; an empty string if the word is illegal for other reasons."""
+    """Return the feature that ``core`` lacks for a word; an empty string if it is illegal for other reasons."""
     insn = decode(word)
     if insn is not None and insn.size == HALF_BYTES:
         word = expand_compressed(word)

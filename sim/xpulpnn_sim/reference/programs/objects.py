@@ -77,7 +77,7 @@ class CodeSection:
     lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])  # by first address
 
     def range_of(self, symbol: FunctionSymbol) -> tuple[int, int]:
-        """Return start and end (exclusive) of a symbol; a symbol without a size ends at the next symbol."""
+        """Return start and end (exclusive) of a symbol; one without a size ends at the next symbol."""
         if symbol.size:
             return symbol.address, symbol.address + symbol.size
         ends = (other.address for other in self.symbols if other.address > symbol.address)

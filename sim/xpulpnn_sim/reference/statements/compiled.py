@@ -52,7 +52,6 @@ def is_slow(insn: Insn) -> bool:
 
 
 def leads(insn: Insn) -> bool:
-    """Return whether the operation of an instruction itself handles the end of a hardware loop."""
     return not _LEADING.isdisjoint(_names(insn))
 
 
@@ -158,7 +157,7 @@ _WORD = re.compile(r"\w+")
 
 
 def _needed(lines: Sequence[str], written: Sequence[str]) -> list[str]:
-    """Return those lines that compute written values or read memory, since a read may fail."""
+    """Return the lines that compute values used in ``written``, or that read memory, since a read may fail."""
     used = set(_WORD.findall("\n".join(written)))
     needed: list[str] = []
     for line in reversed(lines):

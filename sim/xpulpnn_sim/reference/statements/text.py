@@ -155,7 +155,7 @@ class PythonArithmetic:
     number = staticmethod(literal_value)
 
     def named(self, value: PythonValue) -> PythonValue:
-        """Assign the value to a variable unless this is done already, and return the variable."""
+        """Assign a value to a variable, unless one holds it already, and return the variable."""
         if _ATOM.fullmatch(value.text) or value.unpacked or value.known is not None:
             return value
         name = self.bound.get(value.text)
@@ -257,7 +257,7 @@ class PythonArithmetic:
         return f"({self.named(second).text} * sum({first.unpacked}))" if first.unpacked else None
 
     def chosen(self, name: str, terms: Sequence[tuple[PythonValue, int]], default: PythonValue) -> PythonValue:
-        """Return a chain of conditional expressions that tests the conditions in order."""
+        """Return the least (``min``) or else the greatest number whose condition holds, as a chain of conditionals."""
         ordered = terms if name == "min" else terms[::-1]
         chain = " else ".join(f"{number} if {test.text}" for test, number in ordered)
         numbers = [number for _, number in terms]
@@ -265,7 +265,7 @@ class PythonArithmetic:
         return PythonValue(f"({chain} else {default.text})", low, high)
 
     def compare(self, op: ast.cmpop, x: PythonValue, y: PythonValue) -> PythonValue:
-        """Return a comparison. Signed words are compared as unsigned numbers after adding 2**31 to both."""
+        """Return a comparison; signed words are compared as unsigned numbers after 2**31 is added to both."""
         if x.known is not None and y.known is not None:
             return literal_value(int(_COMPARISONS[type(op)](x.known, y.known)))
         if x.biased and (y.biased or y.is_static):
@@ -310,7 +310,7 @@ class PythonArithmetic:
         return self._unsigned(shifted, high - lowest + 1)
 
     def element(self, word: PythonValue, index: PythonValue, width: int, *, turn: bool) -> PythonValue:
-        """Return an element of a word. If every element is used in turn, all are unpacked together."""
+        """Return an element of a word; elements with a loop variable as index (``turn``) are unpacked together."""
         if index.known is None or word.known is not None:
             lsb = self.binary(ast.Mult(), index, literal_value(width))
             return self._unsigned(self.binary(ast.RShift(), word, lsb), width)

@@ -83,7 +83,7 @@ static void watch(long most) {
 
 
 def _host_driver(seeds: Iterable[int]) -> str:
-    """Return the C text of a main function for this machine, with limits for programs that run too long."""
+    """Return the C text of a main function for this machine, which stops programs that run too long."""
     calls = [
         f'    if (sigsetjmp(given_up, 1)) puts("{seed} {_TOO_LONG}");\n'
         f"    else {{ watch({_MOST_BLOCKS}); unsigned value = program_{seed}(); watch(-1); "
@@ -177,7 +177,7 @@ def _written(texts: dict[int, str], generator: Generator, folder: Path) -> list[
 
 
 def _results(printed: str) -> dict[str, str]:
-    """Parse the lines ``SEED NUMBER`` that a program printed; incomplete lines are skipped."""
+    """Parse the lines ``SEED NUMBER`` that programs printed, except incomplete ones."""
     pairs = [line.split() for line in printed.splitlines()]
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and len(pair[1]) == len(_TOO_LONG)}
 

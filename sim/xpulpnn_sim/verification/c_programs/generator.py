@@ -200,7 +200,7 @@ class _FunctionWriter:
             self._say(f"ADD({counter});")
 
     def _pointer(self, *, constant: bool = True) -> tuple[str, str]:
-        """Return a C pointer into an array, at least 200 elements before its end, and the type of its elements."""
+        """Return a C pointer into an array, with at least 200 elements behind it, and the type of the elements."""
         name = self._rng.choice(list(ARRAYS))
         pointer = self._new("p")
         qualifier = "const " if constant else ""

@@ -57,7 +57,8 @@ class Meetings:
         part.insert(self._rng.randrange(len(part) + 1), block)
 
     def _led(self, parts: Parts, harts: Sequence[int], waiting: ProgramBlock, leader: int, block: ProgramBlock) -> None:
-        """Add code to some harts that waits for an action of the hart ``leader``, which acts before it waits itself."""
+        """Add ``block`` to the code of ``leader``, ahead of its own wait, and ``waiting``, a wait for it, to
+        ``harts``."""
         for hart in harts:
             self._insert(parts[hart], waiting)
         own = parts[leader]
@@ -165,7 +166,7 @@ class _Writer:
         )
 
     def phase(self, budget: int) -> Phase:
-        """Return a phase in which each hart executes about ``budget`` instructions at most."""
+        """Return a phase of at most about ``budget`` instructions in each hart."""
         rng = self._rng
         parts = [
             self._part(hart, rng.choice((0, budget // 2, budget, budget, budget, budget)))
@@ -203,7 +204,7 @@ class _Writer:
         return part
 
     def _transfer(self) -> ProgramBlock:
-        """Return a DMA transfer with other blocks between its start and its end, and now and then another transfer."""
+        """Return a DMA transfer with other blocks, sometimes another transfer, between its start and its end."""
         meanwhile = self._control.blocks(self._context, self._rng.randrange(3))
         # identifiers of two transfers of each core: fewer might all be held by cores that wait for a second one
         if 2 * self._config.cores <= self._config.dma_transfers and self._rng.randrange(4) == 0:

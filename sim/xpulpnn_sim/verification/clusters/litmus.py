@@ -165,7 +165,7 @@ class LitmusProgram:
         return _TABLES + WORD_BYTES * _ROW_WORDS * self._rounds * self._config.cores
 
     def _seen_at(self, address: int) -> int:
-        """Return ``address``, or for some words of the TCDM their address in the TCDM's alias."""
+        """Return ``address``, or at random the same word's address in the TCDM alias."""
         if address >= L2_BASE:
             return address
         return self._rng.choice((address, address, TCDM_ALIAS + address - TCDM_BASE))

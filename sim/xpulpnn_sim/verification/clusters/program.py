@@ -256,7 +256,7 @@ class SharedBlocks:
         return ProgramBlock("event unit", tuple(lines))
 
     def shared_view(self) -> ProgramBlock:
-        """Return code that sends events nobody waits for, and reads the event unit through its shared registers."""
+        """Return code that, through the shared registers, sends events nobody waits for and reads the event unit."""
         rng, config = self._rng, self._config
         lines = [f"li t1, 0x{isa.EVENT_UNIT:x}"]
         core = isa.SHARED_CORE_BYTES * rng.randrange(config.cores)
@@ -270,7 +270,7 @@ class SharedBlocks:
         return ProgramBlock("shared view", tuple(lines))
 
     def own_event(self) -> ProgramBlock:
-        """Return code with which a hart triggers an event for itself and waits for it, in a single load."""
+        """Return code with which a hart triggers an event for itself and waits for that event, in a single load."""
         rng = self._rng
         event = rng.choice(self.others)
         group = rng.choice((EventRegister.SW_TRIGGER_WAIT, EventRegister.SW_TRIGGER_WAIT_CLEAR))

@@ -32,7 +32,7 @@ _OUTCOMES: dict[str, tuple[tuple[int, int], tuple[int, int]]] = {
 
 
 def _instance(insn: Insn, **registers: str) -> str:
-    """Return the instruction in assembly, with the given registers, a0 for other registers, and small immediates."""
+    """Return the instruction in assembly with the given registers, a0 in all other places, and small immediates."""
     registers = dict.fromkeys(("rd", "rs1", "rs2", "rs3"), "a0") | registers
     operands: list[str] = []
     for operand in insn.forms:
@@ -48,7 +48,7 @@ def _instance(insn: Insn, **registers: str) -> str:
 
 
 def _late(insn: Insn, times: int = 1, used: int = 0) -> str:
-    """Return the costs of late results for ``times`` executions; in ``used`` of them, the next instruction uses it."""
+    """Return the costs of late results for ``times`` executions; in ``used`` of them the next instruction is a use."""
     return f"{times * insn.has_late_step}*LATE_STEP {used * (not insn.is_early)}*LATE_USE"
 
 

@@ -38,7 +38,7 @@ def _bodies_of_one(costs: CostTable, loop: int) -> None:
 
 
 def _late_ends(costs: CostTable, loop: int) -> None:
-    """Measure loops whose last instruction is counted when it leaves EX."""
+    """Measure loops whose last instruction decrements the count only when it leaves EX."""
     for last in ("bne zero, zero, 77b", "csrrs a1, mscratch, zero"):
         for length in (2, 3, 4):
             body = "; ".join([f"lp.setupi {loop}, 10, 77f", *["addi a0, a0, 1"] * (length - 1), f"77: {last}"])

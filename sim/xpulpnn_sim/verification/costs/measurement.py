@@ -43,7 +43,7 @@ class CostTable:
         self.rows: list[CostRow] = []
 
     def add(self, group: str, name: str, code: str, costs: str = "", setup: str = "") -> None:
-        """Add a measurement; with ``+`` before the group, its figure is the cycles on top of one per instruction."""
+        """Add a measurement; a group that begins with ``+`` shows the cycles in excess of one per instruction."""
         waits = Counter[WaitCause]()
         for word in costs.split():
             times, _, cost = word.rpartition("*")
@@ -87,7 +87,7 @@ class Measured:
 
     @property
     def ok(self) -> bool:
-        """Return whether the stalls by cause are those of the documentation."""
+        """Return whether stalls and their causes agree with the documentation."""
         return self.waits == self.row.waits
 
 

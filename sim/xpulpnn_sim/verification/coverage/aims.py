@@ -155,12 +155,12 @@ class Aims:
         return lines
 
     def _require_interrupts(self, needed: bool = True) -> None:
-        """Raise :class:`NoWayError` if interrupts are needed, as by an mret that would return to itself for ever."""
+        """Raise :class:`NoWayError` if interrupts are needed, such as to end an mret to itself, but disabled."""
         if needed and not self._placer.interrupts:
             raise NoWayError
 
     def _other_loop(self, row: Insn, number: int) -> dict[str, int]:
-        """Return operands with which a hardware-loop instruction leaves the loop ``number`` alone."""
+        """Return operands with which a hardware-loop instruction does not affect the loop ``number``."""
         return {"L": 1 - number} if row.insn_class is InsnClass.LOOP else {}
 
     def _short_loop(self, row: Insn) -> Lines:
@@ -183,7 +183,7 @@ class Aims:
         return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
 
     def _loop_of(self, row: Insn, *, first: bool, length: int = 0, count: int = 0) -> Lines:
-        """Return a loop whose first or last instruction is ``row``; for 0, its length and iterations are random."""
+        """Return a loop whose first or last instruction is ``row``; with 0, ``length`` and ``count`` are random."""
         placer, rng, number = self._placer, self._rng, self._rng.randrange(2)
         placed = placer.place(row, self._other_loop(row, number))
         body = [placer.filler(placed.registers(row)) for _ in range(length or rng.randrange(1, 4))]
@@ -200,7 +200,7 @@ class Aims:
         return self._placer.place(row).behind([f"li {_LINK}, 0x{FAILING[0]:x}", failing])
 
     def _read(self, kind: InsnClass) -> tuple[Insn, str]:
-        """Return an instruction of a class with a register operand that it reads."""
+        """Return an instruction of a class and the name of a register operand that it reads."""
         crosses = self._crosses
         rows = [(row, slot) for row in crosses.rows if row.insn_class is kind for slot in crosses.reads(row).slots]
         return self._rng.choice(rows)

@@ -57,7 +57,7 @@ class Collector:
 
     @property
     def impossible(self) -> Numbers:
-        """Return the numbers of combinations that were reached although they should be impossible."""
+        """Return the numbers of the combinations that were reached although they are marked as unreachable."""
         return np.flatnonzero((self.crosses.states != REACHABLE) & (self.counts > 0))
 
     def _count(self, family: str, *axes: Any) -> None:
@@ -195,8 +195,8 @@ class _Run:
         self._keys: Numbers | None = None
 
     def writers(self, register: NDArray[Any], unresolved: Mask, most: int) -> Iterator[tuple[int, NDArray[Any], Mask]]:
-        """Yield for each distance up to ``most`` which of the retirements ``unresolved`` have ``register`` from the
-        instruction so far before them, and the producer there."""
+        """Yield each distance up to ``most``, the producer that many retirements before, and a mask of the
+        ``unresolved`` retirements whose ``register`` it wrote."""
         for distance in range(1, most + 1):
             producer = np.full(len(register), NOTHING, np.int64)
             written = np.zeros(len(register), np.bool_)
@@ -208,18 +208,18 @@ class _Run:
             yield distance, producer, written & (producer != NOTHING)
 
     def joined(self, distance: int) -> Mask:
-        """Mark the retirements up to which no handler was entered since the instruction ``distance`` before."""
+        """Mark the retirements with no handler entry between them and the instruction ``distance`` before."""
         return self.since(self._entries, distance) == 0
 
     @staticmethod
     def since(sums: Numbers, distance: int) -> Numbers:
-        """Return how much a cumulative sum has grown at each retirement since the instruction ``distance`` before."""
+        """Return, at each retirement, the growth of a cumulative sum over the last ``distance`` retirements."""
         before = np.zeros(len(sums), np.int64)
         before[distance:] = sums[:-distance]
         return sums - before
 
     def next_at(self, pcs: NDArray[Any], since: Numbers) -> Numbers:
-        """Return when each address is executed next after the retirement ``since``; :data:`NOTHING` if never."""
+        """Return the number of the first retirement after ``since`` at each address; else :data:`NOTHING`."""
         bits = len(self.records).bit_length()
         if self._keys is None:
             pc = self.records["pc_rdata"].astype(np.int64)

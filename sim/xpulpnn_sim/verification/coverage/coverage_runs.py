@@ -61,7 +61,7 @@ class CoveragePoint:
 
 
 def read_counts(path: Path) -> NDArray[np.int64]:
-    """Read the counts of a coverage file, in the order of :func:`read_points`; raise :class:`ToolError` if invalid."""
+    """Read the counts of a coverage file in the order of :func:`read_points`; raise :class:`ToolError` if invalid."""
     data = path.read_bytes()
     if not data.startswith(_HEAD):
         raise ToolError(f"{path.name} must be coverage in Verilator's format 3, not another one")
@@ -101,7 +101,7 @@ UsedPoints = Mapping[CoveragePoint, bool]  # Points of the core with whether the
 
 
 def merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> UsedPoints:
-    """Merge the coverage points of all instances of a module, and drop points outside the core."""
+    """Merge the coverage points of all instances of each module; points outside the core are dropped."""
     used_points: dict[CoveragePoint, bool] = {}
     for point, was_used in zip(points, used.tolist(), strict=True):
         if point.module != TOP and point.name != _DROPPED:
@@ -120,7 +120,7 @@ def module_table(points: UsedPoints, components: Mapping[str, str]) -> list[Modu
 
 
 def unused_lines(points: UsedPoints, verilog: str) -> list[tuple[str, list[list[Any]]]]:
-    """Return the unused lines and branches of each module: line number, Verilog text, and which branch of the line."""
+    """Return, by module, the unused lines and branches: line number, Verilog text, and which branch of the line."""
     text = dict(enumerate(map(str.strip, verilog.splitlines()), 1))
     never = sorted(
         (point.module, point.line, text.get(point.line, ""), point.name.replace("_", " "))
@@ -175,7 +175,7 @@ _IDEAL = {"grant_stalls": 0.0, "response_latency": 1, "fetch_grant_stalls": 0.0,
 
 
 class Need(Enum):
-    """Settings of a memory and its interrupts with which some crosses are likely to be reached."""
+    """Memory and interrupt settings with which a program is likely to reach some crosses."""
 
     ANY = dict[str, float]()
     QUICK = _IDEAL
@@ -329,7 +329,7 @@ class Total:
         return merged(self.points, self.used)
 
     def families(self) -> dict[str, dict[str, int]]:
-        """Return for each family how many crosses it has, how many were reached, and its unreachable combinations."""
+        """Return, by family, the number of its crosses, of those reached, and of its unreachable combinations."""
         crosses, table = self.collector.crosses, dict[str, dict[str, int]]()
         for name, family in crosses.families.items():
             states, met = family.states.ravel(), crosses.part(name, self.collector.counts) > 0

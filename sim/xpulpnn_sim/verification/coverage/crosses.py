@@ -91,11 +91,11 @@ class Family:
     reasons: list[str] = field(default_factory=list[str])  # why places are out of reach
 
     def label(self, place: int) -> str:
-        """Return a description of the array element with the flattened index ``place``."""
+        """Return a description of the combination with the flattened index ``place``."""
         return ", ".join(axis[at] for axis, at in zip(self.axes, self.at(place), strict=True))
 
     def at(self, place: int) -> tuple[int, ...]:
-        """Return the index on each axis of the array element with the flattened index ``place``."""
+        """Return the index on each axis of the combination with the flattened index ``place``."""
         return tuple(map(int, np.unravel_index(place, self.states.shape)))
 
 
@@ -151,7 +151,7 @@ class Crosses:
         return f"{family.name}: {family.label(place)}"
 
     def part(self, name: str, counts: NDArray[Any]) -> NDArray[Any]:
-        """Return the part of ``counts`` that belongs to the family ``name``."""
+        """Return the counts of the family ``name`` out of the ``counts`` of all crosses."""
         return counts[self.starts[name] :][: self.families[name].states.size]
 
     def reads(self, row: Insn) -> RegisterReads:

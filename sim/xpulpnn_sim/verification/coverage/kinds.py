@@ -79,7 +79,7 @@ class RegisterReads:
 
 
 def _sample(row: Insn) -> int:
-    """Return a word that encodes an instruction, with the highest legal value of each operand."""
+    """Return an encoded word of an instruction, with the highest legal value of each operand."""
     word = row.match
     for token in row.tokens:
         high, step = token.field.high, token.field.step
@@ -88,7 +88,7 @@ def _sample(row: Insn) -> int:
 
 
 def reserved_words(row: Insn, decoder: Decoder) -> list[int]:
-    """Return illegal words that match an instruction except for one operand, whose value the instruction excludes."""
+    """Return words that would be an instruction if the value of one operand were not excluded."""
     words: list[int] = []
     for token in row.restricted:
         others = [value for value in range(token.field.high + 1) if not token.field.accepts(value)]
@@ -146,7 +146,7 @@ class Words:
         return np.array([self._known[word] for word in distinct.tolist()], _DETAILS)[which]
 
     def _properties(self, word: int) -> dict[str, int]:
-        """Return the properties of a word, without those that are the usual ones."""
+        """Return those properties of a word that differ from their defaults."""
         row, fetched, size = self._decoder.decode(word), self._decode(word), instruction_size(word)
         if row is None or fetched is None:
             matching = (

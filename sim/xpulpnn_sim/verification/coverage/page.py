@@ -109,7 +109,7 @@ def _timing(total: Total) -> Markup:
 
 
 def _mark(count: int, state: int) -> str:
-    """Return the CSS class of the mark of a combination: no cross, unreachable, reached, or not reached."""
+    """Return the CSS class of a combination's mark: no cross, unreachable, reached, or not reached."""
     return "none" if state < 0 else "out" if state else "" if count else "hole"
 
 

@@ -66,7 +66,6 @@ class Placed:
     needs: dict[str, str] = field(default_factory=dict[str, str])
 
     def behind(self, lines: Sequence[str] = ()) -> list[str]:
-        """Return all lines, with ``lines`` right before the instruction itself."""
         return [*self.before, *lines, self.text, *self.after]
 
     def registers(self, row: Insn) -> set[int]:
@@ -93,7 +92,7 @@ def _destination(row: Insn) -> Token | None:
 
 
 def _token_of(row: Insn, slot: str) -> Token | None:
-    """Return the operand that becomes the field ``slot`` of the expanded instruction; None if it is implied."""
+    """Return the operand that becomes the field ``slot`` of the expanded instruction; None for an implied register."""
     names = (slot, "rs3") if slot == "rd" else (slot,)
     if row.size < WORD_BYTES:
         names = (EXPANSIONS[row.mnemonic].sources[slot],)
@@ -126,7 +125,7 @@ class Placer:
         fails: bool = False,
         crosses_word: bool = False,
     ) -> Placed:
-        """Return an instruction with the lines that make it safe; raise :class:`NoWayError` if there are none."""
+        """Return an instruction with the lines that make it safe; raise :class:`NoWayError` if no lines do."""
         placed, kind = Placed([], "", values=dict(pins or {})), row.insn_class
         pinned, label = {*placed.values}, self.draw.label("over")
         placed.values |= {token.field.name: 8 * token.field.step for token in self._targets(row)}
@@ -170,7 +169,7 @@ class Placer:
         return render(row, row.encode(**values)).replace(f"pc{values[targets[0].field.name]:+d}", label)
 
     def _end_loop(self, row: Insn, placed: Placed, end: str) -> None:
-        """Add lines after which the loop of a hardware-loop instruction ends at once and leaves no count."""
+        """Add lines so that the loop of a hardware-loop instruction ends at once with the count 0."""
         names, rng = {token.field.name for token in row.tokens}, self.draw.rng
         off = f"lp.counti {placed.values.setdefault('L', rng.randrange(2))}, 0"
         if "lpcnt12" in names:
@@ -275,7 +274,7 @@ class Placer:
         return self.draw.rng.choice([register for register in usual if token.field.accepts(register)])
 
     def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]]:
-        """Return the preparation of an instruction that writes any value to a register, and the instruction."""
+        """Return code that writes any value to a register by a ``producer``: preparation, and the instruction."""
         if producer is Producer.LINK:
             over = self.draw.label("over")
             return [], [f"jal {ABI_NAMES[register]}, {over}", self.filler({register}), f"{over}:"]
@@ -300,8 +299,8 @@ class Placer:
         raise NoWayError
 
     def _linked(self, register: int, value: str) -> tuple[tuple[list[str], list[str]], list[str]]:
-        """Return code as :meth:`_free` does, for a link to a word that may be overwritten or, for a label, to a jump;
-        also return the lines to which that jump leads."""
+        """Return a jump that links to a word, and the lines behind it. If ``value`` is a number, the word may be
+        overwritten; else it is a jump to those lines."""
         over, out = self.draw.label("over"), self.draw.label("out")
         number = value[0].isdigit()
         behind = ".word 0x00000013" if number else f"jal zero, {out}"

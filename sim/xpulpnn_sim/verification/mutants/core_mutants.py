@@ -78,7 +78,7 @@ def _shares(sizes: Sequence[int], count: int) -> list[int]:
 
 
 def _part(cell: str) -> str:
-    """Return the path of the module instance that contained a cell before flattening; empty for the top module."""
+    """Return the module path of a cell before flattening; empty for the top module."""
     match = _INSTANCE.match(cell)
     if match:
         return match[1].replace("\\", "").rstrip(".")
@@ -134,7 +134,7 @@ class MutatedCore:
     mutants: tuple[Mutant, ...]  # what may be chosen; their numbers are 1, 2,
 
     def choose(self, number: int) -> None:
-        """Select a mutant for all models that this process creates from now on; 0 selects the core itself."""
+        """Select a mutant for all models created later by this process; 0 selects the unchanged core."""
         ctypes.CDLL(str(self.library)).choose_mutant(ctypes.c_int(number))
 
 

@@ -42,7 +42,7 @@ class Mutant:
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """Return the options of a Yosys command; of several sources, only the first file of this project counts."""
+    """Return the options of a Yosys command; of several sources, only the first that is a file of this project."""
     words = shlex.split(line.replace("\\", "\\\\"))
     root = f"{Path(xpulpnn.__file__).parent.parent}/"
     given = [(name, value) for name, value in pairwise(words) if name.startswith("-")]
@@ -65,7 +65,7 @@ def mutant_of(number: int, line: str, *, module: str = "", command: str = "") ->
 
 
 def places(lines: Iterable[str]) -> list[str]:
-    """Return the Yosys commands without those that change a clock, which is not part of the Amaranth source."""
+    """Return the Yosys commands except those that mutate a clock, which the Amaranth source does not state."""
     return [line for line in lines if not fields_of(line)["-port"].endswith("CLK")]
 
 
@@ -89,7 +89,7 @@ class Judged:
 
     @property
     def alive(self) -> bool:
-        """Return whether neither a test killed the mutant nor a proof shows that it is harmless."""
+        """Return whether no test has killed the mutant and no proof shows it to be harmless."""
         return not self.killed and self.proof not in (EQUIVALENT, LEGAL)
 
     @property

@@ -80,7 +80,7 @@ class Stream:
         return passed and _same(self.records, other.records) and np.array_equal(self.lines, other.lines)
 
     def shows_as(self, other: "Stream") -> bool:
-        """Return whether both runs are equal outside the core, except for the timing."""
+        """Return whether both runs look the same from outside the core, except for the timing."""
         mine, its = self.result.memory, other.result.memory
         return (
             self.retires_as(other)
@@ -129,7 +129,7 @@ class Finding:
 
 
 class ProgramJudge:
-    """Runs a program on mutants, and compares what happens with a run on the core itself.
+    """Runs a program on mutants and compares each run with a run on the core itself.
 
     The run on the core itself is checked in lock step with the simulator, for a directed program (``case``) also the
     results, memory accesses and the bus. Raises :class:`ToolError` if a check fails.

@@ -85,7 +85,7 @@ _ALONE = ("core_demux", "obi_mux")  # benches of units whose initiators have one
 
 
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str], bits: int = XLEN) -> InputConstraints:
-    """Return when each output matters, and which inputs are stable or depend on others; ``bits`` is the word width."""
+    """Return constraints: when each output is observed, and which inputs are stable or depend on others."""
     pairs = list(_pairs(outputs)) + [
         (values, tuple(name for name in payload if name.partition("[")[0] in outputs))
         for values, payload in _OF_UNITS.get(bench, ())
@@ -120,7 +120,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
 
 
 def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
-    """Yield conditions for a run of transfers that stays in its block: first position, and transfers that remain."""
+    """Yield the bursts that stay in their block: each first position with the numbers of beats that fit after it."""
     low = exact_log2(EXT_DATA_BITS // BYTE_BITS)
     for place in range(_RUN):
         bits = {f"{bundle}addr[{low + bit}]": {place >> bit & 1} for bit in range(exact_log2(_RUN))}
@@ -138,7 +138,7 @@ def _ports(requesting: Collection[str], answering: Collection[str]) -> Iterator[
 
 
 def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tuple[str, ...]]]:
-    """Yield values of ports, each with the outputs that matter only while the ports have these values."""
+    """Yield conditions such as ``valid`` = 1, each with the outputs that are observed only while it holds."""
     for name in outputs:
         bundle, _, last = name.rpartition("__")
         if bundle and last in _SEEN_WITH:

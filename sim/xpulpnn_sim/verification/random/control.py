@@ -133,7 +133,7 @@ class ControlBlocks:
         return ProgramBlock("stack", (first,), between, (second,))
 
     def _condition(self, target: str, reach: int) -> list[str]:
-        """Return a conditional branch to ``target``, sometimes after an instruction that makes the condition true."""
+        """Return a conditional branch to ``target``, sometimes after an instruction that makes it taken."""
         draw = self._draw
         insn = draw.deal(Group.BRANCH, Group.SHORT_BRANCH) if reach < _SHORT_BRANCH else draw.deal(Group.BRANCH)
         name = next(token.field.name for token in insn.tokens if token.field.name in ("boff13", "cb9"))
@@ -165,7 +165,7 @@ class ControlBlocks:
         return ProgramBlock("exit", tuple(self._condition(self._rng.choice(context.exits), _LONGEST_BODY)))
 
     def _indirect(self, target: str, link: int) -> list[str]:
-        """Return a jump by jalr: just after the address is written, from memory, with an offset, or with bit 0 set."""
+        """Return a jump by jalr to an address that was just written, was loaded, has an offset, or has bit 0 set."""
         draw, rng = self._draw, self._rng
         lines = [f"la {_X6}, {target}"]
         if link == RA and draw.chance(0.3):
@@ -281,13 +281,13 @@ class ControlBlocks:
         return ProgramBlock(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
 
     def _first(self, context: Context) -> tuple[ProgramBlock, ...]:
-        """Return, now and then, a requantisation to be placed directly after the start of a loop or a branch."""
+        """Return a requantisation now and then, to be placed directly after the start of a loop or a branch."""
         texts = self._draw.requantised(0.7)
         self.left -= context.scale * len(texts)
         return single_lines("arithmetic", texts)
 
     def _last(self, number: int, after: str, context: Context) -> tuple[tuple[ProgramBlock, ...], str]:
-        """Return the last instruction of a loop body, and blocks that must come before it."""
+        """Return the last instruction of a loop body, and the blocks that it needs before it."""
         draw, rng = self._draw, self._rng
         self.left -= context.scale
         match rng.randrange(12):

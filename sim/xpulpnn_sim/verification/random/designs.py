@@ -153,7 +153,7 @@ def run_reference_core(
 def reference_design(
     executable: Executable, config: CoreConfig, machine: Machine, listener: Listener, fault: Fault | None = None
 ) -> Verdict:
-    """Run the simulator itself as the design: this tests the programs, and with a ``fault`` whether checks find it."""
+    """Run the simulator itself as the design, to test programs and, with a ``fault``, the checks."""
     limit = min(machine.max_cycles, _REFERENCE_STEPS)
     end, records, _ = run_reference_core(
         config, executable, limit=limit, irq_rate=machine.irq_rate, seed=machine.seed, fault=fault

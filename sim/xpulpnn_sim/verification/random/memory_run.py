@@ -1,4 +1,4 @@
-"""Runs of memory accesses and Mac&Loads inside a window, and requantisations with results near their range."""
+"""Runs of memory accesses and Mac&Loads inside a window, and requantisations with results near the clipping bounds."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Aimed(NamedTuple):
 
 
 def aimed_run(insn: Insn, rng: Random) -> Aimed:
-    """Return operands of a pv.rq: any factor and accumulator, and the lambda that gives a result near the range.
+    """Return operands of a pv.rq: random factor and accumulator, and a lambda that puts the result near its bounds.
 
     Sometimes the bits that are shifted out are all zeros or all ones, so that the sum is exactly at a bound.
     """
@@ -261,7 +261,7 @@ class MemoryRun:
         return rng.choice(choices) if choices else None
 
     def _offset_register(self, operand: Operand, base: int) -> int | None:
-        """Return an offset register; post-increment accesses may use any, since their address is the old base."""
+        """Return an offset register; any will do for post-increment, whose address is the base before it."""
         known, rng = self._known, self._rng
         if operand.increment and (not base or self._draw.chance(0.5)):
             return self._draw.source()

@@ -139,7 +139,7 @@ class ProgramSource(ABC):
 
     @abstractmethod
     def measure(self, case: ProgramCase[Any]) -> tuple[Verdict, Tally]:
-        """Run a program; return the verdict and what the program covered."""
+        """Run a program; return the verdict and the coverage."""
 
     def run(self, seed: int) -> "ProgramRun":
         start = perf_counter()

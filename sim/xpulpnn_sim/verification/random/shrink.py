@@ -84,7 +84,7 @@ class Shrinker:
         return next((candidate for candidate in candidates if self._try(candidate)), case)
 
     def _machine(self, case: Case) -> Case:
-        """Remove wait states and interrupts from the machine, as far as the program still fails."""
+        """Remove wait states and interrupts from the machine as long as the program still fails."""
         defaults = {
             field.name: field.default
             for field in fields(case.machine)
@@ -100,7 +100,7 @@ class Shrinker:
         return self._first(case, *(ProgramCase(case.program, replace(case.machine, irq_rate=rate)) for rate in faster))
 
     def _skeleton(self, case: Case) -> Case:
-        """Use the simplest handlers, and zeros as data, as far as the program still fails."""
+        """Try the simplest handlers, and data of zeros; keep each if the program still fails."""
         case = self._first(case, _with(case, handlers=PLAIN))
         for name in ("nests", "loops", "filler"):
             simpler = replace(case.program.handlers, **{name: getattr(PLAIN, name)})
@@ -180,6 +180,6 @@ def program_listing(case: Case, run: ProgramRun) -> str:
 
 
 def excerpt(case: Case, run: ProgramRun) -> str:
-    """Return the part of the program that the generator wrote, without handlers and prologue, to read on a terminal."""
+    """Return the generated part of the program, without handlers and prologue, to be read on a terminal."""
     lines = [line for block in (*case.program.main, *case.program.functions) for line in block.lines()]
     return "\n".join([*(f"# {line}" for line in _heading(case, run)), *indented(lines)]) + "\n"

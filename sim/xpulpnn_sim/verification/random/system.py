@@ -173,7 +173,7 @@ class SystemBlocks:
         return ProgramBlock("fence", (*self._draw.requantised(), self._draw.text(row, self._draw.values(row))))
 
     def vectors(self) -> ProgramBlock:
-        """Return code that points mtvec to one of two tables, in a random mode; the bits in between are ignored."""
+        """Return code that points mtvec to one of two vector tables in a random mode; its ignored bits are random."""
         value = self._rng.choice((TEXT_BASE, SECOND_TABLE)) | self._rng.getrandbits(8)
         return block_of("mtvec", f"li {_X6}, 0x{value:x}; csrrw {ABI_NAMES[self._draw.destination()]}, mtvec, {_X6}")
 
@@ -192,7 +192,7 @@ class SystemBlocks:
         return ProgramBlock("mret", tuple(head), skipped, (f"{target}:",))
 
     def self_modify(self, flush: tuple[str, ...] = ()) -> ProgramBlock:
-        """Return code that flips an instruction after it between two forms, and flushes the caches with ``flush``."""
+        """Return code that toggles a later instruction between two, and flushes the caches with ``flush``."""
         draw, rng, patch = self._draw, self._rng, self._draw.label("patch")
         insns = [draw.rows[rng.choice(_HARMLESS), "rd,rs1,rs2"] for _ in range(2)]
         old, new = (insn.encode(**draw.values(insn)) for insn in insns)

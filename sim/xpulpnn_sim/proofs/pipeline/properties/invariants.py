@@ -90,7 +90,7 @@ def selected(default, *cases):
 
 
 def implies(condition, *claims):
-    """Return whether the condition implies all claims, which have single bits."""
+    """Return whether each of the single-bit ``claims`` is 1 if the condition is 1."""
     return ~condition | Cat(claims).all()
 
 

@@ -110,7 +110,7 @@ _IN_BYTE = BYTE_BITS.bit_length() - 1  # address bits of a bit within a byte
 
 
 class TrackedBit:
-    """A tracked bit of data memory; a store changes it when it is answered without an error."""
+    """A bit of data memory at a free address; a store changes it when it is answered without an error."""
 
     def __init__(self, m, port, address, number, rdata):
         self.address, self._number = address, number[:_IN_BYTE]
@@ -130,7 +130,6 @@ class TrackedBit:
         self.rdata = (rdata & ~position) | (self.value.replicate(XLEN) & position)
 
     def of(self, word, byte):
-        """Return the bit of a word at the tracked position in the given byte."""
         return word.bit_select(Cat(self._number, byte), 1)
 
 
