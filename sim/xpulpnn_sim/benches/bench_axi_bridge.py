@@ -46,7 +46,7 @@ def _ends(transfer: ObiTransfer) -> bool:
     return transfer.beats == 1 or (transfer.address + _size()) % BLOCK_BYTES == 0
 
 
-def interleaved(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
+def merge_runs(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
     """Merge the groups' transfers in random order, but keep the writes of one burst (in an aligned block) together."""
     waiting = [Run(transfer for run in runs for transfer in run) for runs in groups]
     transfers: list[ObiTransfer] = []
@@ -183,7 +183,7 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
 
     groups = (False, True) if bench_data()["writes"] else (False,)
     number = runs if bench_data()["runs"] else 8 * runs
-    return interleaved(rng, [[run(write=write) for _ in range(number)] for write in groups])
+    return merge_runs(rng, [[run(write=write) for _ in range(number)] for write in groups])
 
 
 def consecutive(number: int, write: int) -> list[ObiTransfer]:

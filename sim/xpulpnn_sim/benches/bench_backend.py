@@ -120,8 +120,8 @@ def _destinations(insn: Insn) -> list[str]:
 
 def _link(producer: str, consumer: str) -> Callable[[Drawn, Drawn], None]:
     def link(first: Drawn, second: Drawn) -> None:
-        behind = producer == "rd1"  # the second register of a pair
-        number = first.values["rd"] + 1 if behind else first.values[first.field_of(producer)]
+        uses_odd_register = producer == "rd1"  # the second register of a pair
+        number = first.values["rd"] + 1 if uses_odd_register else first.values[first.field_of(producer)]
         # a pair that reads the register begins at an even number
         second.values[second.field_of(consumer)] = number & ~(second.insn.is_pair and consumer == "rd")
 

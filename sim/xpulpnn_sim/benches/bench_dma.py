@@ -41,7 +41,7 @@ _RESETS = 12
 _WINDOWS = (1, 2, 4, 8, 16, 20)
 
 
-def late(cycles: int) -> ObiTiming:
+def late_timing(cycles: int) -> ObiTiming:
     return ObiTiming(1.0, cycles, cycles)
 
 
@@ -102,7 +102,7 @@ async def identifiers(dut: Dut) -> None:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def transfers_of_every_identifier(dut: Dut) -> None:
     """An identifier is in use until its last transfer ends, even if it is freed before; the queue is full."""
-    with DmaEnv(dut, await start(dut), PROMPT, late(36)) as env:
+    with DmaEnv(dut, await start(dut), PROMPT, late_timing(36)) as env:
         rng, equal, count = env.rng, env.board.equal, len(env.ports)
         flags_of_port = [deque(rng.sample(range(8), 8)) for _ in env.ports]
 
@@ -208,7 +208,7 @@ async def one_memory_is_late(dut: Dut) -> None:
     with DmaEnv(dut, await start(dut)) as env:
         for port in env.memory_ports:
             for count in _WINDOWS:
-                port.timing = late(count + 5)
+                port.timing = late_timing(count + 5)
                 order = [(IN, count), (OUT, count), (IN, 1)]
                 await env.command_all(*(windows(*arguments, place, env.rng) for place, arguments in enumerate(order)))
             port.timing = PROMPT
@@ -218,7 +218,7 @@ async def one_memory_is_late(dut: Dut) -> None:
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def both_sides_outside(dut: Dut) -> None:
     """Reads and writes of different transfers both have the largest number of accesses outstanding."""
-    with DmaEnv(dut, await start(dut), PROMPT, late(30)) as env:
+    with DmaEnv(dut, await start(dut), PROMPT, late_timing(30)) as env:
         sizes = [(direction, env.rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
         await env.command_all(*(windows(*arguments, place, env.rng) for place, arguments in enumerate(sizes)))
         env.check("both sides")
@@ -241,7 +241,7 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
     """Copies of many windows, and the longest line, move a window per cycle at any alignment with prompt memories."""
     direction, ext, tcdm, latency, rate, length = case
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
-    with DmaEnv(dut, await start(dut), PROMPT, late(latency)) as env:
+    with DmaEnv(dut, await start(dut), PROMPT, late_timing(latency)) as env:
         number = await env.identifier()
         words = transfer(direction, length, ext, tcdm, DmaCommand.INCREMENT | flags)
         await env.command([*words, 0, env.rng.getrandbits(XLEN)] if flags else words)

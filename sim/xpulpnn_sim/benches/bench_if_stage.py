@@ -77,8 +77,8 @@ def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) 
         elif after.insn__valid:
             assert pc is not None, f"no redirect {where} (seed {board.seed})"
             shown = in_id(code, pc, ports.loop_back)
-            behind = ports.loop_start & ~1 if ports.loop_back else code.after(pc)
-            pc = None if code.error_at(pc) else behind
+            next_pc = ports.loop_start & ~1 if ports.loop_back else code.after(pc)
+            pc = None if code.error_at(pc) else next_pc
 
 
 def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:

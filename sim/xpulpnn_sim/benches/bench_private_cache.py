@@ -113,7 +113,7 @@ def wandering(rng: Random, count: int, *, spread: int = 4) -> list[int]:
     return addresses[:count]
 
 
-def asked_lines(
+def requested_lines(
     cache: CacheLevel,
     fetches: Sequence[ObiTransfer],
     requests: Sequence[ObiTransfer],
@@ -132,10 +132,10 @@ def asked_lines(
     requested: list[tuple[int, int]] = []
     # lines to request for the last fetch: its own until its answer, then the next one
     missing: int | None = None
-    ahead: int | None = None
+    prefetched: int | None = None
     until, last_line, answered, failed = -1, -1, -1, False
     for cycle in range(fetches[-1].answered + 1):
-        line = missing if cycle <= until and missing is not None else ahead
+        line = missing if cycle <= until and missing is not None else prefetched
         if cycle > answered and line is not None and (line == missing or line != last_line):
             request = requests[len(requested)] if len(requested) < len(requests) else ObiTransfer(line)
             last_line, failed = line, request.failed
@@ -143,16 +143,16 @@ def asked_lines(
             requested.append((cycle, line))
         if (fetch := grants.get(cycle)) is not None:
             line = fetch.address & -ICACHE_LINE_BYTES
-            behind = line + ICACHE_LINE_BYTES & WORD_MASK
+            next_line = line + ICACHE_LINE_BYTES & WORD_MASK
             missing, until = None if cache.look_up(line) else line, fetch.answered
-            ahead = behind if prefetch and not cache.holds(behind) else None
+            prefetched = next_line if prefetch and not cache.holds(next_line) else None
         if cycle in flushes:
             address = flushes[cycle]
             if address is None:
                 cache.flush()
             else:
                 cache.flush_address(address)
-            last_line, ahead = -1, None
+            last_line, prefetched = -1, None
         elif cycle == answered and last_line >= 0 and not failed:
             cache.fill(last_line)
     return requested
@@ -219,10 +219,10 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
         board.equal(hits + misses, len(fetcher.completed), "hits and misses")
         board.equal(waits, sum(fetch.granted - fetch.requested for fetch in fetcher.completed), "waits")
         cache = CacheLevel(configuration().icache_private, configuration().icache_ways)
-        expected = asked_lines(cache, fetcher.completed, line.transfers, flusher.flushes, prefetch=bool(prefetch))
+        expected = requested_lines(cache, fetcher.completed, line.transfers, flusher.flushes, prefetch=bool(prefetch))
         board.equal((hits, misses), (cache.hits, cache.misses), "hits, misses")
         last = fetcher.completed[-1].answered
-        requested = [(request.requested - _later(), request.address) for request in line.transfers]
+        requested = [(request.requested - _extra_latency(), request.address) for request in line.transfers]
         observed = [(cycle, address) for cycle, address in requested if cycle <= last]
         board.equal(observed, expected, "lines asked for")
         await base.pulse_reset(dut)
@@ -251,7 +251,9 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
             dut, rng, [first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency)
         )
         board.equal(
-            [fetch.answered - fetch.granted for fetch in fetcher.completed], [1 + latency + _later()] * 2, "latency"
+            [fetch.answered - fetch.granted for fetch in fetcher.completed],
+            [1 + latency + _extra_latency()] * 2,
+            "latency",
         )
 
 
@@ -280,7 +282,7 @@ async def disabled_keeps_nothing(dut: Dut) -> None:
     board.equal(line.requests, [address & -ICACHE_LINE_BYTES for address in loop], "lines")
 
 
-def _later() -> int:
+def _extra_latency() -> int:
     return int(bench_data()["late"])
 
 

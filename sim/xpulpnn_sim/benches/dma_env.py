@@ -62,7 +62,7 @@ ALIASES = [page * _PAGE_BYTES for page in _PAGES if not _in_tcdm(page * _PAGE_BY
 """Addresses with the same index as the start of the external memory."""
 
 
-def apart(sources: Addresses, targets: Addresses) -> bool:
+def are_disjoint(sources: Addresses, targets: Addresses) -> bool:
     """Return whether all sources are in one memory, all targets are in one memory, and no byte is both."""
     insides = [_in_tcdm(side).tolist() for side in (sources, targets)]
     indices = (_place(side, TCDM_BYTES).tolist() for side in (sources, targets))

@@ -6,7 +6,7 @@ from random import Random
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, L2_BASE, TCDM_BASE, DmaCommand
 from xpulpnn.isa.machine import WORD_MASK, XLEN
-from xpulpnn_sim.benches.dma_env import ALIASES, L2_BYTES, TCDM_BYTES, WINDOW_BYTES, apart
+from xpulpnn_sim.benches.dma_env import ALIASES, L2_BYTES, TCDM_BYTES, WINDOW_BYTES, are_disjoint
 from xpulpnn_sim.reference.golden.dma import moves
 from xpulpnn_sim.reference.stimuli import separating_words
 
@@ -86,7 +86,7 @@ def transfers_anywhere(rng: Random) -> Iterator[Words]:
     for direction in DIRECTIONS:
         for words in zip(*(separating_words(rng) for _ in range(4)), strict=True):
             words_apart = _three_lines(direction, words, rng)
-            while not apart(*moves(words_apart)):
+            while not are_disjoint(*moves(words_apart)):
                 words_apart = _three_lines(direction, [rng.getrandbits(XLEN) for _ in words], rng)
             yield words_apart
 

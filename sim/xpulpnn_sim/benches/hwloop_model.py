@@ -109,7 +109,7 @@ class RandomExecution:
     def size_at(self, pc: int) -> int:
         return self._sizes.setdefault(pc, self.rng.choice((2, 4)))
 
-    def _ahead(self, pc: int, most: int) -> int:
+    def _address_ahead(self, pc: int, most: int) -> int:
         for _ in range(self.rng.randint(0, most)):
             pc = (pc + self.size_at(pc)) & WORD_MASK
         return pc
@@ -117,9 +117,9 @@ class RandomExecution:
     def _body(self, pc: int) -> tuple[int, int]:
         """Return start and end of a short loop close to ``pc``, mostly of one to three instructions."""
         if self.rng.random() < 0.3:
-            return self.rng.choice(self._recent), self.rng.choice([*self._recent, self._ahead(pc, 4)])
-        start = self._ahead(pc, 2)
-        return start, self._ahead(start, 2)
+            return self.rng.choice(self._recent), self.rng.choice([*self._recent, self._address_ahead(pc, 4)])
+        start = self._address_ahead(pc, 2)
+        return start, self._address_ahead(start, 2)
 
     def _draw(self, pc: int, *, at_end: bool) -> LoopAction:
         """Draw the action of an instruction; at a loop end it is often one that takes effect late in the pipeline."""
@@ -127,7 +127,7 @@ class RandomExecution:
         effect = rng.choices(list(LoopEffect), self._WEIGHTS)[0]
         if at_end and rng.random() < 0.5:
             effect = rng.choice((LoopEffect.BRANCH, LoopEffect.CSR_READ, LoopEffect.CSR_WRITE))
-        target = rng.choice([*self._recent, self._ahead(pc, 5)])
+        target = rng.choice([*self._recent, self._address_ahead(pc, 5)])
         if (pc - self.base) & WORD_MASK > SPAN_BYTES:
             effect, target = LoopEffect.JUMP, self.base
         start, end = self._body(pc)

@@ -136,7 +136,7 @@ def report(
         fault = trapped.pc if ended.reason in (Reason.FAIL, Reason.TRAP_LOOP) else fault
     # a failure that the program reports itself has no source line
     if not ended.ok and (ended.reason is not Reason.FAIL or exception):
-        line = SourceLines(executable.path).at(fault)
+        line = SourceLines(executable.path).location(fault)
     if line:
         remark(f"source: {line}")
     return {

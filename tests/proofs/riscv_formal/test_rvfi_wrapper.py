@@ -16,7 +16,7 @@ from xpulpnn_sim.proofs.riscv_formal.cutpoints import (
     cut_commands,
     emit_cut_design,
     existing_wires,
-    of_instruction,
+    instruction_cutpoints,
 )
 from xpulpnn_sim.proofs.riscv_formal.hardware.altops import AltopsDivider, AltopsMult
 from xpulpnn_sim.proofs.riscv_formal.hardware.rvfi_wrapper import RvfiWrapper
@@ -191,8 +191,8 @@ def test_a_wire_with_other_names_is_free(tmp_path: Path):
 
 
 def test_cut_classes():
-    assert {class_of(of_instruction(name)) for name in ("add", "c_mv", "jal")} == {"operation"}
-    assert class_of(of_instruction("c_beqz")) == class_of(of_instruction("bltu")) == "branch"
-    assert class_of(of_instruction("c_lwsp")) == class_of(of_instruction("sb")) == "access"
-    assert class_of(of_instruction("mulh")) == class_of(of_instruction("rem")) == "multiplication"
+    assert {class_of(instruction_cutpoints(name)) for name in ("add", "c_mv", "jal")} == {"operation"}
+    assert class_of(instruction_cutpoints("c_beqz")) == class_of(instruction_cutpoints("bltu")) == "branch"
+    assert class_of(instruction_cutpoints("c_lwsp")) == class_of(instruction_cutpoints("sb")) == "access"
+    assert class_of(instruction_cutpoints("mulh")) == class_of(instruction_cutpoints("rem")) == "multiplication"
     assert class_of(("results",)) == "results"

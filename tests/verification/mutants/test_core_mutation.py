@@ -139,7 +139,7 @@ def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_buses_look_at_what_goes_with_a_request() -> None:
-    constraints = core_mutants.running(PRESETS["ri5cy"])
+    constraints = core_mutants.core_constraints(PRESETS["ri5cy"])
     seen = [
         ({name: values for name, values in case.values.items() if name != "rst"}, case.outputs)
         for case in constraints.cases

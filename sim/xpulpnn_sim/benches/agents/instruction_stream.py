@@ -68,8 +68,8 @@ def recorded(log: Sequence[Request], memory: WordMemory) -> list[Request]:
     """Return the requests of successful accesses only, since retirement records do not show failed accesses."""
     succeeded: list[Request] = []
     for at, grant in enumerate(log):
-        behind = [request for request in log[at + 1 : at + 2] if request.address == grant.address + WORD_BYTES]
-        crosses = behind if not grant.enables & 1 else []
+        next_requests = [request for request in log[at + 1 : at + 2] if request.address == grant.address + WORD_BYTES]
+        crosses = next_requests if not grant.enables & 1 else []
         if not any(memory.fails(request.address) for request in (grant, *crosses)):
             succeeded.append(grant)
     return succeeded

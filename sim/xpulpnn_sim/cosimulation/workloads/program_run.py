@@ -116,7 +116,7 @@ def run_program(
         end = None
         while end is None:
             session.advance(min(session.limit, session.model.cycles + CHUNK_CYCLES))
-            end = host.served() or session.ended(name_of, lines.at)
+            end = host.served() or session.ended(name_of, lines.location)
             if debugger is not None:
                 end = debugger.ended(session.model.events, end)
             if session.checks.mismatches:

@@ -102,14 +102,14 @@ class CoreUnitClaims(Obligation):
         return stores & (offset == register), Mux(own, port.wdata, shared.wdata)
 
     def _waiting(self, offset):
-        return self._any(offset, EventRegister.WAIT, EventRegister.SW_TRIGGER_WAIT, Barrier.TRIGGER_WAIT)
+        return self._matches_any(offset, EventRegister.WAIT, EventRegister.SW_TRIGGER_WAIT, Barrier.TRIGGER_WAIT)
 
     def _clearing(self, offset):
-        return self._any(
+        return self._matches_any(
             offset, EventRegister.WAIT_CLEAR, EventRegister.SW_TRIGGER_WAIT_CLEAR, Barrier.TRIGGER_WAIT_CLEAR
         )
 
-    def _any(self, offset, register, triggers, barrier):
+    def _matches_any(self, offset, register, triggers, barrier):
         matches = offset == register
         matches |= (offset >= triggers) & (offset < triggers + WORD_BYTES * self.config.sw_events)
         for number in range(self.config.barriers):

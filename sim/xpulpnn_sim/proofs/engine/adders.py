@@ -141,7 +141,7 @@ class Diagrams:
         x, y = operands
         return self.choose(x, y, 0) if kind is GateKind.AND else self.choose(x, self.inverted(y, 1), y)
 
-    def of(self, graph: GateGraph, literal: int, known: dict[int, int]) -> int | None:
+    def function_of(self, graph: GateGraph, literal: int, known: dict[int, int]) -> int | None:
         """Return the function of a literal in terms of the nodes ``known``; None if it depends on other inputs."""
         stack = [literal >> 1]
         while stack:
@@ -214,7 +214,7 @@ class _Recogniser:
 
     def _column(self, chain: _Chain, bit: int) -> Iterator[_Chain]:
         """Yield the chain with one more column, once for each interpretation of the column's operands."""
-        whole = self._diagrams.of(self._graph, bit, chain.functions)
+        whole = self._diagrams.function_of(self._graph, bit, chain.functions)
         if whole is not None and chain.carry in (whole, self._diagrams.inverted(whole, 1)):
             yield from self._extended(chain, () if whole == chain.carry else (TRUE,))
         if not self._is_sum(bit):
@@ -222,7 +222,7 @@ class _Recogniser:
         nodes = self._graph.nodes
         x, y = nodes[bit >> 1].operands
         for carry, other in ((x, y), (y, x)):
-            function = self._diagrams.of(self._graph, carry, chain.functions)
+            function = self._diagrams.function_of(self._graph, carry, chain.functions)
             if function is None:
                 continue
             flip = bit & 1

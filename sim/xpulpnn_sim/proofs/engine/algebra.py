@@ -47,7 +47,7 @@ def _is_always(graph: GateGraph, target: int, value: int) -> bool:
     read = [operand >> 1 for node in cone for operand in nodes[node].operands]
     inputs = {node: diagrams.variable(node) for node in read if nodes[node].kind is GateKind.INPUT}
     try:
-        return diagrams.of(graph, target << 1, {0: 0, **inputs}) == value
+        return diagrams.function_of(graph, target << 1, {0: 0, **inputs}) == value
     except GaveUpError:
         return False
 

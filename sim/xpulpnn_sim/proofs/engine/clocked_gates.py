@@ -118,7 +118,7 @@ class ClockCycle:
                 open_nets += [net for net in reads[place] if net not in known]
         for place in sorted(cone):
             cell = self._gates.cells[place]
-            known.update(zip(cell.driven, of_cell(self._graph, cell, self._literal), strict=True))
+            known.update(zip(cell.driven, cell_outputs(self._graph, cell, self._literal), strict=True))
         return [self._literal(net) for net in targets]
 
     def _literal(self, net: int) -> int:
@@ -184,7 +184,7 @@ class ClockedGraph(GateGraph):
         return values_of_cycles
 
 
-def of_cell(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:
+def cell_outputs(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:
     if cell.type in OPERATIONS:
         pins, operation = OPERATIONS[cell.type]
         return [operation(graph, *(literal(cell.pins[pin][0]) for pin in pins))]

@@ -81,13 +81,13 @@ class Integers:
         inputs = {variable: Random(variable >> 1).getrandbits(_CASES) for variable in graph.variables(number)}
         return graph.evaluate(inputs, number, (1 << _CASES) - 1)
 
-    def left(self, x: Number, places: Number) -> Number:
+    def shift_left(self, x: Number, places: Number) -> Number:
         for index, bit in enumerate(places[:-1]):
             moved = [FALSE] * (1 << index) + x
             x = self.choose(bit, moved, x)
         return x
 
-    def right(self, x: Number, places: Number) -> Number:
+    def shift_right(self, x: Number, places: Number) -> Number:
         for index, bit in enumerate(places[:-1]):
             x = self.choose(bit, x[1 << index :] or x[-1:], x)
         return x
@@ -127,7 +127,7 @@ class Integers:
         size = known(width)
         if size is not None:
             return trimmed(low(x, size))
-        sign = self.right(self.ones(width), constant(1))
+        sign = self.shift_right(self.ones(width), constant(1))
         # the sign bit has the weight of the highest remaining bit
         value = self.zero_extended(x, width)
         negative = self.is_true(self.bitwise("&", value, self.bitwise("^", self.ones(width), sign)))
@@ -135,7 +135,7 @@ class Integers:
 
     def ones(self, count: Number) -> Number:
         """Return ``2 ** count - 1``; ``count`` must not be negative."""
-        return self.subtract(self.left(constant(1), count), constant(1))
+        return self.subtract(self.shift_left(constant(1), count), constant(1))
 
     def opaque(self, name: str, x: Number, y: Number, width: int = 33) -> Number:
         """Return an unspecified function ``name`` of two numbers, with values of ``width`` bits.
@@ -155,4 +155,4 @@ class Integers:
     def power(self, exponent: Number) -> Number:
         """Return ``2 ** exponent``, or any value if the exponent is negative."""
         size = known(exponent)
-        return constant(1 << max(size, 0)) if size is not None else self.left(constant(1), exponent)
+        return constant(1 << max(size, 0)) if size is not None else self.shift_left(constant(1), exponent)

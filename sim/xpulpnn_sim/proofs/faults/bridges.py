@@ -7,11 +7,11 @@ from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn_sim.proofs.faults.fault import LOST_RESET, PROGRAMS, Fault
 
 
-def _of(unit):
+def _faults_of_unit(unit):
     return lambda name, signal, wrong: Fault(unit, name, signal, wrong, PROGRAMS)
 
 
-_bridge, _core, _cache, _cluster = map(_of, (WishboneBridge, CoreWishbone, PrivateCache, ClusterWishbone))
+_bridge, _core, _cache, _cluster = map(_faults_of_unit, (WishboneBridge, CoreWishbone, PrivateCache, ClusterWishbone))
 
 _OF_BRIDGES = (
     _bridge("a burst is answered at its first word", "port.rvalid", "net.ended"),

@@ -94,7 +94,7 @@ class _Seeded(Elaboratable):
 
         change = _Change(_place(Value.cast(unit.evaluate(path))), changed)
         for domain, statements in fragment.statements.items():
-            fragment.statements[domain] = change.of(statements)
+            fragment.statements[domain] = change.applied_to(statements)
         if not change.made:
             raise ToolError(f"{type(self._component).__name__} must assign {path}")
         return fragment
@@ -147,12 +147,12 @@ class _Change:
         self._place, self._wrong = place, wrong
         self.made = False
 
-    def of(self, statements: Iterable[Statement]) -> Any:
+    def applied_to(self, statements: Iterable[Statement]) -> Any:
         return Statement.cast([self._changed(statement) for statement in statements])
 
     def _changed(self, statement: Statement) -> Statement:
         if isinstance(statement, Switch):
-            cases = [(patterns, self.of(inner), place) for patterns, inner, place in statement.cases]
+            cases = [(patterns, self.applied_to(inner), place) for patterns, inner, place in statement.cases]
             return Switch(statement.test, cases, src_loc=statement.src_loc)
         place = _place(statement.lhs) if isinstance(statement, Assign) else None
         if isinstance(statement, Assign) and place and self._place:

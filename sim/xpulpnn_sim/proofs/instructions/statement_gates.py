@@ -28,8 +28,8 @@ _OPERATIONS: Mapping[type[ast.operator], Callable[[Integers, Number, Number], Nu
     ast.Add: Integers.add,
     ast.Sub: Integers.subtract,
     ast.Mult: lambda z, x, y: z.multiply(x, y),
-    ast.LShift: Integers.left,
-    ast.RShift: Integers.right,
+    ast.LShift: Integers.shift_left,
+    ast.RShift: Integers.shift_right,
 }
 _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "min": Integers.least,
@@ -64,7 +64,7 @@ def is_executable(insn: Insn) -> bool:
 
 def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState, integers: Integers) -> GateEffects:
     """Return the effects of statements with the operands of ``insn``; unsupported statements are an InputError."""
-    return interpreter.interpret(insn, body, _Gates(integers), _Found(insn, before, integers))
+    return interpreter.interpret(insn, body, _Gates(integers), _PriorOperands(insn, before, integers))
 
 
 def field_value(token: Token, word: Word) -> Number:
@@ -178,7 +178,7 @@ class _Gates:
     def element(self, word: Number, index: Number, width: int, *, turn: bool) -> Number:
         number = known(index)
         if number is None:
-            word, number = self.z.right(word, [FALSE] * (width.bit_length() - 1) + index), 0
+            word, number = self.z.shift_right(word, [FALSE] * (width.bit_length() - 1) + index), 0
         return unsigned(low(word, (number + 1) * width)[number * width :])
 
     def inserted(self, word: Number, index: Number, width: int, value: Number) -> Number:
@@ -194,7 +194,7 @@ class _Gates:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _PriorOperands:
     insn: Insn
     before: PriorState
     integers: Integers

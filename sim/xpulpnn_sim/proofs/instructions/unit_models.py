@@ -35,10 +35,10 @@ def dot_product(pins: Pins, z: Integers) -> list[int]:
 
 def _half_sum(pins: Pins, z: Integers, factors: tuple[Number, Number], upper: int, signed: int, old: Number) -> Number:
     """Return ``old`` plus a product of two half-words plus, if it rounds, half an LSB of the shifted result."""
-    halves = [z.choose(upper, z.right(factor, constant(_HALF)), factor) for factor in factors]
+    halves = [z.choose(upper, z.shift_right(factor, constant(_HALF)), factor) for factor in factors]
     x, y = (z.extended(low(half, _HALF), signed) for half in halves)
-    half_place = z.left(z.choose(pins["round"][0], constant(1), constant(0)), unsigned(pins["shamt"]))
-    return z.add(z.add(old, z.multiply(x, y)), z.right(half_place, constant(1)))
+    half_place = z.shift_left(z.choose(pins["round"][0], constant(1), constant(0)), unsigned(pins["shamt"]))
+    return z.add(z.add(old, z.multiply(x, y)), z.shift_right(half_place, constant(1)))
 
 
 def product(pins: Pins, z: Integers) -> list[int]:
@@ -68,10 +68,10 @@ def product(pins: Pins, z: Integers) -> list[int]:
         result = z.choose(kind(_WORD_OP), words, result)
     if kind(_HALF_OP) != FALSE:
         total = low(_half_sum(pins, z, (op_a, op_b), upper, signed, old), XLEN)
-        result = z.choose(kind(_HALF_OP), z.right(z.extended(total, signed), unsigned(pins["shamt"])), result)
+        result = z.choose(kind(_HALF_OP), z.shift_right(z.extended(total, signed), unsigned(pins["shamt"])), result)
     if kind(_HIGH_OP) != FALSE:
         exact = z.multiply(z.extended(pins["op_a"], signed), z.extended(pins["op_b"], other_signed))
-        result = z.choose(kind(_HIGH_OP), z.right(exact, constant(XLEN)), result)
+        result = z.choose(kind(_HIGH_OP), z.shift_right(exact, constant(XLEN)), result)
     return low(result, XLEN)
 
 
@@ -136,7 +136,7 @@ def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[in
     return {
         "result": low(total, XLEN),
         "second": low(z.choose(word, total, half), XLEN),
-        "upper": low(z.right(total, constant(XLEN)), XLEN),
+        "upper": low(z.shift_right(total, constant(XLEN)), XLEN),
     }
 
 

@@ -186,7 +186,7 @@ class Unrolling:
             f"{name}.result": result(frame.pins(name), z) for name, result in used.items() if name in self._backend.pins
         }
         if self.insn.is_exact:
-            total = z.right(scaled_product(pins, z), constant(XLEN))
+            total = z.shift_right(scaled_product(pins, z), constant(XLEN))
             results[f"{_MULT}.upper"] = low(total, XLEN)
         return results
 

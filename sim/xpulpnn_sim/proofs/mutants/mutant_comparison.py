@@ -110,16 +110,16 @@ class MutantComparer:
         if machine is None:
             return comparison
         reached = self._from_reset(bits, changed, machine)
-        if reached.verdict == UNDECIDED and self._is_unread(number):
+        if reached.verdict == UNDECIDED and self._is_unobserved(number):
             return MutantComparison(verdict=EQUIVALENT, scope=REACHABLE)
         return comparison if reached.verdict == UNDECIDED else reached
 
     def _any_state(self, bits: Sequence[Bit], changed: int) -> MutantComparison:
         graph = self._graph
         differs = graph.any(graph.xor(bit, other) for _, bit, other in bits)
-        comparison = self._never(graph.and_(changed, differs), bits, UNCONSTRAINED)
+        comparison = self._prove_never(graph.and_(changed, differs), bits, UNCONSTRAINED)
         if (self._constraints.cases or self._constraints.always) and comparison.verdict != EQUIVALENT:
-            return self._never(graph.and_(changed, self._observable(bits)), bits, CONSTRAINED)
+            return self._prove_never(graph.and_(changed, self._observable(bits)), bits, CONSTRAINED)
         return comparison
 
     def _from_reset(self, bits: Sequence[Bit], changed: int, machine: GateMachine) -> MutantComparison:
@@ -141,7 +141,7 @@ class MutantComparer:
         counterexample, signal = [self._words(ones) for ones in frames], self._first_difference(machine.outputs, last)
         return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=counterexample, signal=signal)
 
-    def _is_unread(self, number: int) -> bool:
+    def _is_unobserved(self, number: int) -> bool:
         """Return whether registers of unit and mutant provably differ only while no output shows them."""
         search = UnobservedRegisters(
             gates=self._gates,
@@ -158,9 +158,9 @@ class MutantComparer:
     def _satisfied(self) -> int:
         cases = self._constraints.cases
         some_case = self._graph.any(self._holds(case.values) for case in cases) if cases else TRUE
-        return self._graph.and_(some_case, self._always())
+        return self._graph.and_(some_case, self._always_holds())
 
-    def _always(self) -> int:
+    def _always_holds(self) -> int:
         return self._graph.all(self._graph.any(map(self._holds, row)) for row in self._constraints.always)
 
     def _solver(self) -> Callable[[int], Collection[int] | None]:
@@ -242,7 +242,7 @@ class MutantComparer:
         )
         return next(wrong, "")
 
-    def _never(self, literal: int, bits: Sequence[Bit], scope: str) -> MutantComparison:
+    def _prove_never(self, literal: int, bits: Sequence[Bit], scope: str) -> MutantComparison:
         ones = self._graph.random_case([(literal, FALSE)], _CASES, self._generator)
         if ones is None:
             try:
@@ -259,7 +259,7 @@ class MutantComparer:
         graph = self._graph
         unequal = [(name, graph.xor(bit, other)) for name, bit, other in bits]
         if not self._constraints.cases:
-            return graph.and_(graph.any(literal for _, literal in unequal), self._always())
+            return graph.and_(graph.any(literal for _, literal in unequal), self._always_holds())
 
         def looked_at(outputs: Collection[str] | None) -> int:
             return graph.any(
@@ -270,7 +270,7 @@ class MutantComparer:
 
         cases = self._constraints.cases
         seen = graph.any(graph.and_(looked_at(case.outputs), self._holds(case.values)) for case in cases)
-        return graph.and_(seen, self._always())
+        return graph.and_(seen, self._always_holds())
 
     def _holds(self, values: Values) -> int:
         return self._graph.all(

@@ -76,7 +76,7 @@ CLASSES = {
 _ACCESSES = ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp")
 
 
-def of_instruction(name: str) -> tuple[str, ...]:
+def instruction_cutpoints(name: str) -> tuple[str, ...]:
     """Return the cutpoints for the check of an RV32IMC instruction: the units that the instruction does not use."""
     base = name.removeprefix("c_")
     if base.startswith(("mul", "div", "rem")):

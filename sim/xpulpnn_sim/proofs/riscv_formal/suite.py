@@ -28,8 +28,8 @@ _CUTS = {
     "reg": cutpoints.MOVES,
     "pc_fwd": cutpoints.ADDRESSES,
     "pc_bwd": cutpoints.ADDRESSES,
-    "ill": cutpoints.of_instruction("add"),
-    "fault": cutpoints.of_instruction("lw"),
+    "ill": cutpoints.instruction_cutpoints("add"),
+    "fault": cutpoints.instruction_cutpoints("lw"),
     "hang": cutpoints.PROGRESS,
     "liveness": cutpoints.PROGRESS,
 }
@@ -111,7 +111,7 @@ class Suite:
         checks += [Check(name, name, depth, _BUS_DEFINES, cutpoints=cuts) for name, cuts in buses.items()]
         checks.append(Check("order", OWN, depth, body=_ORDER, cutpoints=cutpoints.ORDER))
         for name in self.instructions:
-            defines, cuts = (f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",), cutpoints.of_instruction(name)
+            defines, cuts = (f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",), cutpoints.instruction_cutpoints(name)
             checks.append(Check(f"insn_{name}", "insn", depth, defines, loops, (f"insn_{name}.v",), cutpoints=cuts))
         return [*checks, *self._csr_checks(depth, loops)]
 

@@ -56,7 +56,7 @@ class _Division:
     def shifted(self, places: Word) -> tuple[Word, int]:
         """Return the divisor shifted left by up to 32 bits, and a literal that is 1 if it did not overflow."""
         graph, z = self.graph, self.z
-        number = z.left(self.b, unsigned(places))
+        number = z.shift_left(self.b, unsigned(places))
         signs = [graph.xor(bit, self.b[-1]) ^ 1 for bit in number[_WIDE - 1 :]]
         above_least = graph.and_(self.b[-1], number[XLEN - 1] ^ 1) ^ 1
         few = z.less(constant(_MOST_STEPS), unsigned(places)) ^ 1

@@ -125,7 +125,7 @@ def _timed(unit: ProvenUnit, fmt: ElemFmt, timeout_s: float) -> str:
     for number in range(search.steps):
         state = search.anything_known(search.step(state, number).next_state())
         equalities += _waits(search, state, outstanding=True)
-        equalities += _alone(search, state, number + 1)
+        equalities += _split_response_and_grant(search, state, number + 1)
     return unequal(search.graph, TRUE, equalities, search.shown, timeout_s)
 
 
@@ -150,7 +150,7 @@ def _waits(search: _Search, state: State, *, outstanding: bool) -> list[Equality
     return equalities
 
 
-def _alone(search: _Search, state: State, grants: int) -> list[Equality]:
+def _split_response_and_grant(search: _Search, state: State, grants: int) -> list[Equality]:
     """Return equalities which say that a response followed by a grant has the same effect as both in one cycle."""
     threshold = search.thresholds[grants - 1]
     both = search.step(state, grants)

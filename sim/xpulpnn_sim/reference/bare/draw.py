@@ -162,27 +162,29 @@ class Draw:
             if low <= register <= high:
                 return register
 
-    def destination(self, keep: Collection[int] = (), low: int = 0, high: int = REGISTERS - 1) -> int:
-        usual = [register for register in self._pool if low <= register <= high and register not in keep]
-        usual = usual or [register for register in POOL if low <= register <= high and register not in keep]
+    def destination(self, preserved: Collection[int] = (), low: int = 0, high: int = REGISTERS - 1) -> int:
+        usual = [register for register in self._pool if low <= register <= high and register not in preserved]
+        usual = usual or [register for register in POOL if low <= register <= high and register not in preserved]
         if high == REGISTERS - 1 and self.chance(_RARE_CHANCE):
             return self.rng.choice(self._rare)
         if not low and self.chance(_ZERO_CHANCE):
             return 0
         return self.rng.choice(usual)
 
-    def _value(self, token: Token, keep: Collection[int], *, written: bool) -> int:
+    def _value(self, token: Token, preserved: Collection[int], *, written: bool) -> int:
         field, rng = token.field, self.rng
         if field.kind is FieldKind.REGISTER:
-            return self.destination(keep, field.low, field.high) if written else self.source(field.low, field.high)
+            return self.destination(preserved, field.low, field.high) if written else self.source(field.low, field.high)
         if field.kind is FieldKind.IMMEDIATE and self.chance(_CORNER_CHANCE):
             return rng.choice((field.low, field.high, 0, field.step, -field.step))
         return rng.randrange(field.low, field.high + field.step, field.step)
 
-    def _may_pair(self, first: int, keep: Collection[int]) -> bool:
-        return not first or (first + 1 in (*POOL, *self._rare) and first + 1 not in keep)
+    def _may_pair(self, first: int, preserved: Collection[int]) -> bool:
+        return not first or (first + 1 in (*POOL, *self._rare) and first + 1 not in preserved)
 
-    def values(self, insn: Insn, keep: Collection[int] = (), pins: Mapping[str, int] | None = None) -> dict[str, int]:
+    def values(
+        self, insn: Insn, preserved: Collection[int] = (), pins: Mapping[str, int] | None = None
+    ) -> dict[str, int]:
         chosen = dict(pins or {})
         written = written_fields(insn)
         if insn.requantises and insn.fmt is not None and self.chance(_SHIFT_CHANCE):
@@ -191,10 +193,10 @@ class Draw:
             name = token.field.name
             if name in chosen:
                 continue
-            value = self._value(token, keep, written=name in written)
+            value = self._value(token, preserved, written=name in written)
             # the register after the first of two sums is also written
-            while not token.accepts(value) or (insn.is_pair and name == "rd" and not self._may_pair(value, keep)):
-                value = self._value(token, keep, written=name in written)
+            while not token.accepts(value) or (insn.is_pair and name == "rd" and not self._may_pair(value, preserved)):
+                value = self._value(token, preserved, written=name in written)
             chosen[name] = value
         for name in written:
             if chosen[name]:
@@ -234,9 +236,9 @@ class Draw:
                 pass
         return lines
 
-    def arithmetic(self, keep: Collection[int] = (), group: Group | None = None) -> str:
+    def arithmetic(self, preserved: Collection[int] = (), group: Group | None = None) -> str:
         insn = self.deal(group) if group is not None else self.deal(*ARITHMETIC)
-        return self.text(insn, self.values(insn, keep))
+        return self.text(insn, self.values(insn, preserved))
 
     def requantised(self, without: float = 0.5) -> tuple[str, ...]:
         """Return, with the probability 1 - ``without``, a requantisation whose result is pending when the next

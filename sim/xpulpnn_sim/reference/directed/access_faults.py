@@ -103,7 +103,7 @@ _PASSES = 8
 _LOOP_STATE = "csrrs s9, lpcount0, zero; csrrs s10, lpend1, zero"
 
 
-def _behind(head: str, text: str, loops: str = "") -> Directed:
+def _after_failing_load(head: str, text: str, loops: str = "") -> Directed:
     """Return a program with ``text`` directly after a failing load, without effect however late the memory reports the
     error."""
     # interrupts were on: MPIE, not MIE, and MPP as always; while the division computes, all is fetched
@@ -124,18 +124,18 @@ def _behind(head: str, text: str, loops: str = "") -> Directed:
 
 
 _BEHIND = (
-    _behind("ecall right behind", "ecall"),
-    _behind("illegal word right behind", ".word 0xFFFFFFFF"),
-    _behind("access to an absent CSR right behind", "csrrs a1, 0x5C0, zero"),
-    _behind("mret right behind", "mret"),
-    _behind("wfi right behind", "wfi"),
-    _behind("CSR write right behind", "csrrwi zero, mscratch, 5"),
-    _behind("jump right behind", "jal t1, 3f; 3: csrrwi zero, mscratch, 5"),
-    _behind("taken branch right behind", "beq zero, zero, 3f; 3: csrrwi zero, mscratch, 5"),
-    _behind("mulh right behind", "mulh a0, a0, a0; csrrwi zero, mscratch, 5"),
-    _behind("lp.setupi right behind [xpulpv2]", "lp.setupi 0, 7, 3f; nop; 3: nop", _LOOP_STATE),
-    _behind("lp.count right behind [xpulpv2]", "lp.count 0, t1", _LOOP_STATE),
-    _behind("lp.endi right behind [xpulpv2]", "lp.endi 1, 3f; 3: nop", _LOOP_STATE),
+    _after_failing_load("ecall right behind", "ecall"),
+    _after_failing_load("illegal word right behind", ".word 0xFFFFFFFF"),
+    _after_failing_load("access to an absent CSR right behind", "csrrs a1, 0x5C0, zero"),
+    _after_failing_load("mret right behind", "mret"),
+    _after_failing_load("wfi right behind", "wfi"),
+    _after_failing_load("CSR write right behind", "csrrwi zero, mscratch, 5"),
+    _after_failing_load("jump right behind", "jal t1, 3f; 3: csrrwi zero, mscratch, 5"),
+    _after_failing_load("taken branch right behind", "beq zero, zero, 3f; 3: csrrwi zero, mscratch, 5"),
+    _after_failing_load("mulh right behind", "mulh a0, a0, a0; csrrwi zero, mscratch, 5"),
+    _after_failing_load("lp.setupi right behind [xpulpv2]", "lp.setupi 0, 7, 3f; nop; 3: nop", _LOOP_STATE),
+    _after_failing_load("lp.count right behind [xpulpv2]", "lp.count 0, t1", _LOOP_STATE),
+    _after_failing_load("lp.endi right behind [xpulpv2]", "lp.endi 1, 3f; 3: nop", _LOOP_STATE),
 )
 
 _ACCESS_FAULTS = programs(f"""

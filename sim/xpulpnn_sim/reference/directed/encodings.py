@@ -46,7 +46,7 @@ _IN_MAC_LOAD = [word for word in _ILLEGAL if word & 0x7F == _MAC_LOAD]
 _OTHERS = [word for word in _ILLEGAL if word & 0x7F != _MAC_LOAD]
 
 
-def _turns() -> Iterator[tuple[str, str, str]]:
+def _register_triples() -> Iterator[tuple[str, str, str]]:
     """Yield triples of registers for a pointer, a result and a third operand; every register takes each role once."""
     names = ABI_NAMES[1:]
     for at, pointer in enumerate(names):
@@ -58,7 +58,7 @@ def _every_register(*forms: str) -> str:
     pointer is read after them."""
     lines = [
         f"li {p}, 0x{WINDOW:x}; li {s}, 4; {'; '.join(forms).format(p=p, d=d, s=s)}; sub {d}, {p}, {s}\n"
-        for p, d, s in _turns()
+        for p, d, s in _register_triples()
     ]
     return f"{''.join(lines)} li s11, 0x{SIGNATURE:x} => zero 0"
 

@@ -32,7 +32,7 @@ _NARROW = {"h": "b0 b1 n0 n1 n2 n3", "b": "n0 n1 c0 c1 c2 c3", "n": "c0 c1"}
 """Mnemonic suffixes for slices of narrower weights, by the format of the activations."""
 
 
-def _narrower() -> Iterator[str]:
+def _narrower_weights() -> Iterator[str]:
     """Yield cases with every slice of narrower weights in all formats and signs. A Mac&Load that loads replaces an
     entry that it multiplies; the next instruction uses the new word."""
     names = [f"{suffix}.{part}" for suffix in SUFFIXES for part in _NARROW.get(suffix[-1], "").split()]
@@ -104,7 +104,7 @@ PROGRAMS = programs(f"""
     {"".join(_formats())}
 == Mac&Load of two products: every slice of narrower weights [mixed_weights]
     {_FILL}
-    {"".join(_narrower())}
+    {"".join(_narrower_weights())}
     # worked out by hand: activations 1, 2, 3, 4 and nibbles 1, 2, 3, 15, 5, 6, 7, 8 (15 and 8: -1 and -8 with a sign)
     {words_at(WINDOW, (0x0403_0201, 0x8765_F321))}
     addi t1, tp, 0; pv.mlduoup.b zero, (t1!), 0, 0, 0; pv.mlduoup.b zero, (t1!), 0, 0, 2

@@ -86,7 +86,7 @@ _NUMBERS_AND_BITS = f"""
 _NOPS = "c.nop; "
 
 
-def _from(start: str) -> str:
+def _write_counters(start: str) -> str:
     """Emit ``start``, writes of a1 to mcycle and minstret, and a check that sets bits in a5 if a carry into the upper
     half of mcycle is wrong."""
     # it counts if the lower one goes through 0; whether it has, is not known if that happens between the reads
@@ -162,10 +162,10 @@ _COUNTERS = f"""
     srli a5, a5, 12 => a5 0
 == counters: values one bit away from one that carries
     li a0, 1; li a5, 0; li a6, 9
-    1: {_from("xori a1, a0, -1")}
-    {_from("xori a1, a0, -2")}
+    1: {_write_counters("xori a1, a0, -1")}
+    {_write_counters("xori a1, a0, -2")}
     xori a1, a0, -2
-    {_from("addi a1, a1, -2")}
+    {_write_counters("addi a1, a1, -2")}
     add a0, a0, a0; bne a0, zero, 1b
     => a5 0
 == counters: an access is taken back from any power of two, seen by the first instruction of the handler

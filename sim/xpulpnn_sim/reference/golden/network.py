@@ -46,7 +46,7 @@ def classify(image: NDArray[np.uint8], filters: tuple[AnyInt, ...], connected: t
     return [*results, (last @ values).astype(np.int64)]
 
 
-def below(accumulators: I32, thresholds: AnyInt) -> I32:
+def thresholds_below(accumulators: I32, thresholds: AnyInt) -> I32:
     """Return, for each accumulator, the number of the channel's thresholds below it."""
     rows = accumulators.reshape(-1, accumulators.shape[-1])
     counts = np.empty(rows.shape, np.int32)
@@ -116,7 +116,7 @@ def moved_codes(network: _Network, other: _Network, inputs: NDArray[Any]) -> dic
         own = inputs[first : first + len(results[-1])]
         known = {_INPUT: own, **{stage.name: values for stage, values in zip(network.stages, results, strict=True)}}
         for number, stage in enumerate(other.stages):
-            maps = [_taken(stage, known[source], form) for source, form in other.reads(number)]
+            maps = [_layer_input(stage, known[source], form) for source, form in other.reads(number)]
             right = known[stage.name].astype(np.int64)
             distances = np.abs(stage_results(stage, *maps).reshape(right.shape) - right)
             codes, moved, most = counts.get(stage.name, (0, 0, 0))
@@ -142,7 +142,7 @@ def _elements(stage: Any) -> int:
 def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
     known: dict[str, NDArray[Any]] = {_INPUT: inputs}
     for number, stage in enumerate(network.stages):
-        maps = [_taken(stage, known[source], form) for source, form in network.reads(number)]
+        maps = [_layer_input(stage, known[source], form) for source, form in network.reads(number)]
         known[stage.name] = stage_results(stage, *maps)
     return [known[stage.name].reshape(len(inputs), *stage.output_shape) for stage in network.stages]
 
@@ -152,7 +152,7 @@ def stage_results(stage: _Stage, *maps: NDArray[Any]) -> I32:
     return COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
 
 
-def _taken(stage: _Stage, values: NDArray[Any], form: Any) -> I32:
+def _layer_input(stage: _Stage, values: NDArray[Any], form: Any) -> I32:
     """Return an input map in the shape that the layer expects; raise :class:`LayerError` for values out of range."""
     if values[0].size != prod(form.shape):
         raise LayerError(f"inputs of {stage.name} must be {form.shape}, not {values.shape[1:]}")
@@ -163,12 +163,12 @@ def _taken(stage: _Stage, values: NDArray[Any], form: Any) -> I32:
     return values.astype(np.int32).reshape(len(values), *form.shape)
 
 
-def _outside(stage: _Stage) -> int:
+def _padding(stage: _Stage) -> int:
     """Return the padding value, which is -1 for zero padding in a binary layer."""
     return -1 if stage.precision.x == _SIGN_BITS and not stage.pad else stage.pad
 
 
-def _most(stage: _Stage) -> int:
+def _input_bound(stage: _Stage) -> int:
     """Return an upper bound of the magnitude of the input elements."""
     return 1 << stage.precision.x
 
@@ -178,7 +178,7 @@ def _window(layer: Any) -> Window:
 
 
 def _conv(stage: _Stage, maps: I32) -> I32:
-    sums = layers.windowed_sums(maps, stage.tensors.weights, _window(stage.layer), _outside(stage), _most(stage))
+    sums = layers.windowed_sums(maps, stage.tensors.weights, _window(stage.layer), _padding(stage), _input_bound(stage))
     return _requantised(stage, sums)
 
 
@@ -186,17 +186,17 @@ def _conv1d(stage: _Stage, sequences: I32) -> I32:
     layer = stage.layer
     window = Window(layer.kernel, 1, (layer.stride, 1), Pads(*layer.padding), (layer.dilation, 1))
     weights = stage.tensors.weights[:, :, np.newaxis]
-    sums = layers.windowed_sums(sequences[:, :, np.newaxis], weights, window, _outside(stage), _most(stage))
+    sums = layers.windowed_sums(sequences[:, :, np.newaxis], weights, window, _padding(stage), _input_bound(stage))
     return _requantised(stage, sums[:, :, 0])
 
 
 def _depthwise(stage: _Stage, maps: I32) -> I32:
-    sums = layers.depthwise(maps, stage.tensors.weights, None, _window(stage.layer), _outside(stage))
+    sums = layers.depthwise(maps, stage.tensors.weights, None, _window(stage.layer), _padding(stage))
     return _requantised(stage, sums.astype(np.int64))
 
 
 def _linear(stage: _Stage, rows: I32) -> I32:
-    return _requantised(stage, layers.products(rows, stage.tensors.weights, _most(stage)))
+    return _requantised(stage, layers.products(rows, stage.tensors.weights, _input_bound(stage)))
 
 
 def _add(stage: _Stage, first: I32, second: I32) -> I32:
@@ -265,7 +265,7 @@ def _requantised(stage: _Stage, sums: I64) -> I32:
         case "shift":
             return layers.quantise_bn(accumulators, 1, 0, after.shift, bits, signed)
         case _:
-            counts = below(accumulators, after.values)
+            counts = thresholds_below(accumulators, after.values)
     if bits == _SIGN_BITS:
         return 2 * counts - 1
     return counts - (1 << bits - 1 if signed else 0)

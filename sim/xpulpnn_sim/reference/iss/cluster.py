@@ -72,7 +72,7 @@ class ClusterSession:
         self._harts = [_Hart(core, iss) for core, iss in enumerate(self.harts)]
         self._quantum = quantum
         self._name_of = executable.symbol_at
-        self._line_of = lines or SourceLines(executable.path).at
+        self._line_of = lines or SourceLines(executable.path).location
         self._channel = HostChannel(executable, self.memory, self._halt, output)
 
     @property

@@ -164,7 +164,7 @@ class ClusterLockstep:
                 if inside:
                     self._recorded = record[_RDATA] << BYTE_BITS * (address % WORD_BYTES)
                 memory.begin()
-                self._accessing(hart, record, access >= 0 or inside)
+                self._follow_access(hart, record, access >= 0 or inside)
             else:
                 # an instruction that traps may have made the first of two accesses
                 self._halves[hart] = None
@@ -181,7 +181,7 @@ class ClusterLockstep:
             memory.apply(address, enables, -1)
         return _Half(before, memory.word_bytes(address))
 
-    def _accessing(self, hart: int, record: Record, granted: bool) -> None:
+    def _follow_access(self, hart: int, record: Record, granted: bool) -> None:
         """Step a hart through an instruction whose only or second access the bus grants now."""
         lockstep, memory = self.harts[hart], self._memory
         address = record[_ADDRESS]

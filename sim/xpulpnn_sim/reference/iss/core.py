@@ -8,7 +8,7 @@ from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, TrapError, csr_is_legal
-from xpulpnn_sim.reference.iss.fetched import EVENTS, Fetched, HartOperation, Translator, decoding, noted
+from xpulpnn_sim.reference.iss.fetched import EVENTS, Fetched, HartOperation, Translator, decoding, with_note
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
 from xpulpnn_sim.reference.statements.compiled import is_slow
 
@@ -196,7 +196,7 @@ class Iss:
             )
         except TrapError as trap:
             return self._trap(Step(pc, insn, word, trap.cause))
-        state.pc = following if leaves or fetched.leads else csrs.behind(pc, following)
+        state.pc = following if leaves or fetched.leads else csrs.next_pc(pc, following)
         state.asleep = insn.op == "wfi"
         # a jump through a register that it overwrites has another target the next time
         endless = leaves and following == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)
@@ -284,9 +284,9 @@ class Iss:
         if isinstance(fetched, Fetched) and pc != self._stop:
             operation = self._burst_operation(pc, fetched)
         if operation is not None and self.visits is not None:
-            operation = noted(operation, pc, self._visit)
+            operation = with_note(operation, pc, self._visit)
         if operation is not None and self.path is not None:
-            operation = noted(operation, pc, self.path.append)
+            operation = with_note(operation, pc, self.path.append)
         self._code[pc] = operation
         for address in (pc, pc + machine.HALF_BYTES):
             self.memory.watch(address & machine.WORD_MASK)
@@ -303,7 +303,7 @@ class Iss:
         if insn.op == "jalr":
             return lambda: self._jump_register(operation, pc)
         if is_end and not insn.is_jump:
-            return lambda: self.csrs.behind(pc, operation())
+            return lambda: self.csrs.next_pc(pc, operation())
         return operation
 
     def _jump_register(self, operation: HartOperation, pc: int) -> int:

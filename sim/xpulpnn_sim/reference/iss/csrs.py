@@ -144,7 +144,7 @@ class SimulatedCsrs:
             return base + VECTOR_BYTES * (cause & ~isa.MCAUSE_INTERRUPT)
         return base
 
-    def behind(self, pc: int, following: int) -> int:
+    def next_pc(self, pc: int, following: int) -> int:
         """Return the address after ``pc``: the start of a hardware loop that ends there and repeats, whose count is
         decremented, or ``following``. Call it before the CSR writes of the instruction, which take precedence."""
         values = self.values

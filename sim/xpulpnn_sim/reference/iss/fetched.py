@@ -219,7 +219,7 @@ class Translator:
         return make(*surroundings, pc, fetched.length, (pc + fetched.length) & machine.WORD_MASK, **fields)
 
 
-def noted(operation: HartOperation, pc: int, note: Callable[[int], None]) -> HartOperation:
+def with_note(operation: HartOperation, pc: int, note: Callable[[int], None]) -> HartOperation:
     """Return an operation that calls ``note`` with its address, then the given operation."""
 
     def execute() -> int:

@@ -274,7 +274,7 @@ class SourceLines:
         files = read_objects(self._path) if self._path.is_file() else []
         return [section for item in files for section in item.sections if section.is_code]
 
-    def at(self, pc: int) -> str:
+    def location(self, pc: int) -> str:
         """Return file and line of an address, such as ``main.c:12``; empty without debug information."""
         lines = next((section.lines for section in self._sections if section.holds(pc)), {})
         before = [address for address in lines if address <= pc]

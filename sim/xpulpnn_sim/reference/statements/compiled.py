@@ -83,7 +83,7 @@ def maker(
             f"def make({', '.join(parameters)}):",
             *(f"    {line}" for line in texts.constants),
             "    def operate():",
-            *(f"        {line}" for line in [*_needed(texts.lines, written), *written]),
+            *(f"        {line}" for line in [*_needed_lines(texts.lines, written), *written]),
             "    return operate",
         ]
     )
@@ -156,7 +156,7 @@ def _number(name: str) -> str:
 _WORD = re.compile(r"\w+")
 
 
-def _needed(lines: Sequence[str], written: Sequence[str]) -> list[str]:
+def _needed_lines(lines: Sequence[str], written: Sequence[str]) -> list[str]:
     """Return the lines that compute values used in ``written``, or that read memory, since a read may fail."""
     used = set(_WORD.findall("\n".join(written)))
     needed: list[str] = []

@@ -62,7 +62,7 @@ class _FunctionWriter:
     def _say(self, text: str) -> None:
         self._lines.append("    " * self._depth + text)
 
-    def _new(self, stem: str) -> str:
+    def _new_name(self, stem: str) -> str:
         self._fresh += 1
         return f"{stem}{self._fresh}"
 
@@ -160,7 +160,7 @@ class _FunctionWriter:
         self._loops += 1
         most = 31 if self._depth == 1 else 7 if self._depth == 2 else 3
         kind = rng.choice(["int32_t", "uint32_t", "int32_t", "int16_t", "uint16_t", "uint8_t"])
-        counter, bound, step = self._new("i"), self._new("e"), rng.choice([1, 1, 1, 2, 3, 4, 7])
+        counter, bound, step = self._new_name("i"), self._new_name("e"), rng.choice([1, 1, 1, 2, 3, 4, 7])
         outside = rng.random() < 0.4
         self._say(f"{kind} {bound} = ({kind})({self._count(most)});")
         declared = "" if outside else kind
@@ -202,7 +202,7 @@ class _FunctionWriter:
     def _pointer(self, *, constant: bool = True) -> tuple[str, str]:
         """Return a C pointer into an array, with at least 200 elements behind it, and the type of the elements."""
         name = self._rng.choice(list(ARRAYS))
-        pointer = self._new("p")
+        pointer = self._new_name("p")
         qualifier = "const " if constant else ""
         self._say(f"{qualifier}{ARRAYS[name]} *{pointer} = g_{name} + {self._rng.randint(0, 200)};")
         return pointer, ARRAYS[name]
@@ -211,7 +211,7 @@ class _FunctionWriter:
         """Write a loop that moves pointers through arrays until one reaches its end or a counter runs out."""
         rng = self._rng
         pointers = [self._pointer() for _ in range(rng.randint(1, 4))]
-        step, end = rng.choice([1, 1, 1, 2, 3, 4]), self._new("e")
+        step, end = rng.choice([1, 1, 1, 2, 3, 4]), self._new_name("e")
         first, kind = pointers[0]
 
         count, tail = f"{step} * ({self._count(31)})", "}"
@@ -241,7 +241,7 @@ class _FunctionWriter:
         rng = self._rng
         source, _ = self._pointer()
         target, kind = self._pointer(constant=False)
-        count = self._new("k")
+        count = self._new_name("k")
         self._say(f"int32_t {count} = {self._count(63)};")
         value = rng.choice([f"*{source}++", f"*{source}++ + 1", f"(*{source}++ ^ (int32_t)h) >> 1"])
         if rng.random() < 0.5:
@@ -254,7 +254,7 @@ class _FunctionWriter:
 
     def _matrix(self) -> None:
         a, b, c = (self._rng.choice(list(ARRAYS)) for _ in range(3))
-        i, j, k = (self._new(stem) for stem in "ijk")
+        i, j, k = (self._new_name(stem) for stem in "ijk")
         inner = self._rng.choice([f"{k} < (int32_t)(u & 15)", f"{k} < 12", f"{k} < {j}"])
 
         with (
@@ -269,15 +269,15 @@ class _FunctionWriter:
     def _dots(self) -> None:
         """Write dot products of several rows, as neural network kernels compute them."""
         rows = self._rng.randint(1, 4)
-        names = [self._new("p") for _ in range(rows + 1)]
+        names = [self._new_name("p") for _ in range(rows + 1)]
         for name in names:
             self._say(f"const int32_t *{name} = g_w + {self._rng.randint(0, 200)};")
-        sums = [self._new("s") for _ in range(rows)]
+        sums = [self._new_name("s") for _ in range(rows)]
         self._say(f"int32_t {', '.join(f'{name} = {i}' for i, name in enumerate(sums))};")
         uses_next = self._rng.random() < 0.3
 
         with self._block(f"for (int32_t j = 0; j < {self._count(31)}; j++) {{"):
-            values = [self._new("v") for _ in names]
+            values = [self._new_name("v") for _ in names]
             for value, name in zip(values, names, strict=True):
                 self._say(f"uint32_t {value} = {f'NEXT({name})' if uses_next else f'(uint32_t)*{name}++'};")
             for total, value in zip(sums, values[1:], strict=True):
@@ -286,7 +286,7 @@ class _FunctionWriter:
             self._say(f"ADD({name});")
 
     def _structs(self) -> None:
-        name = self._new("r")
+        name = self._new_name("r")
         end = self._rng.choice([f"{name} != g_i + (n & 31)", f"{name} < g_i + (m & 31)"])
 
         with self._block(f"for (item_t *{name} = g_i; {end}; {name}++) {{"):
@@ -302,7 +302,7 @@ class _FunctionWriter:
 
     def _backwards(self) -> None:
         name = self._rng.choice(list(ARRAYS))
-        pointer, start = self._new("p"), self._new("b")
+        pointer, start = self._new_name("p"), self._new_name("b")
         kind, step = ARRAYS[name], self._rng.choice([1, 1, 2, 4])
         self._say(f"{kind} *{start} = g_{name} + {self._rng.randint(0, 60)};")
         self._say(f"{kind} *{pointer} = {start} + {step} * ({self._count(31)});")
@@ -312,7 +312,7 @@ class _FunctionWriter:
     def _ordered(self) -> None:
         """Write a for or do loop whose bounds are arguments, so that the condition may be false from the start."""
         rng = self._rng
-        counter, step = self._new("i"), rng.choice([1, 1, 2, 3, 5])
+        counter, step = self._new_name("i"), rng.choice([1, 1, 2, 3, 5])
         kind = rng.choice(["int32_t", "int32_t", "uint32_t"])
         up = rng.random() < 0.6
         first, last = ("m", "n") if rng.random() < 0.5 else ("n", "m")
@@ -334,14 +334,14 @@ class _FunctionWriter:
 
     def _own_loop(self) -> None:
         """Write a hardware loop in C macros, then a counting loop that the compiler may make a hardware loop."""
-        name = self._new(f"{self._name}_t")
+        name = self._new_name(f"{self._name}_t")
         self._say(f"TURNS({name}, (uint32_t)({self._count(15)}))")
         self._say(f"    ADD({self._expression(1)});")
         self._say(f"TURNS_END({name})")
         self._counted()
 
     def _wrapping(self) -> None:
-        counter = self._new("i")
+        counter = self._new_name("i")
         kind, low = self._rng.choice([("uint32_t", 4_294_967_280), ("uint8_t", 240), ("uint16_t", 65_520)])
         step = self._rng.choice([1, 1, 3, 5]) if kind == "uint8_t" else 1
         self._say(f"{kind} {counter} = ({kind})({low}u + (u & 7));")

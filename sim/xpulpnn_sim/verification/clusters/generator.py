@@ -41,7 +41,7 @@ class Meetings:
         if config.barriers > 1:
             self.kinds["barrier"] = self._barrier
 
-    def _some(self) -> list[int]:
+    def _some_harts(self) -> list[int]:
         rng, cores = self._rng, self._config.cores
         return sorted(rng.sample(range(cores), rng.randrange(1, cores + 1)))
 
@@ -56,7 +56,9 @@ class Meetings:
     def _insert(self, part: list[ProgramBlock], block: ProgramBlock) -> None:
         part.insert(self._rng.randrange(len(part) + 1), block)
 
-    def _led(self, parts: Parts, harts: Sequence[int], waiting: ProgramBlock, leader: int, block: ProgramBlock) -> None:
+    def _add_action(
+        self, parts: Parts, harts: Sequence[int], waiting: ProgramBlock, leader: int, block: ProgramBlock
+    ) -> None:
         """Add ``block`` to the code of ``leader``, ahead of its own wait, and ``waiting``, a wait for it, to
         ``harts``."""
         for hart in harts:
@@ -68,7 +70,7 @@ class Meetings:
     def _barrier(self, parts: Parts) -> None:
         """Make some harts meet at a barrier that one of them sets up; each hart waits in one of four ways."""
         rng = self._rng
-        number, harts = rng.randrange(1, self._config.barriers), self._some()
+        number, harts = rng.randrange(1, self._config.barriers), self._some_harts()
         mask = sum(1 << hart for hart in harts)
         at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
         leader = rng.choice(harts)
@@ -92,7 +94,7 @@ class Meetings:
     def _event(self, parts: Parts) -> None:
         """Make one hart send a software event, through its private or the shared registers; some harts wait for it."""
         rng = self._rng
-        event, harts = rng.choice(self._signals), self._some()
+        event, harts = rng.choice(self._signals), self._some_harts()
         mask = 0 if len(harts) == len(parts) and rng.randrange(2) else sum(1 << hart for hart in harts)
         sender = rng.randrange(len(parts))
         place, at = rng.choice(
@@ -100,12 +102,12 @@ class Meetings:
         )
         lines = store_lines(place, (at + WORD_BYTES * event, mask))
         waiting = ProgramBlock("waits for event", self._waiting([event]))
-        self._led(parts, harts, waiting, sender, ProgramBlock("sends event", tuple(lines)))
+        self._add_action(parts, harts, waiting, sender, ProgramBlock("sends event", tuple(lines)))
 
     def _tasks(self, parts: Parts) -> None:
         """Make one hart push words into the dispatch queue, and a team of harts pop them."""
         rng = self._rng
-        harts, master = self._some(), rng.randrange(len(parts))
+        harts, master = self._some_harts(), rng.randrange(len(parts))
         number = rng.randrange(1, min(_MOST_WORDS, self._config.dispatch_depth) + 1)
         words = [rng.getrandbits(32) for _ in range(number)]
         team = sum(1 << hart for hart in harts)
@@ -113,13 +115,13 @@ class Meetings:
         lines = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.DISPATCH_TEAM, team), *pushes)
         taking = (_UNIT, *(f"p.elw s{rng.randrange(2, 8)}, 0x{EventRegister.DISPATCH_FIFO:x}(t1)" for _ in words))
         task = ProgramBlock("takes tasks", taking)
-        self._led(parts, harts, task, master, ProgramBlock("gives tasks", tuple(lines)))
+        self._add_action(parts, harts, task, master, ProgramBlock("gives tasks", tuple(lines)))
 
     def _timer(self, parts: Parts) -> None:
         """Make one hart start a timer, and some harts wait for the timer's event."""
         rng = self._rng
         high = rng.randrange(2)
-        harts, starter = self._some(), rng.randrange(len(parts))
+        harts, starter = self._some_harts(), rng.randrange(len(parts))
         config, compare = (
             (isa.Timer.CONFIG_HIGH, isa.Timer.COMPARE_HIGH) if high else (isa.Timer.CONFIG_LOW, isa.Timer.COMPARE_LOW)
         )
@@ -131,7 +133,7 @@ class Meetings:
         waiting = ProgramBlock(
             "waits for timer", self._waiting([EventLine.TIMER_HIGH if high else EventLine.TIMER_LOW])
         )
-        self._led(parts, harts, waiting, starter, ProgramBlock("starts timer", tuple(lines)))
+        self._add_action(parts, harts, waiting, starter, ProgramBlock("starts timer", tuple(lines)))
 
 
 BUDGET = 16_000  # instructions that a program of eight harts executes, about

@@ -47,7 +47,7 @@ def _instance(insn: Insn, **registers: str) -> str:
     return f"{insn.mnemonic} {', '.join(operands)}".strip()
 
 
-def _late(insn: Insn, times: int = 1, used: int = 0) -> str:
+def _late_result_costs(insn: Insn, times: int = 1, used: int = 0) -> str:
     """Return the costs of late results for ``times`` executions; in ``used`` of them the next instruction is a use."""
     return f"{times * insn.has_late_step}*LATE_STEP {used * (not insn.is_early)}*LATE_USE"
 
@@ -57,13 +57,13 @@ def _arithmetic(costs: CostTable, insn: Insn) -> None:
     if not (insn.multiplies_high or (insn.multiplies_late and config.multiplies_by_dotp)):
         group = "dot products, dependent" if insn.uses_dotp else "ALU, mul, mac and SIMD, dependent"
         code = "; ".join([text] * _CHAIN)
-        costs.add(group, f"{insn.mnemonic} {insn.operands}", code, _late(insn, _CHAIN, _CHAIN - 1))
+        costs.add(group, f"{insn.mnemonic} {insn.operands}", code, _late_result_costs(insn, _CHAIN, _CHAIN - 1))
         return
     high = "" if config.has_whole_products else "MULTIPLY_HIGH "
     names = "mulh, mulhsu, mulhu" if insn.multiplies_high else "products of half-words"
-    costs.add(names, insn.mnemonic, text, high + _late(insn))
+    costs.add(names, insn.mnemonic, text, high + _late_result_costs(insn))
     group = f"{'mulh*' if insn.multiplies_high else names}, result used in the next instruction"
-    used = "PRODUCT_USE" if config.multiplies_by_dotp else high + _late(insn, used=1)
+    used = "PRODUCT_USE" if config.multiplies_by_dotp else high + _late_result_costs(insn, used=1)
     costs.add(group, insn.mnemonic, f"{text}; addi a4, a0, 1", used)
 
 
@@ -276,7 +276,7 @@ def _requantisation(costs: CostTable, insn: Insn) -> None:
     texts = {rd: _instance(insn, rd=rd, rs1="a2", rs2="a0", lane="1") for rd in ("a3", "a4", "a5")}
     for group, code, waits in _REQUANTISED:
         text = code.format(**texts)
-        waits = f"{waits.format(exact=int(insn.is_exact))} {_late(insn, text.count(insn.mnemonic))}"
+        waits = f"{waits.format(exact=int(insn.is_exact))} {_late_result_costs(insn, text.count(insn.mnemonic))}"
         costs.add(group, insn.mnemonic, text, waits, _REQUANTISATION)
 
 

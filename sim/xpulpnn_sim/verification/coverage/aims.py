@@ -51,9 +51,9 @@ class Aims:
         self._crosses, self._placer = crosses, placer
         self._rng: Random = placer.draw.rng
         self._writers: Mapping[str, Callable[..., Lines]] = {
-            "instruction": lambda row: placer.place(row).behind(),
-            "operand": lambda row, slot, producer, distance: self._apart(placer.pair(row, slot, producer), distance),
-            "overwrite": lambda row, producer, distance: self._apart(placer.overwritten(row, producer), distance),
+            "instruction": lambda row: placer.place(row).all_lines(),
+            "operand": lambda row, slot, producer, distance: self._spaced(placer.pair(row, slot, producer), distance),
+            "overwrite": lambda row, producer, distance: self._spaced(placer.overwritten(row, producer), distance),
             "NN-RF": self._entry,
             "wait": self._wait,
             "interrupt": self._interrupt,
@@ -78,16 +78,16 @@ class Aims:
             return ProgramBlock(f"aims at {family.name}: {family.label(place)}", tuple(lines))
         return None
 
-    def _apart(self, pair: ProducedPair, distance: int, *ahead: str) -> Lines:
+    def _spaced(self, pair: ProducedPair, distance: int, *ahead: str) -> Lines:
         """Return the code of ``pair`` with ``distance - 1`` other instructions between its two instructions."""
-        fillers = [self._placer.filler(pair.keep) for _ in range(distance - 1)]
+        fillers = [self._placer.filler(pair.preserved) for _ in range(distance - 1)]
         return [*pair.before, *ahead, *pair.producer, *fillers, *pair.consumer]
 
     def _entry(self, row: Insn, entry: str, distance: int) -> Lines:
         pins, first = self._loader(row, entry)
         placed = self._placer.place(row, pins)
         fillers = [self._placer.filler() for _ in range(distance - 1)]
-        return placed.behind([*first.behind(), *fillers])
+        return placed.all_lines([*first.all_lines(), *fillers])
 
     def _loader(self, row: Insn, entry: str) -> tuple[dict[str, int], Placed]:
         """Return operands of ``row`` that select an NN-RF entry, and an instruction that loads the entry."""
@@ -128,18 +128,18 @@ class Aims:
             case WaitCause.LOOP:
                 return self._short_loop(row)
             case WaitCause.MISALIGNED:
-                return placer.place(row, crosses_word=True).behind()
+                return placer.place(row, crosses_word=True).all_lines()
             case WaitCause.MAC_LOAD if not reads.slots:
                 return self._entry(row, self._rng.choice(reads.entries), 1)
             case _ if cause in _WAITED_FOR:
-                return self._apart(placer.pair(row, self._rng.choice(reads.slots), _WAITED_FOR[cause]), 1)
+                return self._spaced(placer.pair(row, self._rng.choice(reads.slots), _WAITED_FOR[cause]), 1)
             case WaitCause.JUMP | WaitCause.BRANCH:
                 over = placer.draw.label("near")
                 jump = "jal zero" if cause is WaitCause.JUMP else "beq zero, zero"
-                return placer.place(row).behind([f"{jump}, {over}", placer.filler(), f"{over}:"])
+                return placer.place(row).all_lines([f"{jump}, {over}", placer.filler(), f"{over}:"])
             case _:
                 self._require_interrupts(cause is WaitCause.SLEEP or (cause is WaitCause.TRAP and row.op == "mret"))
-                lines = placer.place(row).behind(_AHEAD.get(cause, []))
+                lines = placer.place(row).all_lines(_AHEAD.get(cause, []))
                 return [*lines, _ON] if cause is WaitCause.SLEEP else lines
 
     def _interrupt(self, row: Insn, side: str) -> Lines:
@@ -151,7 +151,7 @@ class Aims:
         for _ in range(2 if resumes else _REPEATS):
             # a line that has risen meanwhile is taken at once when interrupts are on again
             enabled = [_OFF, *(self._placer.filler() for _ in range(_PENDING)), _ON] if resumes else []
-            lines += self._placer.place(row).behind(enabled)
+            lines += self._placer.place(row).all_lines(enabled)
         return lines
 
     def _require_interrupts(self, needed: bool = True) -> None:
@@ -194,10 +194,10 @@ class Aims:
 
     def _fault(self, row: Insn, place: str) -> Lines:
         if place == "fails":
-            return self._placer.place(row, fails=True).behind()
+            return self._placer.place(row, fails=True).all_lines()
         self._require_interrupts(row.op == "mret")
         failing = self._rng.choice((f"lw zero, 0({_LINK})", f"sw zero, 0({_LINK})", f"lh zero, 2({_LINK})"))
-        return self._placer.place(row).behind([f"li {_LINK}, 0x{FAILING[0]:x}", failing])
+        return self._placer.place(row).all_lines([f"li {_LINK}, 0x{FAILING[0]:x}", failing])
 
     def _read(self, kind: InsnClass) -> tuple[Insn, str]:
         """Return an instruction of a class and the name of a register operand that it reads."""
@@ -208,14 +208,14 @@ class Aims:
     def _timing(self, kind: InsnClass, producer: Producer, distance: int, when: str) -> Lines:
         # while this load waits, fetching starts again unseen
         load = [f"lw zero, 0({_BASE})"] if when == "at once" and producer is Producer.LINK else []
-        return self._apart(self._placer.pair(*self._read(kind), producer), distance, *load)
+        return self._spaced(self._placer.pair(*self._read(kind), producer), distance, *load)
 
     def _across_interrupt(self, kind: InsnClass, producer: Producer) -> Lines:
         self._require_interrupts()
         lines: list[str] = []
         for _ in range(_REPEATS):
             with suppress(NoWayError):
-                lines += self._apart(self._placer.pair(*self._read(kind), producer), 1)
+                lines += self._spaced(self._placer.pair(*self._read(kind), producer), 1)
         return lines
 
     def _across_loop(self, kind: InsnClass, producer: Producer) -> Lines:

@@ -39,7 +39,7 @@ class Collector:
     def add(self, records: Records) -> None:
         if not len(records):
             return
-        run = _Run(records, self._words.of(records["insn"]))
+        run = _Run(records, self._words.properties_of(records["insn"]))
         self._count("instruction", run.row[run.legal])
         self._operands(run)
         self._overwrites(run)
@@ -71,10 +71,10 @@ class Collector:
         for number, slot in enumerate(SLOTS):
             register = run.details[slot]
             for distance, producer, written in run.writers(register, run.retired & (register > 0), DISTANCES):
-                at = np.flatnonzero(written & run.joined(distance))
+                at = np.flatnonzero(written & run.uninterrupted(distance))
                 back = np.full(len(at), distance - 1)
                 self._count("operand", run.row[at], np.full(len(at), number), producer[at], back)
-                waited = run.since(run.bubbles, distance)[at] > 0
+                waited = run.growth(run.bubbles, distance)[at] > 0
                 self._count("timing", run.kind[at], producer[at], back, waited)
                 if distance == 1:
                     at = np.flatnonzero(written & run.behind_loop_end)
@@ -88,7 +88,7 @@ class Collector:
         # a register that is read as well is an operand
         read = np.logical_or.reduce([run.details[slot] == register for slot in SLOTS])
         for distance, producer, written in run.writers(register, run.retired & (register > 0) & crosses, OVERWRITES):
-            at = np.flatnonzero(written & run.joined(distance) & ~read)
+            at = np.flatnonzero(written & run.uninterrupted(distance) & ~read)
             self._count("overwrite", run.row[at], producer[at], np.full(len(at), distance - 1))
 
     def _entries(self, run: "_Run") -> None:
@@ -104,7 +104,7 @@ class Collector:
                 matches = np.zeros(len(entry), np.bool_)
                 matches[distance:] = unresolved[distance:] & (loaded[:-distance] == entry[distance:])
                 unresolved &= ~matches
-                at = np.flatnonzero(matches & run.joined(distance))
+                at = np.flatnonzero(matches & run.uninterrupted(distance))
                 self._count("NN-RF", run.row[at], np.full(len(at), number), np.full(len(at), distance - 1))
 
     def _waits(self, run: "_Run") -> None:
@@ -151,10 +151,10 @@ class Collector:
         failed = (run.records["trap"] != 0) & np.isin(run.records["cause"], _ACCESS_FAULTS) & run.legal
         at = np.flatnonzero(failed)
         self._count("access fault", run.row[at], np.zeros(len(at)))
-        behind = run.next_at(run.records["pc_rdata"][at] + run.details["size"][at].astype(np.uint32), at)
-        behind = behind[behind != NOTHING]
-        behind = behind[run.legal[behind]]
-        self._count("access fault", run.row[behind], np.ones(len(behind)))
+        following = run.next_at(run.records["pc_rdata"][at] + run.details["size"][at].astype(np.uint32), at)
+        following = following[following != NOTHING]
+        following = following[run.legal[following]]
+        self._count("access fault", run.row[following], np.ones(len(following)))
 
     def _words_and_csrs(self, run: "_Run") -> None:
         illegal = (run.records["trap"] != 0) & (run.records["cause"] == ExceptionCause.ILLEGAL_INSTRUCTION)
@@ -207,12 +207,12 @@ class _Run:
             unresolved = unresolved & ~written
             yield distance, producer, written & (producer != NOTHING)
 
-    def joined(self, distance: int) -> Mask:
+    def uninterrupted(self, distance: int) -> Mask:
         """Mark the retirements with no handler entry between them and the instruction ``distance`` before."""
-        return self.since(self._entries, distance) == 0
+        return self.growth(self._entries, distance) == 0
 
     @staticmethod
-    def since(sums: Numbers, distance: int) -> Numbers:
+    def growth(sums: Numbers, distance: int) -> Numbers:
         """Return, at each retirement, the growth of a cumulative sum over the last ``distance`` retirements."""
         before = np.zeros(len(sums), np.int64)
         before[distance:] = sums[:-distance]

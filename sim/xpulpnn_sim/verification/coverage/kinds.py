@@ -134,7 +134,7 @@ class Words:
         self._csrs = {csr.address: number for number, csr in enumerate(csrs)}
         self._known: dict[int, tuple[int, ...]] = {}
 
-    def of(self, words: NDArray[np.uint32]) -> NDArray[Any]:
+    def properties_of(self, words: NDArray[np.uint32]) -> NDArray[Any]:
         """Return the properties of each word; the instruction number of illegal words is :data:`NOTHING`."""
         distinct, which = np.unique(words, return_inverse=True)
         for word in distinct.tolist():

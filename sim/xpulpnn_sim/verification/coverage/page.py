@@ -146,15 +146,15 @@ def _pairs(
     pairs: Mapping[str, Sequence[tuple[int, int]]],
 ) -> NamedTable:
     """Return a table whose last columns show counts such as "3 of 4", highlighted if incomplete."""
-    incomplete = {_of(pair): "bad" for column in pairs.values() for pair in column if pair[0] < pair[1]}
+    incomplete = {_share_text(pair): "bad" for column in pairs.values() for pair in column if pair[0] < pair[1]}
     return NamedTable(
         title=title,
         columns=[*lead, *(Column(name=name, tones=incomplete) for name in pairs)],
-        rows=[[*row, *(_of(column[number]) for column in pairs.values())] for number, row in enumerate(rows)],
+        rows=[[*row, *(_share_text(column[number]) for column in pairs.values())] for number, row in enumerate(rows)],
     )
 
 
-def _of(pair: tuple[int, int]) -> str:
+def _share_text(pair: tuple[int, int]) -> str:
     return f"{pair[0]} of {pair[1]}" if pair[1] else ""
 
 

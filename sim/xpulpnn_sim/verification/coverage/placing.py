@@ -65,7 +65,7 @@ class Placed:
     # what operands must hold whose registers the caller has chosen, numbers or labels; of one that is implied under ""
     needs: dict[str, str] = field(default_factory=dict[str, str])
 
-    def behind(self, lines: Sequence[str] = ()) -> list[str]:
+    def all_lines(self, lines: Sequence[str] = ()) -> list[str]:
         return [*self.before, *lines, self.text, *self.after]
 
     def registers(self, row: Insn) -> set[int]:
@@ -81,7 +81,7 @@ class ProducedPair:
     before: list[str]
     producer: list[str]  # what writes the register; the last instruction does
     consumer: list[str]  # what uses it; the first instruction does
-    keep: set[int]  # registers that nothing in between may write
+    preserved: set[int]  # registers that nothing in between may write
 
 
 def _destination(row: Insn) -> Token | None:
@@ -119,7 +119,7 @@ class Placer:
         self,
         row: Insn,
         pins: Mapping[str, int] | None = None,
-        keep: Collection[int] = (),
+        preserved: Collection[int] = (),
         *,
         scratch: tuple[int, int] = CONSUMER,
         fails: bool = False,
@@ -147,17 +147,17 @@ class Placer:
                 token = next(token for token in row.tokens if token.field.name == name)
                 placed.values[name] = scratch[token.field.low >= layout.POOL[0]]
                 placed.before.append(_load(placed.values[name], value))
-        keep = {*keep, *(placed.values.get(name, layout.SP) for name in placed.needs)}
+        preserved = {*preserved, *(placed.values.get(name, layout.SP) for name in placed.needs)}
         if kind in (InsnClass.BRANCH, InsnClass.JUMP):
-            placed.after = [self.filler(keep), f"{label}:"]
-        placed.after = [line or self.filler(keep) for line in placed.after]
-        placed.values = self.draw.values(row, keep, placed.values)
+            placed.after = [self.filler(preserved), f"{label}:"]
+        placed.after = [line or self.filler(preserved) for line in placed.after]
+        placed.values = self.draw.values(row, preserved, placed.values)
         placed.text = placed.text or self._text(row, placed.values, label)
         return placed
 
-    def filler(self, keep: Collection[int] = ()) -> str:
-        """Return a single-cycle instruction that writes none of ``keep``."""
-        return self.draw.arithmetic(keep, group=Group.INTEGER)
+    def filler(self, preserved: Collection[int] = ()) -> str:
+        """Return a single-cycle instruction that writes none of ``preserved``."""
+        return self.draw.arithmetic(preserved, group=Group.INTEGER)
 
     @staticmethod
     def _targets(row: Insn) -> list[Token]:
@@ -247,10 +247,10 @@ class Placer:
         placed = self.place(row, chosen, () if token is None else {register})
         value, consumer = placed.needs.get(name), [placed.text, *placed.after, *([] if token else [_SP_AGAIN])]
         if value and producer is Producer.LINK:
-            made, behind = self._linked(register, value)
+            made, behind = self._link_value(register, value)
             consumer += behind
         else:
-            made = self._valued(producer, register, value) if value else self._free(producer, register)
+            made = self._given_value(producer, register, value) if value else self._any_value(producer, register)
         return ProducedPair([*placed.before, *made[0]], made[1], consumer, {register} | placed.registers(row))
 
     def overwritten(self, row: Insn, producer: Producer) -> ProducedPair:
@@ -263,7 +263,7 @@ class Placer:
             others = [other for other in row.tokens if other.field.kind is FieldKind.REGISTER and other != token]
             sources = [placed.values[other.field.name] for other in others]
             if register not in sources:
-                before, made = self._free(producer, register)
+                before, made = self._any_value(producer, register)
                 consumer = [placed.text, *placed.after]
                 return ProducedPair([*placed.before, *before], made, consumer, {register, *sources})
         raise NoWayError
@@ -273,13 +273,13 @@ class Placer:
         usual = [register for register in layout.POOL if all(register + offset in layout.POOL for offset in both)]
         return self.draw.rng.choice([register for register in usual if token.field.accepts(register)])
 
-    def _free(self, producer: Producer, register: int) -> tuple[list[str], list[str]]:
+    def _any_value(self, producer: Producer, register: int) -> tuple[list[str], list[str]]:
         """Return code that writes any value to a register by a ``producer``: preparation, and the instruction."""
         if producer is Producer.LINK:
             over = self.draw.label("over")
             return [], [f"jal {ABI_NAMES[register]}, {over}", self.filler({register}), f"{over}:"]
         if register == layout.SP:
-            return self._valued(producer, register, f"0x{layout.FRAME:x}")
+            return self._given_value(producer, register, f"0x{layout.FRAME:x}")
         is_base = producer in BASES
         for _ in range(_ATTEMPTS):
             row = self.draw.rng.choice(self._rows[producer])
@@ -298,7 +298,7 @@ class Placer:
                 return [*placed.before, *ahead], [placed.text]
         raise NoWayError
 
-    def _linked(self, register: int, value: str) -> tuple[tuple[list[str], list[str]], list[str]]:
+    def _link_value(self, register: int, value: str) -> tuple[tuple[list[str], list[str]], list[str]]:
         """Return a jump that links to a word, and the lines behind it. If ``value`` is a number, the word may be
         overwritten; else it is a jump to those lines."""
         over, out = self.draw.label("over"), self.draw.label("out")
@@ -306,7 +306,7 @@ class Placer:
         behind = ".word 0x00000013" if number else f"jal zero, {out}"
         return ([], [f"jal {ABI_NAMES[register]}, {over}", behind, f"{over}:"]), [] if number else [f"{out}:"]
 
-    def _valued(self, producer: Producer, register: int, value: str) -> tuple[list[str], list[str]]:
+    def _given_value(self, producer: Producer, register: int, value: str) -> tuple[list[str], list[str]]:
         """Return code as :meth:`_free` does, for an instruction that writes a number or the address of a label."""
         if producer not in _WAYS:
             raise NoWayError

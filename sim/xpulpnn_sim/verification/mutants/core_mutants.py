@@ -192,7 +192,7 @@ _UNITS = {f"backend.{UNIT_INSTANCES[unit]}": unit for unit in ("alu", "mult", "d
 """Units whose possible inputs are known, by the path of their instance in the core."""
 
 
-def running(config: CoreConfig) -> InputConstraints:
+def core_constraints(config: CoreConfig) -> InputConstraints:
     """Return constraints for a core in operation: it is not in reset, buses answer only granted requests, and the
     outputs of a request matter only during the request."""
     core = Core(config)
@@ -211,8 +211,8 @@ class CoreProver:
         left = {mutant.number: mutant for mutant in waiting}
         occurring = [(place, CONSTRAINTS[unit](self._config)) for place, unit in _UNITS.items()]
         # what changes nothing in a part of the core whatever comes does not in the core; from the inside out
-        around = [(place, InputConstraints()) for place in _parts(waiting)]
-        for place, occurs in (*occurring, *around):
+        enclosing_parts = [(place, InputConstraints()) for place in _parts(waiting)]
+        for place, occurs in (*occurring, *enclosing_parts):
             members = [mutant for mutant in left.values() if f"{mutant.module}.".startswith(f"{place}.")]
             if members:
                 part = write_part(place, self._folder, self._yosys)
@@ -223,7 +223,7 @@ class CoreProver:
                     if proof.verdict in (judgement.EQUIVALENT, judgement.LEGAL):
                         yield left.pop(mutant.number), proof
         if left:
-            judge = self._judge(self.gates([*left.values()]), running(self._config))
+            judge = self._judge(self.gates([*left.values()]), core_constraints(self._config))
             for mutant in left.values():
                 yield mutant, _proof(judge.compare(mutant.number))
 
@@ -302,7 +302,7 @@ def judge_all(
     forks.wait()
 
 
-def _keep(verdicts: Results, key: str, programs: str, mutant: int, finding: Finding) -> None:
+def _save(verdicts: Results, key: str, programs: str, mutant: int, finding: Finding) -> None:
     row = {"killed": finding.how, "test": finding.test, "text": finding.text, "tests": programs}
     verdicts.keep(str(mutant), row, key)
 
@@ -330,7 +330,7 @@ def judge_core(
     programs = digest(instructions, sources_digest(_NO_JUDGES))
 
     def run(waiting: Sequence[int]) -> None:
-        tell = partial(_keep, verdicts, key, programs)
+        tell = partial(_save, verdicts, key, programs)
         # a process of its own even for a single job: threads must not be forked
         with executor(1, timeout_s=inf) as pool:
             try:

@@ -128,7 +128,7 @@ class Finding:
     text: str = ""  # the first line of the report
 
 
-class ProgramJudge:
+class MutantProgram:
     """Runs a program on mutants and compares each run with a run on the core itself.
 
     The run on the core itself is checked in lock step with the simulator, for a directed program (``case``) also the
@@ -179,24 +179,24 @@ def _finding_at_end(result: RunResult, name: str) -> Finding:
     return Finding(TIME if result.exit.reason in _LATE else CHECK, name, result.exit.text)
 
 
-def random_programs(source: CoreSource, instructions: int, core: CoreModel) -> Iterator[ProgramJudge]:
+def random_programs(source: CoreSource, instructions: int, core: CoreModel) -> Iterator[MutantProgram]:
     """Yield the programs that ``xpulpnn verify`` would run for ``instructions`` retirements."""
     done = 0
     for seed in count():
         case = source.case(seed)
-        judge = ProgramJudge(f"random program {seed}", case.program, case.machine, core)
+        judge = MutantProgram(f"random program {seed}", case.program, case.machine, core)
         yield judge
         done += len(judge.right.records)
         if done >= instructions:
             return
 
 
-def directed_programs(core: CoreModel) -> Iterator[ProgramJudge]:
+def directed_programs(core: CoreModel) -> Iterator[MutantProgram]:
     """Yield the directed programs with fast memory, then with slow memory."""
     for timing, (machine, rate) in _TIMINGS.items():
         for case in programs_of(core.config):
             surroundings = replace(machine, irq_rate=rate * case.interrupts)
-            yield ProgramJudge(f"{case.name}, {timing}", case.program(), surroundings, core, case)
+            yield MutantProgram(f"{case.name}, {timing}", case.program(), surroundings, core, case)
 
 
 @cache

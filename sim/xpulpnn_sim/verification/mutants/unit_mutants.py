@@ -86,7 +86,7 @@ _ALONE = ("core_demux", "obi_mux")  # benches of units whose initiators have one
 
 def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str], bits: int = XLEN) -> InputConstraints:
     """Return constraints: when each output is observed, and which inputs are stable or depend on others."""
-    pairs = list(_pairs(outputs)) + [
+    pairs = list(_qualified_outputs(outputs)) + [
         (values, tuple(name for name in payload if name.partition("[")[0] in outputs))
         for values, payload in _OF_UNITS.get(bench, ())
     ]
@@ -103,7 +103,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
     alone = list(_ports(inputs, outputs)) if bench in _ALONE else []
     rows = [_ALLOWED[bench]] if bench in _ALLOWED else []
     requests = [name.removesuffix("req") for name in inputs if name.endswith("__req")]
-    rows += [({f"{bundle}req": {0}}, *_runs(bundle)) for bundle in requests if f"{bundle}beats" in inputs]
+    rows += [({f"{bundle}req": {0}}, *_bursts(bundle)) for bundle in requests if f"{bundle}beats" in inputs]
     rows += [
         ({f"{bundle}req": {0}}, {f"{bundle}addr[{bit}]": {0} for bit in range(exact_log2(bits // BYTE_BITS))})
         for bundle in requests
@@ -119,7 +119,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
     )
 
 
-def _runs(bundle: str) -> Iterator[Mapping[str, set[int]]]:
+def _bursts(bundle: str) -> Iterator[Mapping[str, set[int]]]:
     """Yield the bursts that stay in their block: each first position with the numbers of beats that fit after it."""
     low = exact_log2(EXT_DATA_BITS // BYTE_BITS)
     for place in range(_RUN):
@@ -137,7 +137,7 @@ def _ports(requesting: Collection[str], answering: Collection[str]) -> Iterator[
             yield port
 
 
-def _pairs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tuple[str, ...]]]:
+def _qualified_outputs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set[int]], tuple[str, ...]]]:
     """Yield conditions such as ``valid`` = 1, each with the outputs that are observed only while it holds."""
     for name in outputs:
         bundle, _, last = name.rpartition("__")

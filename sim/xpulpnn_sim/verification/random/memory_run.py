@@ -90,12 +90,12 @@ def _constant(draw: Draw, register: int, value: int, slot: int) -> list[str]:
     return lines
 
 
-def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
+def aimed_lines(draw: Draw, preserved: Collection[int] = ()) -> tuple[str, ...]:
     """Return the loads of parameters in random order, then a pv.rq whose result is in the range or just outside."""
-    # registers of `keep` stay as they are
+    # the registers `preserved` stay as they are
     rng, insn = draw.rng, draw.deal(Group.REQUANTISE)
     operands = aimed_run(insn, rng)
-    accumulator, shift, *pointers = rng.sample([register for register in POOL if register not in keep], 4)
+    accumulator, shift, *pointers = rng.sample([register for register in POOL if register not in preserved], 4)
     bases = [ABI_NAMES[pointer] for pointer in pointers]
     slot = SLOTS + WORD_BYTES * rng.randrange(8)
     lines: list[str] = []
@@ -110,7 +110,7 @@ def aimed_lines(draw: Draw, keep: Collection[int] = ()) -> tuple[str, ...]:
     order = [[*registers[0], *registers[1], *loads], [*loads, *registers[0], *registers[1]]]
     order.append([*registers[0], *loads, *registers[1]])
     lines += rng.choice(order)
-    return (*lines, draw.text(insn, draw.values(insn, keep, {"rs1": accumulator, "rs2": shift})))
+    return (*lines, draw.text(insn, draw.values(insn, preserved, {"rs1": accumulator, "rs2": shift})))
 
 
 _NEAR = 16  # Offsets are mostly this small, so that accesses overlap
@@ -211,8 +211,8 @@ class MemoryRun:
             pins = {} if insn.requantises or (insn.is_pair and not insn.writes_base) else self._pins(insn)
             if pins is None:
                 continue
-            keep = () if draw.chance(_LOST_CHANCE) else known.registers - {pins.get("rs1", 0)}
-            values = draw.values(insn, keep, pins)
+            preserved = () if draw.chance(_LOST_CHANCE) else known.registers - {pins.get("rs1", 0)}
+            values = draw.values(insn, preserved, pins)
             self._note(insn, values)
             return draw.text(insn, values)
         return None

@@ -154,11 +154,11 @@ class SystemBlocks:
         if draw.config.xpulpv2:
             forms += ["p.lw {0}, 4({1}!)", "p.sw {0}, 4({1}!)", "p.sh {0}, 2({1}!)", "p.lw {0}, zero({1}!)"]
         forms += [f"{name} {text}" for name, operands, text in _NN_LOADS if (name, operands) in draw.rows]
-        behind = [(), (draw.arithmetic(),), *[self.trap().head] * 3, self.fence().head, self.csr().head]
-        behind += [(f"lp.counti {loop}, {rng.randrange(2)}",) for loop in loops for _ in range(2)]
-        behind += [self._draw.requantised()] * 2
+        followers = [(), (draw.arithmetic(),), *[self.trap().head] * 3, self.fence().head, self.csr().head]
+        followers += [(f"lp.counti {loop}, {rng.randrange(2)}",) for loop in loops for _ in range(2)]
+        followers += [self._draw.requantised()] * 2
         access = rng.choice(forms).format(value, _X6)
-        lines = (f"li {_X6}, 0x{address:x}", *self._draw.requantised(), access, *rng.choice(behind))
+        lines = (f"li {_X6}, 0x{address:x}", *self._draw.requantised(), access, *rng.choice(followers))
         return ProgramBlock("failing", lines)
 
     def wait(self) -> ProgramBlock:

@@ -34,8 +34,8 @@ class _Effects:
         ]
         self.backs = Signal(LOOPS, name=f"{prefix}_backs")
         self.follows = Signal(32, name=f"{prefix}_follows")
-        behind = pc + Mux(word.compressed, 2, 4)
-        m.d.comb += [self.backs.eq(Cat(again[0], again[1] & ~again[0])), self.follows.eq(behind)]
+        successor = pc + Mux(word.compressed, 2, 4)
+        m.d.comb += [self.backs.eq(Cat(again[0], again[1] & ~again[0])), self.follows.eq(successor)]
         for loop in range(LOOPS):
             with m.If(self.backs[loop]):
                 m.d.comb += self.follows.eq(before[f"lpstart{loop}"])

@@ -121,7 +121,7 @@ class TrackedBit:
             m.d.sync += [
                 self.asked.eq((port.addr[_WORD] == address[_WORD]) & port.be.bit_select(lane, 1)),
                 self.stores.eq(port.we),
-                self.stored.eq(self.of(port.wdata, lane)),
+                self.stored.eq(self.tracked_bit(port.wdata, lane)),
             ]
         with m.If(port.rvalid & ~port.err & self.asked & self.stores):
             m.d.sync += self.value.eq(self.stored)
@@ -129,7 +129,7 @@ class TrackedBit:
         m.d.comb += position.bit_select(Cat(self._number, lane), 1).eq(self.asked)
         self.rdata = (rdata & ~position) | (self.value.replicate(XLEN) & position)
 
-    def of(self, word, byte):
+    def tracked_bit(self, word, byte):
         return word.bit_select(Cat(self._number, byte), 1)
 
 
@@ -162,17 +162,17 @@ def data_property(m, core, seen, started, held):
     with m.If(core.rvfi_valid & half_made):
         m.d.sync += recorded.eq(held.value)
     with m.Elif(core.rvfi_valid & wb.accesses & core.rvfi_mem_wmask.any()):
-        m.d.sync += recorded.eq(held.of(core.rvfi_mem_wdata, wb.byte))
+        m.d.sync += recorded.eq(held.tracked_bit(core.rvfi_mem_wdata, wb.byte))
     loads = wb.accesses & core.rvfi_mem_rmask.any()
-    wrong = {"loaded": core.rvfi_valid & loads & (held.of(core.rvfi_mem_rdata, wb.byte) != now)}
+    wrong = {"loaded": core.rvfi_valid & loads & (held.tracked_bit(core.rvfi_mem_rdata, wb.byte) != now)}
 
     access = LsuCtrl(seen.ex_access)
     size = Value.cast(access.size)
     ex = _Access(held, seen.lsu_ex_address, Cat(1, size.any(), size[1].replicate(2)))
     outstanding, wb_busy, second = (seen[f"lsu_{name}"] for name in ("outstanding", "wb_busy", "second"))
     in_ex, made = second & outstanding, second & ~outstanding
-    first = held.of(seen.lsu_first, held.address[_IN_WORD])
-    stored_wb, stored_ex = held.of(core.rvfi_mem_wdata, wb.byte), held.of(seen.ex_target, ex.byte)
+    first = held.tracked_bit(seen.lsu_first, held.address[_IN_WORD])
+    stored_wb, stored_ex = held.tracked_bit(core.rvfi_mem_wdata, wb.byte), held.tracked_bit(seen.ex_target, ex.byte)
     wb_stores = core.rvfi_mem_wmask.any()
     accessed = seen.has_wb & mask.any()
     wb_is_made = wb_busy & wb_stores & wb.crosses & wb.accesses & wb.in_first

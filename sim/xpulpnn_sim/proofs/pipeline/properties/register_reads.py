@@ -62,8 +62,8 @@ def register_property(m, core, seen, register, watched_bit, config):
         with m.If(completes & we & (addr == register)):
             m.d.sync += value.eq(bit(wdata))
     if config.mac_load_pair:
-        behind = Cat(Const(1), core.rvfi_rd_addr[1:])
-        with m.If(completes & core.rvfi_rd2_we & (behind == register)):
+        odd_rd = Cat(Const(1), core.rvfi_rd_addr[1:])
+        with m.If(completes & core.rvfi_rd2_we & (odd_rd == register)):
             m.d.sync += value.eq(bit(core.rvfi_rd2_wdata))
     is_right = wb.right(value, *read_values(lambda name: getattr(core, f"rvfi_{name}")))
 
