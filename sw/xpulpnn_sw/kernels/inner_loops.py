@@ -128,7 +128,7 @@ class UnpackLoop(SimdLoop):
                     b(*self._dot(self.acc[pixel][channel], x, vector, signed=signed))
 
 
-class _EndedLoop(InnerLoop):
+class _BranchLoop(InnerLoop):
     """Loop of RV32IM, which ends when the pointer of the first activation row reaches the end of this row."""
 
     def _prepare(self, b: Builder) -> None:
@@ -147,7 +147,7 @@ class _EndedLoop(InnerLoop):
             b("addi", self.activations[pixel], self.activations[pixel], activations)
 
 
-class ScalarLoop(_EndedLoop):
+class ScalarLoop(_BranchLoop):
     """Loop of RV32IM by byte loads, mul and add; sub-byte weights are shifted out of a packed word."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
@@ -183,7 +183,7 @@ class ScalarLoop(_EndedLoop):
             b("srai" if self.is_signed else "srli", register, register, XLEN - self.bits)
 
 
-class ScalarCountLoop(_EndedLoop):
+class ScalarCountLoop(_BranchLoop):
     """Loop of RV32IM for single bits, which counts the differing bits of a word by masks and a multiplication."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:

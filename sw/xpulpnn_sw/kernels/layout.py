@@ -49,7 +49,7 @@ class Program:
 
     @cached_property
     def dotps(self) -> NDArray[np.int64]:
-        """Number of word products that each static instruction adds up, without those of NN-RF loads (rd = x0)."""
+        """Number of word products that each instruction adds up; 0 for NN-RF loads, which are products into x0."""
         kinds = ("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot", "pv.mlsduo", "pv.mlduo")
         products = [
             (1 + insn.is_pair) * (insn.op.startswith(kinds) and insn.decode(int(word))["rd"] != 0)

@@ -204,7 +204,7 @@ class PairLoop(CrossLoop):
     def emit_ended(
         self, b: Builder, count: Value, load_row: Callable[[], None], *, signed: bool, written: int
     ) -> list[Callable[[], None]]:
-        """Emit a block but for its first ``written`` products and the last two, which are returned."""
+        """Emit a block without its first ``written`` products and its last two; return functions that emit the last."""
         turn = self._pairs(b, "mlsduo", signed=signed)
         for write in self._pairs(b, "mlduo", signed=signed)[written:]:
             write()

@@ -243,6 +243,6 @@ class OneFactorCode(KernelCode):
 def product_program(
     blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool, parts: tuple[int, int] = (1, 1)
 ) -> Program:
-    """Return the function with the ``known`` arguments as constants; ``parts`` of the channels, and number of cores."""
+    """Return the function with the ``known`` arguments as constants. ``parts``: parts of the channels, and cores."""
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
     return code(blocking, structure, known, inside=inside, parts=parts).write()

@@ -99,7 +99,7 @@ def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores"))
 
 
 def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
-    """Return terms of a core's groups and channels; if ``all_cores`` run, each ``parts`` of them share the channels."""
+    """Return terms of a core's groups and channels; of ``all_cores`` cores, teams of ``parts`` share the channels."""
     apart = Argument("cores") - all_cores
     return {
         "parts": Number(parts) - minimum(Number(1), apart * apart) * (parts - 1),

@@ -89,7 +89,7 @@ class Selection:
 
 
 def library_run(run: KernelRun) -> KernelRun:
-    """Return the kernel under the name of its library function, which is that of a convolution for all with im2col."""
+    """Return the kernel under its name in the library, in which all kernels with im2col are called ``conv``."""
     kernel = run.name.partition("_")[0]
     name = run.name.replace(f"_{run.precision}_", f"_{'x'.join(elements(run, usual='uiu'))}_")
     if run.structure in (CONV_ARGUMENTS, CONV_OUTSIDE_ARGUMENTS) and kernel != "image":

@@ -35,7 +35,7 @@ _Words = list[tuple[Insn, int]]
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The instructions that the stream executes before and after that of a vector."""
+    """Instructions that the stream executes before and after the instruction of each vector."""
 
     before: _Words
     after: _Words

@@ -170,7 +170,7 @@ def model_library(
 
 
 def write_coverage(library: Path, path: Path) -> None:
-    """Write the coverage of that model of the library which this thread simulated last and has not closed yet. Raises
+    """Write the coverage of the model of ``library`` that this thread simulated last; it must not be closed yet. Raises
     :class:`ToolError` for a library without coverage."""
     try:
         function = ctypes.CDLL(str(library)).write_coverage

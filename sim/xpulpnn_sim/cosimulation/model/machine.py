@@ -117,7 +117,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waves:
-    """Waveforms in FST format of a part of a run."""
+    """The part of a run that is recorded as waveforms in FST format."""
 
     path: Path
     first: int = ALL_CYCLES[0]

@@ -32,7 +32,7 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 class _Native:
-    """An object inside a shared library. Its functions take integers as 64 bits and arrays by address."""
+    """An object of a shared library, whose functions take 64-bit integers and addresses of arrays."""
 
     def __init__(self, path: Path, kind: str, *arguments: Any) -> None:
         self._library, self._kind = _load(path), kind

@@ -90,7 +90,7 @@ class CsrFlag(IntFlag):
 
 
 class BusField(IntEnum):
-    """Bus signals in which an access may differ. The numbers continue after the offsets of the fields of a record."""
+    """Bus signals in which an access may differ, numbered after the offsets of record fields to be distinct."""
 
     BUS_REQ = RETIREMENT.itemsize
     BUS_ADDR = auto()

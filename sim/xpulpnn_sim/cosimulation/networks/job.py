@@ -167,7 +167,7 @@ class Journal:
             store.remove()
 
     def _record(self, item: Item) -> tuple[Results, str]:
-        """Return the store that keeps the outcome of a run, and the key of the run in it: input and checks."""
+        """Return the store of a run's outcome and the key in it, which depends on the input and on what is checked."""
         case = self._job.case(item)
         name = digest(np.ascontiguousarray(case.image, "<i8")) + "c" * case.checked
         return self._stores[item.task, item.target], name
@@ -185,7 +185,7 @@ class _JobOutcomes:
 
 
 def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = "") -> None:
-    """Build the programs of a job and, without dask workers, compile its models, which ``describe`` announces."""
+    """Build the programs of a job and, without dask workers, compile its models, announced through ``describe``."""
     for item in job.items:
         if item.image == 0:
             job.built(item)
@@ -195,8 +195,8 @@ def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = ""
 
 
 def run_job(job: Job, *, jobs: int, done: Done, dask: str = "", fresh: bool = False) -> _JobOutcomes:
-    """Make all runs that earlier executions of the same job have not completed, until an interrupt. Outcomes stay on
-    disk for the next execution until the caller removes the journal."""
+    """Do the runs that earlier executions of the same job have not completed; an interrupt ends them early. Outcomes
+    stay on disk for the next execution until the caller removes the journal."""
     journal = Journal(job, fresh=fresh)
     outcomes = journal.stored()
     for item, outcome in outcomes.items():

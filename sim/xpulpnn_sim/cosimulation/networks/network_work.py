@@ -121,7 +121,7 @@ class NetworkCase:
 
     @property
     def legalised(self) -> Network:
-        """The network that is computed: with padded channels and additional layers that reorder maps."""
+        """The network as it is computed, with padded channels and additional layers that reorder maps."""
         return _folded(self._unfolded, tuple(self.variants))
 
     @property

@@ -127,8 +127,8 @@ def cluster_executable(case: Case, program: BareClusterProgram | TiledProgram) -
 def run_kernel(case: Case, engine: str = "stream", progress: workload.Progress | None = None) -> workload.Result:
     """Run a case on its core with the given engine, or on its cluster, in tiles if they are requested or needed.
 
-    With instruction caches a kernel without tiles runs twice, and the accounts of the first pass are subtracted.
-    ``cycles`` count from barrier to barrier; with tiles from the first DMA command to the last result outside.
+    With instruction caches a kernel without tiles runs twice, and the cycles of the first pass are subtracted.
+    ``cycles`` count from barrier to barrier; with tiles from the first DMA command to the last result in L2.
     """
     if isinstance(case.config, ClusterConfig):
         return cluster_kernel(case).run(progress)

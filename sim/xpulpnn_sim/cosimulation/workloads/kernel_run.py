@@ -233,7 +233,7 @@ class KernelProgram(KernelWork):
         super().__init__(case, tensors, kernel, executable_of(self.program, case.name))
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record of the kernel; its cycles are measured by mcycle around the call."""
+        """Return the record of the kernel; its cycles are read from mcycle before and after the call."""
         rows = function_cycles(outcome, self.kernel.function, self.program.text_base)
         return self.kernel_figures(rows, self.program.measured(self.memory(outcome)))
 

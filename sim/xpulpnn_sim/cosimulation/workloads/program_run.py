@@ -31,7 +31,7 @@ from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
 
 class LockstepCheck(Checker):
-    """A checker that steps the simulator with the retirements of a hart, or of all cores of a cluster."""
+    """Executes each retired instruction in the instruction-set simulator, and compares both."""
 
     def __init__(self, reference: Lockstep | ClusterLockstep) -> None:
         self._reference = reference

@@ -129,8 +129,6 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The record of a run, and reports of its first mismatches."""
-
     record: dict[str, Any]  # figures as JSON types
     reports: list[str]  # the first mismatches
     mismatch_position: int | None = None  # number of the first retirement that differs

@@ -325,7 +325,7 @@ def classifier(
     software: bool = False,
     cores: int = 1,
 ) -> Classifier:
-    """Return the function that computes the results of an image; ``software`` counts bits without ``p.cnt``."""
+    """Return the function that classifies an image; with ``software`` it counts bits without ``p.cnt``."""
     memory = ImageBuilder()
     code = _CODES[variant](software=software)
     addresses = code.operands(memory, weights, cores) | {

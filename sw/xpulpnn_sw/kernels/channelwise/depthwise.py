@@ -50,7 +50,7 @@ def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
 
 
 def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Rule) -> bool:
-    """Return whether :class:`InPlaceCode` can compute a layer; the padding must be at most 1."""
+    """Return whether :class:`InPlaceCode` can compute a layer: bytes, filters of three rows, padding of at most 1."""
     layer, precision = request.layer, request.precision
     if not known or known.get("outside", 0) or not request.level.requantises or rule not in (Rule.BN32, Rule.EXACT):
         return False

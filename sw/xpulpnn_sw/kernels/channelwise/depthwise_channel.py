@@ -53,7 +53,7 @@ class RowCopy:
         }
 
     def emit(self, frame: Frame, registers: list[int]) -> None:
-        """Copy rows of a channel into the buffer: ``inputs`` rows from ``first_y`` on, both numbers of the frame."""
+        """Copy rows of a channel into the buffer: ``inputs`` rows from ``first_y`` on, which the frame defines."""
         b = self.b
         source, row, y, rows, read, write, counter, work, *others = registers
         self._begin(others)

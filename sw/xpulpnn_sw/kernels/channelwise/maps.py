@@ -107,7 +107,7 @@ class ElementBuilder(Builder):
             self.chain(rd, word, ("slli", top), ("srli", XLEN - bits))
 
     def insert(self, word: int, value: int, bits: int, place: int) -> None:
-        """Insert an element at bit ``place`` of a word, first the one at bit 0; ``value`` is clobbered."""
+        """Insert an element at bit ``place`` of a word, which must get bit 0 first; ``value`` is clobbered."""
         if place == 0:
             if word != value:
                 self.mv(word, value)
@@ -165,7 +165,7 @@ def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[i
 def interleave_words(
     b: Builder, words: Sequence[int], copies: Sequence[int], lowers: Sequence[int], selectors: Sequence[int]
 ) -> list[int]:
-    """Interleave the bytes of two or four ``words``; ``copies`` are free, ``lowers`` once pairs are interleaved."""
+    """Interleave the bytes of two or four ``words``; ``copies`` and, after the first step, ``lowers`` are free."""
     pairs = [
         interleave(b, words[first], words[first + 1], copies[first // 2], selectors)
         for first in range(0, len(words), 2)

@@ -319,7 +319,7 @@ class GroupCopy:
         self._b.chain(self._start, self._above, ("mul", run), ("add", self._target))
 
     def _replace(self) -> None:
-        """Overwrite everything in the rows that lies outside the input by the value around the map."""
+        """Overwrite the elements of the rows that lie outside the input with the padding value."""
         b, frame, x = self._b, self._frame, self._first
         # no later copy clobbers it
         self._outside = self._words.load_outside(frame)
@@ -353,7 +353,7 @@ class GroupCopy:
             pass
 
     def _fill_columns(self, *, are_last: bool) -> None:
-        """Overwrite the first or last ``_work`` pixels of each run of a row by the value around the map."""
+        """Overwrite the first or last ``_work`` pixels of each run of a row with the padding value."""
         b, frame, gap, step = self._b, self._frame, self._work, self._form.step
         bound, words = frame.register("kernel_width", self._pointer), frame.register("pixel_words", self._place)
         b("p.min", gap, gap, bound)

@@ -249,7 +249,7 @@ class RowReuseCopy:
         return register
 
     def _copy_columns(self, inside: range) -> None:
-        """Copy a row column by column; columns that are not in ``inside`` get the value around the map."""
+        """Copy a row column by column; columns that are not in ``inside`` get the padding value."""
         b, places = self._b, [self._place, self._second, self._third]
         data, npx = list(self._data), self._npx
         apart = [column for column in range(self._columns) if column not in inside]

@@ -64,23 +64,23 @@ class BareProgram:
         return (after - before) & WORD_MASK
 
 
-def with_caller(function: Program, caller: str, after: int, **numbers: object) -> tuple[int, bytes]:
-    """Return the entry address of ``caller``, and the function's code followed by the assembled caller at ``after``."""
+def with_caller(function: Program, caller: str, start: int, **numbers: object) -> tuple[int, bytes]:
+    """Return the entry address of ``caller``, and the function's code followed by the assembled caller at ``start``."""
     base = int(function.pcs[0])
-    rest = assemble(caller.format(function=base, **numbers), after)
-    return rest.labels["start"], function.words.astype("<u4").tobytes().ljust(after - base, b"\0") + rest.to_bytes()
+    rest = assemble(caller.format(function=base, **numbers), start)
+    return rest.labels["start"], function.words.astype("<u4").tobytes().ljust(start - base, b"\0") + rest.to_bytes()
 
 
 def _reporting(
-    run: SharedFunction, caller: str, after: int, report: bytes, preserved: Mapping[str, int], **numbers: object
+    run: SharedFunction, caller: str, start: int, report: bytes, preserved: Mapping[str, int], **numbers: object
 ) -> dict[str, Any]:
-    """Return the fields of a program: a function, its ``caller`` at ``after``, and ``report`` after the data."""
+    """Return the fields of a program: a function, its ``caller`` at ``start``, and ``report`` after the data."""
     function, image, cycles = run.function, run.image, _report_address(run)
     tohost = cycles - DATA_ALIGNMENT
     entry, text = with_caller(
         function,
         caller,
-        after,
+        start,
         stack=run.stack_top(),
         arguments=image.symbols["arguments"].address,
         mark="; ".join(f"li {name}, {value}" for name, value in PRESERVED.items()),
@@ -101,10 +101,10 @@ def _report_address(run: SharedFunction) -> int:
 
 def bare_program(run: SharedFunction) -> BareProgram:
     interrupts = _report_address(run) + DATA_ALIGNMENT
-    after = -(-(int(run.function.pcs[0]) + run.function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
+    start = -(-(int(run.function.pcs[0]) + run.function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
     slots = [f"x{register}, {4 * number}(sp)" for number, register in enumerate(_HANDLED)]
     numbers = {
-        "handler": after,
+        "handler": start,
         "frame": -(-4 * len(_HANDLED) // 16) * 16,
         "save": "; ".join(f"sw {slot}" for slot in slots),
         "restore": "; ".join(f"lw {slot}" for slot in slots),
@@ -112,7 +112,7 @@ def bare_program(run: SharedFunction) -> BareProgram:
         "interrupts": interrupts,
     }
     preserved = PRESERVED | {"sp": run.stack_top(), "gp": interrupts}
-    return BareProgram(**_reporting(run, _CALLER, after, bytes(2 * DATA_ALIGNMENT), preserved, **numbers))
+    return BareProgram(**_reporting(run, _CALLER, start, bytes(2 * DATA_ALIGNMENT), preserved, **numbers))
 
 
 _REPORT_WORDS = 3  # of each core: mcycle at the start and end of its share, and at the end of all shares
@@ -189,8 +189,8 @@ class BareClusterProgram(BareProgram):
 def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClusterProgram:
     """Return the program in which ``cores`` cores compute a kernel, laid out for them, ``passes`` times."""
     report_bytes = _REPORT_WORDS * WORD_BYTES
-    after = int(run.function.pcs[0]) + run.function.words.nbytes
+    start = int(run.function.pcs[0]) + run.function.words.nbytes
     numbers = CLUSTER_ADDRESSES | {"stack_stride": run.stack_stride, "team": (1 << cores) - 1}
     numbers |= {"cores": cores, "report_bytes": report_bytes}
     reports = passes.to_bytes(report_bytes, "little") * cores
-    return BareClusterProgram(cores=cores, **_reporting(run, CLUSTER_CALLER, after, reports, PRESERVED, **numbers))
+    return BareClusterProgram(cores=cores, **_reporting(run, CLUSTER_CALLER, start, reports, PRESERVED, **numbers))
