@@ -31,7 +31,7 @@ class Component(wiring.Component):
 
 
 class PortSignature(wiring.Signature):
-    """A signature of annotated and other ``members``; signatures are equal if class and members are equal."""
+    """A signature of annotated members and further ``members``; equal if class and members are equal."""
 
     def __init__(self, members: dict[str, wiring.Member] | None = None) -> None:
         super().__init__(vars(type(self)).get("__annotations__", {}) | (members or {}))
@@ -53,9 +53,9 @@ def optional(interface: Any, name: str) -> Value:
     return getattr(interface, name, Const(0))
 
 
-def assign_by_name(target: Any, source: Any, *names: str, into: str = "", of: str = "") -> list[Any]:
-    """Return assignments of ``source.<of><name>`` to ``target.<into><name>`` for each name."""
-    return [getattr(target, into + name).eq(getattr(source, of + name)) for name in names]
+def assign_by_name(target: Any, source: Any, *names: str, to_prefix: str = "", from_prefix: str = "") -> list[Any]:
+    """Return assignments of each named member of ``source`` to that of ``target``; the prefixes begin the names."""
+    return [getattr(target, to_prefix + name).eq(getattr(source, from_prefix + name)) for name in names]
 
 
 def pass_ports(m: Module, outer: Component, inner: Component, *, without: Collection[str] = ()) -> None:

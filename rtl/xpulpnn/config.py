@@ -190,7 +190,7 @@ class CoreConfig:
 
     @property
     def idle_registers_rest(self) -> bool:
-        """True if unused words of the prefetch buffer, and bits of counters that do not change, are not clocked."""
+        """True if words of the prefetch buffer and bits of counters are clocked only when they may change."""
         return self.mac_load_pair
 
     @property
@@ -205,18 +205,18 @@ class CoreConfig:
 
     @property
     def core(self) -> "CoreConfig":
-        """The configuration itself: ``core`` exists in the configurations of cores and of clusters."""
+        """The configuration itself, so that ``config.core`` is the core of a core's or a cluster's configuration."""
         return self
 
     @property
     def cores(self) -> int:
-        """The number 1: ``cores`` exists in the configurations of cores and of clusters."""
+        """1, so that ``config.cores`` is the number of cores of a core's or a cluster's configuration."""
         return 1
 
     @property
     def nnrf_entries(self) -> int:
-        """Words in the NN-RF, except the second pair of activations: 6 with the nn form, 4 with Compute&Update alone, 8
-        with requantisation.
+        """Number of words of the NN-RF without the second pair of activations: 6 with the nn form of Mac&Load, 8 with
+        requantisation too, 4 with Compute&Update alone, 0 without Mac&Load.
         """
         if self.mac_load_nn:
             return NNRF_ENTRIES + NNRF_PARAMETERS * self.requantise
@@ -235,7 +235,7 @@ class CoreConfig:
 
     @property
     def late_result_names(self) -> tuple[str, ...]:
-        """Names of the results of EX that are registered, so that WB selects from them."""
+        """Names of the registered results of EX, from which WB selects."""
         if not self.late_results:
             return ()
         dotp = ["late_dotp"] if self.widths else []

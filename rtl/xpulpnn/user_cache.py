@@ -27,7 +27,7 @@ _started = 0.0  # time in seconds since the epoch; this process ignores older en
 
 
 def cache_place() -> tuple[Path, str]:
-    """Return the folder of the cache and what determines it: the name of an environment variable, or ``DEFAULT``."""
+    """Return the folder of the cache, and the environment variable that determines it or ``DEFAULT``."""
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen), CACHE_VARIABLE
     # the XDG specification says that relative paths are ignored

@@ -12,17 +12,17 @@ def _every(period: int, bits: int, width: int) -> Const:
     return Const(sum(bits << place for place in range(0, width, period)) % (1 << width), width)
 
 
-def prefix_carries(m: Module, starting: Value, passing: Value, carry: Value, group: int = GROUP) -> Value:
+def prefix_carries(m: Module, generate: Value, propagate: Value, carry: Value, group: int = GROUP) -> Value:
     """Return the carry into every bit of a sum; ``carry`` is the carry into bit 0.
 
-    A sparse parallel-prefix network on generate (``starting``) and propagate (``passing``) bits: carries ripple through
-    groups of ``group`` bits, the carry out of a group covers twice as many groups with each level, and the carries
-    inside a group ripple from the carry into the group.
+    A sparse parallel-prefix network on ``generate`` and ``propagate`` bits: carries ripple through groups of ``group``
+    bits, the carry out of a group covers twice as many groups with each level, and the carries inside a group ripple
+    from the carry into the group.
     """
-    width = len(passing)
+    width = len(propagate)
     # Position i stands for bit i - 1, so that the carry out of positions 0 to i is the carry into bit i.
     starts, passes = signals(width, "carry_starts carry_passes")
-    m.d.comb += [starts.eq(Cat(carry, starting)), passes.eq(Cat(Const(0, 1), passing))]
+    m.d.comb += [starts.eq(Cat(carry, generate)), passes.eq(Cat(Const(0, 1), propagate))]
 
     reach: Value = starts
     through: Value = passes

@@ -185,7 +185,7 @@ class Cluster(Component):
 
     def _rvfi(self, m, external, timer, event_unit, tcdm):
         m.d.comb += self.ext_hart.eq(external.owner)
-        m.d.comb += assign_by_name(self, timer, "events", "armed", into="timer_")
+        m.d.comb += assign_by_name(self, timer, "events", "armed", to_prefix="timer_")
         for name in _DMA_LINES if self.config.dma else ():
             m.d.comb += getattr(self, name).eq(getattr(event_unit, name))
         for bank in range(self.config.banks):
@@ -262,7 +262,7 @@ class Cluster(Component):
                 ]
             else:
                 connect(m, inner, port)
-        m.d.comb += assign_by_name(event_unit, dma, "events", "interrupts", into="dma_")
+        m.d.comb += assign_by_name(event_unit, dma, "events", "interrupts", to_prefix="dma_")
 
     def _host(self, m, tcdm, peripherals, external):
         """Connect the host, which cannot access private views; only with debug mode it accesses external addresses."""

@@ -27,7 +27,7 @@ class LaneFmt(enum.Enum, shape=4):
 
     @classmethod
     def of(cls, fmt: ElemFmt | None) -> "LaneFmt":
-        """Return the lanes for a SIMD format; without a format, for a scalar instruction, the word is one lane."""
+        """Return the partition for a SIMD format; without a format (scalar instructions) the word is one lane."""
         return cls.WORD if fmt is None else cls[fmt.name]
 
 

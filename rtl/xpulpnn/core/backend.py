@@ -232,7 +232,9 @@ class Backend(Component):
                 formats = ("dotp_format", "dotp2_format", "dotp_form")
             m.d.comb += assign_by_name(ex_stage, id_ex, *formats, "dotp_a", "dotp_b")
         else:
-            m.d.comb += assign_by_name(ex_stage, id_stage, "dotp_enable", "dotp_ctrl", "dotp_a", "dotp_b", into="id_")
+            m.d.comb += assign_by_name(
+                ex_stage, id_stage, "dotp_enable", "dotp_ctrl", "dotp_a", "dotp_b", to_prefix="id_"
+            )
         if self.config.mac_load_pair:
             m.d.comb += assign_by_name(ex_stage, id_ex, "pair", "later_pair", "second_sum")
 
@@ -258,7 +260,7 @@ class Backend(Component):
             ]
 
     def _watch(self, m, stages, ex_fires):
-        """Let the triggers of debug mode stop a load or store in EX before it is requested."""
+        """Connect the triggers of debug mode, which can stop a load or store in EX before it is requested."""
         id_stage, lsu = stages.id_stage, stages.lsu
         watched, access = self.watched, id_stage.id_ex.lsu
         m.d.comb += [

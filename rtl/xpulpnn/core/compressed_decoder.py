@@ -32,7 +32,7 @@ def expansion_wiring(insn: Insn) -> list[int | None]:
 
 
 def excluded_pattern(token: Token) -> str:
-    """Return the pattern of the half-words in which a field holds a value that the instruction excludes."""
+    """Return the pattern of the half-words whose field holds the value that the instruction excludes."""
     mask, value = token.field.insert(-1), token.field.insert(token.excluded)
     bits = reversed(range(HALF_BITS))
     return "".join(str(value >> bit & 1) if mask >> bit & 1 else "-" for bit in bits)

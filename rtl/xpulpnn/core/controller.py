@@ -136,10 +136,9 @@ class Controller(Component):
         return m
 
     def _track_accesses(self, m, debug, faulted):
-        """Store the addresses of the instructions whose accesses are in EX and on the bus; return the pc of a trap.
+        """Store the pcs of the instructions whose accesses are in EX and on the bus; return the pc of a trap.
 
-        Addresses are in half-words. In debug mode they are not needed: the registers then hold dscratch0, without its
-        lowest bit, and dpc.
+        The registers lack bit 0, which is always 0. In debug mode they hold bits 31:1 of dscratch0 and dpc instead.
         """
         ex_pc, access_pc = signals(XLEN - 1, "ex_pc access_pc")
         with m.If(self.intent.accesses & ~debug.mode):
@@ -227,7 +226,7 @@ class Controller(Component):
         )
 
     def _store_debug_registers(self, m, entry, ex_pc, access_pc):
-        """Store dpc and dscratch0 in the registers for the addresses of accesses.
+        """Store dpc in ``access_pc`` and dscratch0 in ``ex_pc``, which debug mode does not need for pcs of accesses.
 
         A core that halts after a failed access resumes at the access, whose address is in ``access_pc``.
         """

@@ -53,7 +53,7 @@ class Cube(NamedTuple):
 
 
 def expanded_cover(on: Iterable[str], off: Iterable[str]) -> list[str]:
-    """Return patterns that match every word of ``on``, no word of ``off``, and possibly other words."""
+    """Return wider patterns that match every word of ``on`` and no word of ``off``; they may match other words."""
     on = list(on)
     width = len(on[0])
     blocked = [Cube.of(pattern) for pattern in off]
@@ -143,7 +143,7 @@ def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
 
 @cache
 def _choices(config: CoreConfig) -> Mapping[str, Mapping[str, Choice]]:
-    """Map dotted names of outputs, then major opcodes, to choices; where the value is always zero there is none."""
+    """Map dotted output names, then major opcodes, to choices; an output that is always 0 for an opcode has none."""
     by_opcode = _by_opcode(config)
     fields = {insn: control_fields(insn) for rows in by_opcode.values() for insn in rows}
     outputs: dict[str, dict[str, Choice]] = {}

@@ -202,7 +202,7 @@ class ExStage(Component):
         m.d.comb += self.done.eq(~self.slow | Cat(done).any())
 
     def _multiply_on_arrays(self, m, alu, mult, div):
-        """Select the result if all products come from one unit; return conditions for its upper word."""
+        """Select the result if one unit makes all products; return the conditions for using its upper word."""
         nnrf = self._nnrf(m)
         m.d.comb += [
             *assign_by_name(mult, self, "dotp_form", "dotp_format", "dotp2_format", "dotp_a", "dotp_b"),
@@ -267,14 +267,14 @@ class ExStage(Component):
         m.d.comb += dotp.rd.eq(self.op_c)
         if self.config.dotp_operands_in_id:
             m.d.comb += [
-                *assign_by_name(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
+                *assign_by_name(dotp.ctrl, self, "fmt", "a_signed", "b_signed", from_prefix="dotp_"),
                 dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate),
                 dotp.rs1.eq(self.dotp_a),
                 dotp.rs2.eq(self.dotp_b),
             ]
         else:
             m.d.comb += [
-                *assign_by_name(dotp, self, "enable", "ctrl", of="id_dotp_"),
+                *assign_by_name(dotp, self, "enable", "ctrl", from_prefix="id_dotp_"),
                 dotp.rs1.eq(self.id_dotp_a),
                 dotp.rs2.eq(self.id_dotp_b),
             ]
@@ -290,7 +290,7 @@ class ExStage(Component):
         if self.config.dotp_operands_in_id:
             # zero weight and old sum keep the unit quiet during other products
             m.d.comb += [
-                *assign_by_name(dotp.ctrl, self, "fmt", "a_signed", "b_signed", of="dotp_"),
+                *assign_by_name(dotp.ctrl, self, "fmt", "a_signed", "b_signed", from_prefix="dotp_"),
                 dotp.ctrl.accumulate.eq(self.ctrl.dotp.accumulate & self.pair),
                 # an older load of the entry has left WB; a younger one writes later
                 nnrf.act2_addr.eq(self.later_pair),
@@ -301,7 +301,7 @@ class ExStage(Component):
             later = self.id_nn_act_addr[1]
             arrives = self.wb_nn_we & (self.wb_nn_addr == Cat(Const(1, 3), later))
             m.d.comb += [
-                *assign_by_name(dotp, self, "enable", "ctrl", of="id_dotp_"),
+                *assign_by_name(dotp, self, "enable", "ctrl", from_prefix="id_dotp_"),
                 nnrf.act2_addr.eq(later),
                 dotp.rs1.eq(Mux(arrives, self.wb_nn_data, nnrf.act2)),
                 dotp.rs2.eq(self.id_dotp_b),
@@ -314,9 +314,9 @@ class ExStage(Component):
             quantiser.crumbs.eq(self.quantise.crumbs),
             quantiser.pixels.eq(self.op_a),
             quantiser.middle.eq(self.op_b),
-            *assign_by_name(quantiser, self, "granted", "answered", of="threshold_"),
+            *assign_by_name(quantiser, self, "granted", "answered", from_prefix="threshold_"),
             quantiser.threshold.eq(self.threshold),
-            *assign_by_name(self, quantiser, "request", "address", into="threshold_"),
+            *assign_by_name(self, quantiser, "request", "address", to_prefix="threshold_"),
         ]
         with m.If(self.quantise.valid):
             m.d.comb += [self.result.eq(quantiser.result), self.done.eq(quantiser.done)]
@@ -330,7 +330,7 @@ class ExStage(Component):
         )
         if self.config.nn_csrs:
             m.d.comb += [
-                *assign_by_name(nnrf, self, "csr_addr", "csr_we", "csr_wdata", of="nn_"),
+                *assign_by_name(nnrf, self, "csr_addr", "csr_we", "csr_wdata", from_prefix="nn_"),
                 self.nn_csr_rdata.eq(nnrf.csr_rdata),
             ]
         m.d.comb += [

@@ -92,7 +92,7 @@ class HwLoops(Component):
         return m
 
     def _count(self, m, counts, late, id_goes_back):
-        """Build the decrement of loop counts and its undoing; return the loop that counts, and its next count.
+        """Build the decrement of loop counts and its restoration; return the loop that counts, and its next count.
 
         ``ex_took`` and ``wb_took`` are iterations that the instructions in EX and WB used when they left ID.
         """

@@ -55,7 +55,7 @@ class IdOption:
         return []
 
     def select_writes(self, ex_write: Value, wb_write: Value) -> tuple[Value, Value]:
-        """Return the registers that write ports B and A write, for options that exchange the two ports."""
+        """Return the destinations of write ports B and A; an option may exchange the two ports."""
         return ex_write, wb_write
 
     def enable_writes(self, ex_we: Value, wb_we: Value, wb_addr: Value) -> tuple[Value, Value]:
@@ -95,7 +95,7 @@ class PerformanceCounters(IdOption):
 
 
 class LateResults(IdOption):
-    """Results that WB writes, all except sums and logic; port B then writes the base of a Mac&Load."""
+    """All results except sums and logic are written by WB; port B then writes the base of a Mac&Load."""
 
     def __init__(self, m, stage, insn):
         super().__init__(m, stage, insn)
@@ -120,7 +120,9 @@ class DotpOperands(IdOption):
         stage, id_ex = self.stage, self.id_ex
         with self.m.If(stage.dotp_enable):
             if not self.config.multiplies_by_dotp:
-                self.m.d.sync += assign_by_name(id_ex, stage.dotp_ctrl, "fmt", "a_signed", "b_signed", into="dotp_")
+                self.m.d.sync += assign_by_name(
+                    id_ex, stage.dotp_ctrl, "fmt", "a_signed", "b_signed", to_prefix="dotp_"
+                )
             self.m.d.sync += assign_by_name(id_ex, stage, "dotp_a", "dotp_b")
 
 

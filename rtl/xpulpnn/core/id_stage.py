@@ -164,7 +164,7 @@ class IdStage(Component):
         return (id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == register)) | (wb.we & in_wb)
 
     def _stall(self, m, insn, reads, options, illegal):
-        """Return whether the instruction leaves ID, provided that no branch drops it."""
+        """Collect the stall conditions; return whether the instruction leaves ID if no branch drops it."""
         ctrl, id_ex = insn.ctrl, self.id_ex
         late_operand, jalr_waits, drains, stall = signals(1, "id_late_operand id_jalr_waits id_drains id_stall")
         goes, acts = signals(1, "id_goes id_acts")

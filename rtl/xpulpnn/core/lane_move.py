@@ -70,7 +70,7 @@ class LaneMove(Component):
 
     @staticmethod
     def _pack(m: Module, places: list[Signal], from_a: Signal, from_b: Signal, fmt: ElemFmt, upper: int) -> None:
-        """Select lane 0 of ``op_a`` for lane ``upper``, of ``op_b`` for the lane below, and ``op_c`` elsewhere."""
+        """Select lane 0 of ``op_a`` for lane ``upper``, lane 0 of ``op_b`` for the lane below, ``op_c`` elsewhere."""
         size = fmt.width // BYTE
         for byte, place in enumerate(places):
             lane, offset = divmod(byte, size)
@@ -81,7 +81,7 @@ class LaneMove(Component):
             ]
 
     def _selector(self, byte: int) -> Value:
-        """Return the selector of a result byte: the byte's number in its word, then 1 if the word is ``op_a``."""
+        """Return the selector of a result byte: the source byte's number, and a bit above it that selects ``op_a``."""
         half, offset = divmod(byte, 2)
         chosen = {
             ElemFmt.H: Cat(Const(offset, 1), self.op_b.word_select(half, ElemFmt.H.width)[:INDEX_BITS]),

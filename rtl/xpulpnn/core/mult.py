@@ -248,9 +248,9 @@ class Mult(Component):
     ) -> None:
         """Sequence the four products of ``MultOp.HIGH`` and store the addends of the next product.
 
-        The sum of a product is made in its step, or in the next cycle, when ``added`` is its step. ``carried`` is added
-        at weight 1 of the following product. ``carried_signed``, the upper half of the first mixed product, waits for
-        the last product.
+        ``added`` is the step whose product is summed: ``step``, or the one before it if products are registered.
+        ``carried`` is added at weight 1 of the following product. ``carried_signed``, the upper half of the first mixed
+        product, waits for the last product.
         """
         low, high = total[:HALF], total[HALF:]
         keeps = {

@@ -95,7 +95,7 @@ class Requantiser(Component):
         return m
 
     def _clip(self, m: Module, one_lane: Signal, crumbs: Signal) -> Signal:
-        """Return the clipped sum in every lane of the widest format; set ``crumbs`` to the crumbs of the lane."""
+        """Return the clipped sum, repeated to the widest format; set ``crumbs`` to a mask of the crumbs to replace."""
         negative = Signal()
         magnitude = Signal(XLEN - 1)
         total = Signal(XLEN)
@@ -126,7 +126,7 @@ class Requantiser(Component):
         return lane_value
 
     def _round(self, m: Module, one_lane: Signal, crumbs: Signal) -> Signal:
-        """Return the sum shifted, rounded, moved by the zero point and clipped, in every lane of the widest format.
+        """Return the shifted, rounded sum plus the zero point, clipped, and repeated to the width of the widest format.
 
         The number is ``(sum >> places) + zero``, with ``rounds`` one more if the highest bit shifted out is 1, which
         equals ``((sum + 2**(places - 1)) >> places) + zero``. If bits above the shifted ones differ from the sign, no

@@ -47,7 +47,7 @@ class SimdAdder(Component):
         return m
 
     def _infer(self, m: Module, lanes: Lanes) -> None:
-        """Build one sum with an extra bit below each possible lane bottom, which passes the carry, or generates one."""
+        """Build one sum with an extra bit below each possible LSB of a lane, which injects or propagates a carry."""
         narrowest = min(self.config.widths, default=XLEN)
         places_a, places_b = [], []
         for bit in range(XLEN):

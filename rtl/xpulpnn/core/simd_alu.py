@@ -23,7 +23,7 @@ def _first_bit(lane: Value, fmt: ElemFmt) -> Value:
 
 
 class ClipChoice(data.Struct):
-    """Controls of a clip: what is compared, and the value to select for each outcome."""
+    """Controls of a clip: the bound of the comparison, and the value that each outcome selects."""
 
     complement_bound: 1  #: The comparison is with ``~op_b`` instead of ``op_b``; ``~op_b`` is the result if it holds.
     within_a: 1  #: The result is ``op_a`` if the comparison holds.

@@ -10,7 +10,7 @@ from xpulpnn.isa.table import Insn
 
 
 def signed_offset(fmt: ElemFmt, a_signed: Value, b_signed: Value) -> Value:
-    """Return the sum of the -1 of every inverted product bit, over all lanes of ``fmt``, modulo 2**32.
+    """Return the constant that corrects the inverted product bits of all lanes of ``fmt``, modulo 2**32.
 
     A product bit with the top bit of a signed element as one factor has negative weight; as ``-p == ~p - 1``, it is
     added inverted. With n lanes of w bits the missing constants are ``n * 2**(w - 1)``, a power of two, times

@@ -38,7 +38,7 @@ class ArrayOfRegisters:
 
 
 def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | None:
-    """Return the lines of all elements with their number replaced by ``index``; None if they differ otherwise."""
+    """Return the lines that all elements share, with ``index`` for the element's number; None if they differ more."""
     tokens = {number: _TOKEN.findall(text) for number, text in texts.items()}
     if len({len(row) for row in tokens.values()}) > 1:
         return None
@@ -66,7 +66,7 @@ def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
 
 
 def _generic(name: str, column: list[tuple[int, str]], index: str) -> str | None:
-    """Return the token of all elements, with their number replaced by ``index``; None if they differ otherwise."""
+    """Return the token that all elements share, with ``index`` for the element's number; None if they differ more."""
     if len({token for _, token in column}) == 1:
         return column[0][1]
     if all(token == f"{name}{number}" for number, token in column):
@@ -259,17 +259,17 @@ class Clocked:
             lines += _at(self._event(port), self._read(port))
         return lines
 
-    def _write(self, port: Cell, word: str, part: tuple[Sig, int, int], also: str = "") -> list[str]:
-        """Write a part of a memory word under its enable and the further condition ``also``."""
+    def _write(self, port: Cell, word: str, part: tuple[Sig, int, int], guard: str = "") -> list[str]:
+        """Write a part of a memory word if its enable and the condition ``guard`` hold."""
         enable, low, width = part
         data = port.ports["DATA"]
         if width < sig_width(data):
             word += f"[{low + width - 1}:{low}]" if width > 1 else f"[{low}]"
         line = f"{word} <= {self._nets.printer.sig(bits(data, low, width)).text};"
-        conditions = [also] if also else []
+        conditions = [guard] if guard else []
         if const_bits(enable) != "1":
             text = self._nets.printer.sig(enable)
-            conditions.append(text.left_of("&") if also else text.text)
+            conditions.append(text.left_of("&") if guard else text.text)
         return guarded(f"if ({' & '.join(conditions)})", [line]) if conditions else [line]
 
     def _read(self, port: Cell) -> list[str]:
@@ -305,7 +305,7 @@ def _reset(statement: Statement, width: int) -> tuple[Sig, Sig] | None:
 
 
 def _moved(node: Node, register: str) -> Node:
-    """Replace the next value of a register by the register as target of assignments."""
+    """Make assignments to a register's next value assign to the register itself."""
     if isinstance(node, Assign):
         return Assign(Slice(register, node.target.low, node.target.width), node.value)
     return node.with_bodies(lambda body: [_moved(inner, register) for inner in body])

@@ -104,7 +104,7 @@ class Combinational:
         return text if text is not None and len(head) + len(text) < lines * COLUMNS else None
 
     def _left(self, nodes: Sequence[Node], target: str) -> str | None:
-        """Return the expression that the statements assign to a net; None if some bits are unassigned."""
+        """Return the expression whose value the statements assign to a net; None if they leave bits unassigned."""
         if not nodes:
             return None
         *before, last = nodes

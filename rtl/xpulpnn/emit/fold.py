@@ -133,7 +133,7 @@ def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
 
 
 def inverted(cell: Cell, driver: Cell) -> Sig | None:
-    """Return the operand of ``driver``, an inverter, or invert the comparison ``driver`` in ``cell``."""
+    """Simplify an inverter by its driver: return that inverter's operand, or make ``cell`` the inverse comparison."""
     if driver.type == "$not":
         return driver.ports["A"]
     if driver.type in _OPPOSITE:
@@ -144,7 +144,7 @@ def inverted(cell: Cell, driver: Cell) -> Sig | None:
 
 
 def _tested_bit(cell: Cell) -> Sig | None:
-    """Return the bit that the result of a comparison of one bit with a constant equals."""
+    """Return the bit that a comparison leaves unchanged (``x == 1``, ``x != 0``); None for other comparisons."""
     if cell.type not in ("$eq", "$ne") or sig_width(cell.ports["A"]) != 1 or sig_width(cell.ports["B"]) != 1:
         return None
     true_value = "1" if cell.type == "$eq" else "0"
@@ -175,7 +175,7 @@ def _single(sig: Sig) -> Iterator[Const | Slice]:
 
 
 def _bitwise(cell: Cell) -> Sig | None:
-    """Return the result of a bitwise operator if no bit needs a gate and the result has few parts."""
+    """Return the result of a bitwise operator that needs no gate, if it is a concatenation of few parts."""
     identity, absorbing = _IDENTITY[cell.type], _ABSORBING.get(cell.type)
     a, b = cell.ports["A"], cell.ports["B"]
     result: list[Const | Slice] = []

@@ -86,7 +86,7 @@ def renamed(fragment: Fragment) -> tuple[Fragment, str]:
 
 
 def instance(module: str, clocking: Iterable[str], component: wiring.Component, sync: str = "sync") -> Instance:
-    """Return an instance of the module of a component, with the clocks and resets that Amaranth added to its ports.
+    """Return an instance of the module of a component; ``clocking`` are the clock and reset ports that Amaranth added.
 
     The main domain of the component is connected to the domain ``sync``.
     """

@@ -61,7 +61,7 @@ class Style:
     separator: str = "__"  # between the parts of a port's name
 
     def inverts(self, name: str) -> bool:
-        """Return whether the Verilog port of an Amaranth clock or reset is active at the opposite level."""
+        """Return whether an Amaranth clock or reset, which is active high, becomes an active-low Verilog port."""
         return self.reset == "async-low" and name.rpartition("_")[2] == "rst"
 
     def clocking_name(self, name: str) -> str:

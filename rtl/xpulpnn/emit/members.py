@@ -30,10 +30,10 @@ def summary(component: wiring.Component) -> str:
 
 
 def member_meanings(component: wiring.Component) -> dict[str, str]:
-    """Return the meaning of every flattened port that has a documented prefix.
+    """Return the meaning of every flattened port, by its name, from the ``#:`` comments on its path of member names.
 
-    The meaning of ``insn__payload__word`` joins the component's text on ``insn``, the longest documented prefix, and
-    the text of the signature of ``insn`` on ``payload.word``. The indices of an array stand between them.
+    For ``insn__payload__word`` it joins the component's text on ``insn``, the longest documented beginning of the path,
+    and its signature's text on ``payload.word``. Array indices are named between both. Undocumented ports are left out.
     """
     meanings = {}
     for port in component_ports(component):

@@ -138,7 +138,7 @@ class ModuleWriter:
         return nets.piece(cell.result, text, nets.sources(nets.netlist.inputs(cell)))
 
     def _aliases(self) -> list[TextPiece]:
-        """Assign the further names that statements use for a value; these assignments may use further names in turn."""
+        """Assign the aliases that statements read; these assignments may in turn read other aliases."""
         nets, pieces = self._nets, []
         done = set(nets.unpacked_fields)
         while True:

@@ -26,7 +26,7 @@ _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | 
 
 
 def _overlaid(statements: list[Statement]) -> Sig | None:
-    """Return the value of a net after unconditional assignments; None if a statement is conditional."""
+    """Return the value of a net after these assignments, the last one wins; None if a statement is conditional."""
     value: Sig = ()
     for statement in statements:
         if not isinstance(statement, Assign):
@@ -146,7 +146,7 @@ class Netlist:
         return changed
 
     def _driver(self, sig: Sig, drivers: Mapping[str, Cell]) -> Cell | None:
-        """Return the operator whose whole result is the value, if the result has no name in the source."""
+        """Return the operator that drives the whole value, if its result has no name in the source."""
         if len(sig) != 1 or not isinstance(sig[0], Slice) or not is_private(sig[0].wire):
             return None
         driver = drivers.get(sig[0].wire)

@@ -77,7 +77,7 @@ class Nets:
         self._name_rest()
 
     def is_inverted(self, wire: str | None) -> bool:
-        """Return whether the Verilog port of a net is active at the opposite level."""
+        """Return whether a net is a reset whose Verilog port is active low."""
         return wire is not None and wire in self.clocking and self.style.inverts(wire[1:])
 
     def whole(self, sig: Sig) -> str | None:
@@ -163,7 +163,7 @@ class Nets:
         return [name for name in self.wires if name in driven]
 
     def shown(self) -> list[str]:
-        """Return the nets that may be declared: driven nets and aliases."""
+        """Return the nets that the Verilog may declare: driven nets, aliases and fields of structures."""
         return list(dict.fromkeys([*self.driven(), *self.aliases, *self.shown_fields]))
 
     def _slice(self, chunk: Slice) -> str:
@@ -209,7 +209,7 @@ class Nets:
         self.read[chunk.wire] |= ((1 << chunk.width) - 1) << chunk.low
 
     def condition(self, sig: Sig) -> str:
-        """Return the Verilog expression of a one-bit condition; a reset may be active at the other level."""
+        """Return the Verilog expression of a one-bit condition; that of an active-low reset port is its inverse."""
         wire = self.whole(sig)
         if wire is not None and self.is_inverted(wire):
             self.note_read(Slice(wire, 0, 1))
@@ -316,7 +316,7 @@ class Nets:
                 self.inlined[name] = cell
 
     def _twins(self) -> dict[str, str]:
-        """Map nets without a source name that would be declared to a declared net with the same value."""
+        """Map each net without a source name that needs a declaration to a declared net with the same value."""
         cells = {cell.result: cell for cell in self.module.cells if cell.is_operator and cell.type != MEMORY_READ}
 
         def expression(sig: Sig) -> Hashable:

@@ -133,7 +133,7 @@ def _noted(line: str, names: Sequence[str]) -> str:
 
 
 def _rows(labels: list[str]) -> list[str]:
-    """Return the labels of a ``case`` item on lines; the last line has no colon."""
+    """Break the labels of a ``case`` item into lines, without the final colon."""
     per_line = max(1, 100 // (max(map(len, labels)) + 2))
     rows = [labels[start : start + per_line] for start in range(0, len(labels), per_line)]
     return [", ".join(row) + ("," if row is not rows[-1] else "") for row in rows]

@@ -67,13 +67,13 @@ def _tree(statements: Sequence[Statement]) -> list[Node]:
 def _without_overwritten(nodes: Sequence[Node], later: Sequence[Slice]) -> list[Node]:
     """Drop assignments of bits that the slices in ``later`` always overwrite."""
     remaining: list[Node] = []
-    behind = list(later)
+    later_targets = list(later)
     for node in reversed(nodes):
         if isinstance(node, Assign):
             remaining += reversed(_pieces(node, later))
-            behind.append(node.target)
+            later_targets.append(node.target)
             continue
-        inner = node.with_bodies(partial(_without_overwritten, later=behind))
+        inner = node.with_bodies(partial(_without_overwritten, later=later_targets))
         if not is_empty([inner]):
             remaining.append(inner)
     return remaining[::-1]

@@ -200,10 +200,10 @@ NO_MASTER = (1 << MASTER_BITS) - 1
 
 
 def bank_of_word(word: Any, word_bits: int, bank_bits: int) -> Any:
-    """Return the bank of a word with ``ClusterConfig.bank_hash``: exclusive-or of its groups of ``bank_bits`` bits.
+    """Return a word number's bank with ``ClusterConfig.bank_hash``: the XOR of its groups of ``bank_bits`` bits.
 
-    For plain numbers and for Amaranth values. ``word`` has ``word_bits`` bits; the result is in the low ``bank_bits``
-    bits.
+    ``word``, an integer or an Amaranth value, has ``word_bits`` bits; only the low ``bank_bits`` bits of the result are
+    valid.
     """
     bank = word
     for low in range(bank_bits, word_bits, bank_bits):

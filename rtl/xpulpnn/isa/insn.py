@@ -117,7 +117,7 @@ class Insn:
     entry: int | None = None
     #: wgt_fmt: Element format of the weights, where it is narrower than ``fmt``; ``entry`` is the slice.
     wgt_fmt: ElemFmt | None = None
-    also: Extension | None = None  #: A second extension that the row needs.
+    second_extension: Extension | None = None  #: A second extension that the row needs.
     #: mask, match: A word fits the pattern if ``word & mask == match``.
     mask: int = field(init=False, repr=False, compare=False)
     match: int = field(init=False, repr=False, compare=False)
@@ -172,7 +172,7 @@ class Insn:
     @property
     def needs(self) -> tuple[Extension, ...]:
         """Extensions that a core must have to execute the instruction."""
-        return (self.extension,) if self.also is None else (self.extension, self.also)
+        return tuple(filter(None, (self.extension, self.second_extension)))
 
     @property
     def key(self) -> tuple[str, str]:

@@ -191,7 +191,7 @@ class Cycles:
 
 
 def cycles(insn: Insn) -> Cycles:
-    """Return the cycles of ``insn`` itself, and the costs that it has in some circumstances."""
+    """Return the cycles that ``insn`` always takes, and the costs that it may cause in addition."""
     if insn.divides:
         return Cycles(SHORTEST_DIVISION, division_cycles(0, signed=insn.op in ("div", "rem")))
     fixed = 1 + (_ALWAYS[insn.op].cycles if insn.op in _ALWAYS else 0)

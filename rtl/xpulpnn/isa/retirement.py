@@ -95,8 +95,8 @@ WAIT = RetirementField(
 
 
 def port_widths(*, pairs: bool) -> dict[str, int]:
-    """Return the width of every retirement port by its name without prefix, in port order; ``pairs`` adds the ports,
-    and the third NN-RF address bit, of Mac&Load of two products."""
+    """Return the width of each retirement port by name without ``rvfi_``, in port order. ``pairs`` adds the ports of
+    Mac&Load of two products, and the third bit of its NN-RF entry numbers."""
     fields = (field for field in (VALID, WAIT, *RETIREMENT_FIELDS) if pairs or not field.of_pairs)
     return {field.name: field.width + (pairs and field.name == "nn_addr") for field in fields}
 

@@ -150,7 +150,7 @@ def _cross(row: Insn) -> Insn:
         pattern=row.pattern.replace("-----", "11---", 1),
         operands=f"{row.operands}'",
         extension=Extension.XPULPML_CROSS,
-        also=Extension.XPULPML_DOT if row.extension is Extension.XPULPML_DOT else None,
+        second_extension=Extension.XPULPML_DOT if row.extension is Extension.XPULPML_DOT else None,
     )
 
 
@@ -175,7 +175,7 @@ def _pairs() -> Iterator[Insn]:
 def _pair_forms(
     fmt: ElemFmt, funct3: str, bit31: tuple[str, str], bits26: tuple[str, str], kinds: dict[str, Any]
 ) -> Iterator[Insn]:
-    """Yield the Mac&Load of two products for a format; bit pairs are for accumulating and other instructions."""
+    """Yield the Mac&Load of two products for a format; each pair of bits holds those of accumulating and other rows."""
     suffix = fmt.suffix if kinds.get("wgt_fmt") is None else f"{fmt.suffix}.{kinds['wgt_fmt'].suffix}{kinds['entry']}"
     for number, (name, sums) in enumerate((("mlsduo", "rd2~"), ("mlduo", "rd2"))):
         for (signs, signed), (bits, base, operands) in product(_SIGNS.items(), _PAIR_LOADS):

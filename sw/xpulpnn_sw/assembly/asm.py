@@ -81,7 +81,7 @@ _DATA_SIZES = {".word": 4, ".half": 2}
 
 
 def candidates(mnemonic: str) -> tuple[Insn, ...]:
-    """Return the instructions that a mnemonic may stand for; a final ``i`` may be omitted, and ``r`` added instead."""
+    """Return the instructions that a mnemonic may mean: a final ``i`` is optional, and ``r`` excludes immediate forms."""
     # normalised: the format letter last, and rounding as `nr`
     name = _ROUND_FIRST.sub(r"\1nr", _FORMAT_FIRST.sub(r"\1.\3.\2", mnemonic.lower()))
     name = "pv.pack.h" if name == "pv.pack" else name
@@ -228,7 +228,7 @@ class _Assembler:
         self.locals: dict[str, list[int]] = {}
 
     def scan(self, text: str, line: int) -> None:
-        """Process a statement in the first pass: define labels and constants, and add up sizes."""
+        """Process a statement in the first pass: define its labels and constants, and add its size to the address."""
         while match := _LABEL.match(text):
             self._define(match[1])
             text = text[match.end() :]

@@ -269,7 +269,7 @@ class _Memory:
         return layer.plan.division.function(calls).words
 
     def _call(self, layer: int) -> int:
-        """Place the system call that writes the results of a layer to the host; return its address."""
+        """Place the argument block of the system call that sends a layer's results to the host; return its address."""
         name = results_name(self._plan.network.stages[layer].name)
         at = self.outside.symbols[name].address if layer in self._plan.tiled else self.inside[name]
         block = (_SYS_WRITE, _STDOUT, at, self._plan.runs[layer].length(OUTPUT))

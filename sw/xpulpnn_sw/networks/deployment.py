@@ -73,7 +73,7 @@ def arrange(pieces: Iterable[Piece]) -> PlannedMemory:
 
 
 def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
-    """Return an offset for each piece of data: each in turn goes into the smallest gap that holds it (best fit)."""
+    """Return an offset for each piece of data; in the given order each goes into the smallest gap that holds it."""
     places: dict[str, int] = {}
     done: list[Piece] = []
     for piece in pieces:

@@ -84,7 +84,7 @@ def map_bytes(network: Network, runs: Sequence[KernelRun]) -> dict[str, int]:
 
 
 def packed_input(network: Network, image: Ints, variants: Sequence[str], *, cores: int) -> dict[str, Words]:
-    """Pack another input as :func:`input_pieces` does; only kernels that read it are built."""
+    """Pack another ``image`` as :func:`input_pieces` does; only kernels that read the input are built."""
     readers = {
         number: _built(network, number, variants[number], image, cores=cores)
         for number in range(len(network.stages))
@@ -94,7 +94,7 @@ def packed_input(network: Network, image: Ints, variants: Sequence[str], *, core
 
 
 def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Edge]]]:
-    """Return the words of the input and its readers, by name; there is a copy for each layout, the first INPUT."""
+    """Return the packed input and its readers by name: a copy for each layout in use, the first called INPUT."""
     pieces: dict[tuple[object, ...], tuple[str, Words, list[Edge]]] = {}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:

@@ -42,21 +42,21 @@ _SAME_CHANNELS = WindowLayer | MapLayer
 Shape = tuple[int, ...]
 
 
-def pad_channels(stage: Stage, had: int, taken: int, written: int, filling: int | None) -> Stage:
-    """Add channels to a layer, after its original ones: inputs from ``had`` to ``taken``, and results to ``written``.
+def pad_channels(stage: Stage, old: int, inputs: int, outputs: int, filling: int | None) -> Stage:
+    """Pad a layer's ``old`` input channels to ``inputs``, and its results to ``outputs`` channels.
 
-    Added inputs hold ``filling``; None is an unknown value, the same in all.
+    Added channels come last. Added inputs hold ``filling``; None is an unknown value, the same in all.
     Weights of added input channels are 0; weights of one bit, which cannot be 0, become crumbs. If the inputs have one
     bit too, added weights alternate between 1 and -1, so that the products of two added channels cancel; the bias
     compensates the product of an odd one.
     """
     own = stage.tensors
     if isinstance(stage.layer, DepthwiseLayer):
-        return _depthwise(stage, own, written)
+        return _depthwise(stage, own, outputs)
     if not stage.multiplies:
-        tensors = replace(own, **{name: _placeholder(getattr(own, name), written) for name in stage.map_names})
-        return _with(stage, tensors, channels=written)
-    return _more_results(_more_inputs(stage, had, taken, filling), written)
+        tensors = replace(own, **{name: _placeholder(getattr(own, name), outputs) for name in stage.map_names})
+        return _with(stage, tensors, channels=outputs)
+    return _more_results(_more_inputs(stage, old, inputs, filling), outputs)
 
 
 def padding_value(stage: Stage, filling: int | None) -> int | None:
@@ -91,26 +91,26 @@ def _with(stage: Stage, tensors: Any, **sizes: int) -> Stage:
     return replace(stage, layer=replace(layer, **sizes), tensors=tensors)
 
 
-def _more_inputs(stage: Stage, had: int, taken: int, filling: int | None) -> Stage:
+def _more_inputs(stage: Stage, old: int, inputs: int, filling: int | None) -> Stage:
     own, layer = stage.tensors, stage.layer
     weights, pixels = own.weights, own.weights[0, ..., 0].size
     if isinstance(layer, LinearLayer):
-        pixels = layer.inputs // had
+        pixels = layer.inputs // old
         weights = own.weights.reshape(layer.outputs, pixels, -1)
-    added = taken - weights.shape[-1]
+    added = inputs - weights.shape[-1]
     if added and stage.precision.w == SIGN_BITS and stage.precision.x != SIGN_BITS:
         stage = replace(stage, precision=replace(stage.precision, w=CRUMB_BITS))
-    weights, bias = pad_axis(weights, weights.ndim - 1, taken), own.bias
+    weights, bias = pad_axis(weights, weights.ndim - 1, inputs), own.bias
     if added and stage.precision.w == SIGN_BITS:
-        weights[..., -added::2], weights[..., taken - added + 1 :: 2] = 1, -1
+        weights[..., -added::2], weights[..., inputs - added + 1 :: 2] = 1, -1
         if added % 2:
             bias = _bias(own) - pixels * _uniform_value(stage, filling)
     if isinstance(layer, LinearLayer):
-        activations = np.zeros(pixels * taken, np.int64)
+        activations = np.zeros(pixels * inputs, np.int64)
         tensors = replace(own, weights=weights.reshape(layer.outputs, -1), bias=bias, activations=activations)
-        return _with(stage, tensors, inputs=pixels * taken)
-    tensors = replace(own, weights=weights, bias=bias, activations=_placeholder(own.activations, taken))
-    return _with(stage, tensors, channels=taken)
+        return _with(stage, tensors, inputs=pixels * inputs)
+    tensors = replace(own, weights=weights, bias=bias, activations=_placeholder(own.activations, inputs))
+    return _with(stage, tensors, channels=inputs)
 
 
 def _uniform_value(stage: Stage, filling: int | None) -> int:
@@ -149,7 +149,7 @@ def _more_results(stage: Stage, written: int) -> Stage:
 
 
 def _extended(after: Any, stage: Stage, added: int) -> Any:
-    """Return a requantisation with ``added`` more channels, whose results are 0, the least value or the zero point."""
+    """Return a requantisation with ``added`` more channels; results there are 0, the least value or the zero point."""
     match after:
         case Requantisation() | WideRequantisation():
             channels = len(after.kappa) + added
@@ -191,11 +191,11 @@ def pad_to_words(network: Network) -> Network:
     for number, stage in enumerate(network.stages):
         sources = network.sources(number)
         source = sources[0]
-        had, taken, filling = maps.shapes[source][-1], maps.required_channels(source), fillings[source]
+        old, inputs, filling = maps.shapes[source][-1], maps.required_channels(source), fillings[source]
         if _splits(stage, maps.shapes[source]):
-            had = taken = stage.inputs[0].shape[-1]
+            old = inputs = stage.inputs[0].shape[-1]
             maps.check_split(stage, source)
-        wide = pad_channels(stage, had, taken, maps.required_channels(stage.name), filling)
+        wide = pad_channels(stage, old, inputs, maps.required_channels(stage.name), filling)
         wide = replace(wide, sources=sources)
         fillings[stage.name] = padding_value(wide, filling)
         stages.append(wide)
@@ -218,7 +218,7 @@ def _input_padding_value(bits: int) -> int:
 
 
 def _splits(stage: Stage, written: Shape) -> bool:
-    """Return whether a layer reads a vector as a map of several pixels."""
+    """Return whether a layer reads a vector, ``written`` without pixels, as a map of several pixels."""
     shape = stage.inputs[0].shape
     return len(written) == 1 and not isinstance(stage.layer, LinearLayer) and shape[-1] != written[-1]
 
@@ -228,7 +228,7 @@ def _unit(bits: int) -> int:
 
 
 def _read_units(stage: Stage) -> set[int]:
-    """Return numbers of which the channels of a map must be a multiple if kernels are to read it in ``stage``."""
+    """Return the numbers of which a map's channels must be multiples, so that the kernel of ``stage`` can read it."""
     own = stage.precision
     if isinstance(stage.layer, DepthwiseLayer):
         return {_unit(own.x)}
@@ -314,7 +314,7 @@ class _Maps:
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
-    """Let convolutions fold columns of their results, in ``variants`` that can, where only a pooling reads these."""
+    """Let convolutions, in ``variants`` that can, fold columns of results that only a maximum pooling reads."""
     stages = list(network.stages)
     for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
         readers = [after for after in range(len(stages)) if before.name in network.sources(after)]

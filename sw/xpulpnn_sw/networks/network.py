@@ -114,7 +114,7 @@ class Network:
         return (self.stages[number - 1].name if number else NETWORK_INPUT,)
 
     def reads(self, number: int) -> Iterator[tuple[str, MapType]]:
-        """Yield the source, and shape and elements, of each map that layer ``number`` reads."""
+        """Yield the source and the type of each map that layer ``number`` reads."""
         return zip(self.sources(number), self.stages[number].inputs, strict=True)
 
     @property

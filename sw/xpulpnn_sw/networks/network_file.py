@@ -1,15 +1,15 @@
 """Builder of networks, and the network file: layers as JSON, weights as an npz file beside it.
 
 The JSON can be written by hand. Its object has ``name``; ``version``, 2; ``arrays``, the name of the npz file beside
-it; ``layers``, in their order; if images are to be scaled, ``input`` with ``subtract``, ``multiply``, ``add`` (lists by
-colour, of the last two also numbers for all) and ``shift``: the network computes with ``clip(((sample - subtract) *
-multiply + add) >> shift)``, clipped to the range of its inputs; and if the results have names, ``classes``, a list of
-them.
+it; and ``layers``, in their order. If images are to be scaled, ``input`` has ``subtract``, ``multiply``, ``add`` (lists
+by colour; ``multiply`` and ``add`` may be one number for all) and ``shift``: inputs are ``((sample - subtract) *
+multiply + add) >> shift``, clipped to the range of the network's inputs. If the results have names, ``classes`` is a
+list of them.
 
 A layer has ``name``, ``kernel`` (one of :data:`~xpulpnn_sw.networks.network_file.NETWORK_KERNELS`), ``layer`` and
-``precision`` as on the command line, ``requantise`` for another rule than ``bn32``, ``inputs``, names of layers before
-it or ``input``, unless it computes with the results of the one before, and ``pad`` for another value around its map
-than 0. The arrays of a layer are those of ``xpulpnn pack``, each with the layer's name and a dot before it:
+``precision`` as on the command line; ``requantise``, unless the rule is ``bn32``; ``inputs``, names of earlier layers
+or ``input``, unless it reads the results of the layer before it; and ``pad``, the value of its padding unless that is
+0. The arrays of a layer are those of ``xpulpnn pack``, each with the layer's name and a dot before it:
 ``conv1.weights``, ``conv1.bias``, ``conv1.shift``. Files without ``version`` have layers without ``inputs`` and
 ``pad``.
 """

@@ -86,8 +86,8 @@ def fixed_point(factors: Sequence[float], offset: int, ranges: Sequence[Range], 
 def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: int, area: int = 1) -> dict[str, Any]:
     """Return the parameters of ``(k1 * x1 / area + k2 * x2 / area + summand) >> shift`` for a scaled sum of maps.
 
-    ``maps`` holds the range, of sums over windows of ``area`` elements, and the zero point of each map; ``zero`` is the
-    zero point of the result.
+    ``maps`` holds the range and the zero point of each ``x``, which may be the sum over a window of ``area`` elements;
+    ``zero`` is the zero point of the result.
     """
     for shift in reversed(range(_MAX_MAP_SHIFT)):
         kappas = [round(factor * 2.0**shift) for factor in factors]
@@ -113,7 +113,7 @@ def largest_sums(weights: Ints, least: int, most: int) -> Ints:
 
 
 def normalised(factor: NDArray[np.float64], offset: NDArray[np.float64], sums: Ints) -> dict[str, Ints]:
-    """Return the largest shift, and factors, with which ``(kappa*sum + lambda) >> shift`` stays within 32 bits."""
+    """Return kappa, lambda and the largest shift for which ``kappa * sum + lambda`` stays within 32 bits."""
     for shift in range(MAX_SHIFT, -1, -1):
         unit = float(1 << shift)
         # 0.5 makes the shift round to the nearest

@@ -75,7 +75,7 @@ class _Build:
         return [options.opt, *include, *define, *options.extra]
 
     def compile(self, source: Path, output: Path, stage: BuildStage, place: Path | None = None) -> str:
-        """Compile a source up to a stage and return the warnings; ``place`` is where ``output`` is moved later."""
+        """Compile a source up to a stage and return the warnings; ``place`` is the later path of ``output``."""
         chosen = self._chosen()
         if stage is BuildStage.PREPROCESSED:
             return run([*self._flags(), *chosen, "-E", str(source), "-o", str(output)])
@@ -94,7 +94,7 @@ class _Build:
         return printed + self._assemble(text, source, output)
 
     def _assembly(self, source: Path, output: Path, flags: Iterable[str]) -> tuple[str, str]:
-        """Return the assembly text of a source before translation, and the messages of the compiler."""
+        """Return a source's assembly text before its translation for the stock assembler, and compiler messages."""
         if source.suffix == ".s":
             return f'# 1 "{source}"\n{_read(source)}', ""
         step = TO_ASSEMBLY[self.compiler.kind] if source.suffix in C_SUFFIXES else ("-E",)
@@ -144,7 +144,7 @@ class _Build:
         return self._assemble(weak, source, output)
 
     def link(self, objects: Iterable[Path], output: Path) -> str:
-        """Link to an ELF file, which appears complete or not at all."""
+        """Link to an ELF file; if linking fails, no incomplete file is left."""
         kind, options = self.compiler.kind, self.options
         script, program = options.script, self.folder / "program.elf"
         if script is None:
@@ -166,7 +166,7 @@ class _Build:
         _put(library, output)
         return printed
 
-    def each(self, tasks: Sequence[Callable[[], str]]) -> str:
+    def run_all(self, tasks: Sequence[Callable[[], str]]) -> str:
         """Run tasks in parallel and return their output in order; if some fail, raise one error with all messages."""
 
         def attempt(task: Callable[[], str]) -> tuple[str, bool]:
@@ -241,7 +241,7 @@ def build(
         if work.options.start_files:
             tasks.append(work.start)
             runtime.append(work.runtime_object(START_FILE))
-        printed = work.each(tasks)
+        printed = work.run_all(tasks)
         try:
             return printed + work.link([*runtime, *objects], output)
         except CompileError as error:
@@ -264,7 +264,7 @@ def archive(
     _check_sources(sources)
     with _working(compiler, options) as work:
         objects, tasks = _compiling(work, sources)
-        return work.each(tasks) + work.archive(objects, output)
+        return work.run_all(tasks) + work.archive(objects, output)
 
 
 def compile_sources(
@@ -285,7 +285,7 @@ def compile_sources(
             _put(built, output)
             return printed
 
-        return work.each([partial(task, number, *pair) for number, pair in enumerate(files)])
+        return work.run_all([partial(task, number, *pair) for number, pair in enumerate(files)])
 
 
 def write_headers(folder: Path, config: CoreConfig, cluster: ClusterLayout | None = None) -> list[Path]:

@@ -68,7 +68,7 @@ class SourcePlaces:
         return str(self._source)
 
     def _shown(self, path: str) -> str:
-        """Return a path as messages show it: the source as the user gave it, if ``path`` is the same file."""
+        """Return a path for messages: as the user wrote it if ``path`` is the source, else unchanged."""
         resolved = Path(path)
         return str(self._source) if resolved == self._source or resolved == self._source.absolute() else path
 

@@ -49,7 +49,7 @@ def _moves_along(operation: ListedOperation, register: int) -> bool:
 
 
 def _shifted(operation: ListedOperation, register: int, by: int) -> ListedOperation | None:
-    """Add ``by`` to the constant of an instruction that reads ``register``; return None if it gets too large."""
+    """Add ``by`` to the offset of an instruction that uses ``register``; return None if it no longer fits its field."""
     if register not in operation.reads or by == 0:
         return operation
     field = "stimm12" if operation.name in _STORES else "imm12"
@@ -87,7 +87,7 @@ def _conflict(first: ListedOperation, second: ListedOperation, *, swap_loads: bo
 
 
 def _with_late_steps(operations: Sequence[ListedOperation]) -> list[ListedOperation]:
-    """Return the instructions with every pointer increment moved down as far as possible."""
+    """Return the instructions of a block with every pointer increment moved down as far as possible."""
     result = list(operations)
     for index in reversed(range(len(result))):
         step = result[index]
@@ -121,7 +121,7 @@ def _merged(operations: list[ListedOperation], merge: Merge, tally: Tally, count
 
 
 def _summed(operations: Sequence[ListedOperation], index: int, live_out: frozenset[int]) -> Changed:
-    """Return the instructions with the addition at ``index`` merged into an access; None if no access is suitable."""
+    """Merge the address addition at ``index`` into an indexed access; return None if no access is suitable."""
     user = _only_user(operations, index, live_out) if operations[index].name == "add" else None
     if user is None:
         return None
@@ -130,7 +130,7 @@ def _summed(operations: Sequence[ListedOperation], index: int, live_out: frozens
 
 
 def _only_user(operations: Sequence[ListedOperation], index: int, live_out: frozenset[int]) -> int | None:
-    """Return the index of the access that can add the summands itself and is the only reader of the sum, or None."""
+    """Return the index of the only reader of a sum, an access that can become an indexed one; None if there is none."""
     values = operations[index].values
     total, summands = values["rd"], frozenset({values["rs1"], values["rs2"]})
     if total in summands | _KEPT or 0 in summands:
@@ -165,7 +165,7 @@ def _incrementing(access: ListedOperation, step: int) -> ListedOperation:
 
 
 def _fused(operations: Sequence[ListedOperation], index: int, *, swap_loads: bool) -> Changed:
-    """Return the instructions with the increment at ``index`` merged into an access; None if no access is suitable."""
+    """Merge the pointer increment at ``index`` into a post-increment access; return None if no access is suitable."""
     step = operations[index]
     if not _is_step(step):
         return None
@@ -220,7 +220,7 @@ def _later_access(before: Sequence[ListedOperation], register: int, *, swap_load
 def merge_additions(
     body: Sequence[ListedOperation], live_out: frozenset[int], tally: Tally, *, swap_loads: bool
 ) -> list[ListedOperation]:
-    """Return the instructions of a block without its terminator, with fewer additions if possible."""
+    """Return a block's ``body`` (without terminator) with additions merged into accesses where possible."""
     changes = Tally()
     summed = _merged(_with_late_steps(body), partial(_summed, live_out=live_out), changes, "sums")
     result = _merged(summed, partial(_fused, swap_loads=swap_loads), changes, "increments")
@@ -266,6 +266,6 @@ def _better(operations: Sequence[ListedOperation], count: int, *, swap_loads: bo
 
 
 def _moves(operations: Sequence[ListedOperation], index: int) -> list[tuple[int, int]]:
-    """Return moves of an instruction, as old and new index, that may separate a load from its reader."""
+    """Return moves, as old and new index, that may separate the load at ``index`` from its reader behind it."""
     later = [(source, index + 1) for source in range(index + 2, len(operations))]
     return [*later, *((index, target) for target in reversed(range(index))), *((s, index) for s in range(index))]

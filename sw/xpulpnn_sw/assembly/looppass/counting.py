@@ -96,7 +96,7 @@ class FlowGraph:
         return frozenset(body)
 
     def once_per_iteration(self, loop: "NaturalLoop", block: int) -> bool:
-        """Return whether a block of a loop is executed at most once in each iteration."""
+        """Return whether a block of a loop is executed at most once per iteration, as it is in no nested cycle."""
         pending, seen = [block], set[int]()
         while pending:
             for successor in self.blocks[pending.pop()].successors:
@@ -146,11 +146,11 @@ class Counter:
 
     @property
     def is_ordered(self) -> bool:
-        """True if the test is for less or greater, which may be false before the first iteration."""
+        """True for a test for less or greater, which may fail before the first iteration; else it is for inequality."""
         return self.relation != "ne"
 
     def turns(self, start: int, bound: int) -> int | None:
-        """Return the iterations of a loop tested at its end; None if there are 2**32 or more."""
+        """Return the number of iterations of a loop tested at its end; None if there are 2**32 or more."""
         size = abs(self.step)
         if not self.is_ordered:
             distance = (bound - start if self.step > 0 else start - bound) & WORD_MASK
@@ -218,7 +218,7 @@ class Entry:
         return None if self.distance is None or counter.is_ordered else counter.turns(0, self.distance)
 
     def is_exact(self, counter: Counter) -> bool:
-        """Return whether the number of iterations equals the distance from counter to bound."""
+        """Return whether the number of iterations is certainly the distance from the counter to its bound."""
         if abs(counter.step) != 1:
             return False
         if not counter.is_ordered:
@@ -227,7 +227,7 @@ class Entry:
 
 
 def at_entry(flow: FlowGraph, loop: NaturalLoop, counter: Counter) -> Entry:
-    """Return what is known about counter and bound on the path into a loop; nothing if there are several paths."""
+    """Return the known values and relations of counter and bound before a loop; none if several paths lead there."""
     tracked = [_Tracked(counter.register), _Tracked(counter.bound, 0 if counter.bound == 0 else None)]
     relations: set[str] = set()
     came_from, seen = loop.header, set(loop.blocks)

@@ -184,7 +184,7 @@ class HardwareLoops:
         return [*setup, _setup("lp.setup", end, L=level, rs1=count)], is_exact
 
     def _is_private(self, flow: counting.FlowGraph, shape: _Shape, counter: counting.Counter) -> bool:
-        """Return whether nothing but the test and the increment reads the counter, so that both may be removed."""
+        """Return whether only test and increment read the counter, so that both can be removed with it."""
         if shape.end != counter.place and not shape.is_tested_at_end:
             return False
         register, loop = counter.register, shape.loop

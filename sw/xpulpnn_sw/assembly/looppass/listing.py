@@ -79,7 +79,7 @@ class BasicBlock:
         return padding + SETUP_SIZE + sum(operation.size for operation in self.operations)
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the block; labels and directives keep their order."""
+        """Yield the lines of the block, with labels and directives at their old places between the instructions."""
         anchors = deque(self.anchors)
 
         def anchored(last: float) -> Iterator[str]:
@@ -124,11 +124,11 @@ class ListedFunction:
             yield from block.lines()
 
     def _open_loops(self) -> None:
-        """Set the directives before each set-up, and mark the blocks whose length the linker must not change.
+        """Set alignment directives of hardware loops, and mark the blocks whose length the linker must not change.
 
         An iteration that starts with a 32-bit instruction across two words takes one more cycle. Outermost loops are
-        aligned by the linker. As the assembler does not know how, all instructions from there to the set-up of the last
-        nested loop are 32 bits long.
+        aligned by the linker. So that nested loops are aligned too, all instructions from there to the last nested loop
+        are 32 bits long.
         """
         for start, end in self.loops:
             if any(first <= start and end <= last for first, last in self.loops if (first, last) != (start, end)):

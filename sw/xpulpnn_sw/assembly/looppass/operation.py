@@ -119,7 +119,7 @@ class ListedOperation:
 
 
 def _number(text: str) -> int | None:
-    """Return the value of a constant expression; None if only the linker knows it."""
+    """Return the value of a constant expression; None if it depends on an address, which only the linker knows."""
     is_address = not text.strip() or "pc" in text or text.startswith("%")
     with suppress(EncodingError):
         return None if is_address else evaluate(text, {}, 0)

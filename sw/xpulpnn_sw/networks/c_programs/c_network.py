@@ -83,7 +83,7 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
 
 
 def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:
-    """Return the steps; ``loads[n]`` is the layer during which weights ``n`` are loaded, or ``n``: before it."""
+    """Return the steps; the weights of layer n are loaded during layer ``loads[n]``, or before layer n if that is n."""
     during = {when: number for number, when in enumerate(loads) if when not in (_ANYTIME, number)}
     steps: list[PlanStep] = []
     for number, when in enumerate(loads):
@@ -116,7 +116,7 @@ def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanSte
 
 
 def _later(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int | None:
-    """Return a layer whose weights can be loaded one step later, to use less memory; None if there is none."""
+    """Return a layer whose weights can be loaded one step later, so that a step needs less memory; None if none can."""
     pieces = {piece.name: piece for piece in plan.pieces}
     early = {
         number: pieces[weights_name(network.stages[number].name)]

@@ -42,8 +42,8 @@ def best_scale(values: Reals, low: int, high: int) -> float:
 def rounded(rows: Reals, most: int, products: Reals | None, *, one_scale: bool) -> tuple[Ints, Reals]:
     """Round weights to integers ``-most..most``; each row has its own scale unless all share ``one_scale``.
 
-    With ``products``, the mean products ``[weight][weight]`` of inputs (the Hessian), later weights compensate rounding
-    errors of earlier ones (GPTQ).
+    With ``products``, the second moments of the inputs, ``[weight][weight]`` (the Hessian of the squared error), later
+    weights compensate rounding errors of earlier ones (GPTQ).
     """
     if one_scale:
         scales = np.full(len(rows), best_scale(rows, -most, most))
@@ -77,7 +77,7 @@ def _compensated(rows: Reals, scales: Reals, most: int, spread: Reals) -> Reals:
 
 
 def _fitted(rows: Reals, whole: Reals, products: Reals, scales: Reals, *, one_scale: bool) -> Reals:
-    """Return the scales with which the integers ``whole`` give sums with the least squared error."""
+    """Return the scales with which the rounded weights ``whole`` give sums of products with the least squared error."""
     weighed = whole @ products
     to_rows, to_itself = (weighed * rows).sum(axis=1), (weighed * whole).sum(axis=1)
     if one_scale:
@@ -93,7 +93,7 @@ class Calibration:
     readers: tuple[ReadingLayer, ...]
     samples: Mapping[str, NDArray[Any]]  # elements by tensor
     results: Reals  # of the network, `[image][element]`
-    inputs: Mapping[str, Reals]  # mean products of inputs, by the tensor of the weights
+    inputs: Mapping[str, Reals]  # second moments of layer inputs, by the tensor of the weights
     _scales: dict[tuple[str, int, int, float], float] = field(default_factory=dict[tuple[str, int, int, float], float])
     _weights: dict[tuple[str, int, bool], Quantised] = field(default_factory=dict[tuple[str, int, bool], Quantised])
 
@@ -108,10 +108,10 @@ class Calibration:
         probed: Mapping[str, Probe],
         end: str,
     ) -> "Calibration":
-        """Compute a model with the input ``name`` and the output ``end`` for the images of ``options``.
+        """Run a model with the input ``name`` and the output ``end`` on the images of ``options``.
 
         ``probed`` holds the probe of each tensor of weights. Raises :class:`InputError` for images of another size than
-        the input, and for models that cannot be computed.
+        the input, and for models that cannot be run.
         """
         if options.images is None or not len(options.images):
             raise InputError("calibration must have images, not none")
@@ -181,7 +181,7 @@ class Policy:
 def _computed(
     compute: Compute, name: str, images: NDArray[Any], probed: Mapping[str, Probe], end: str
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Reals], Reals]:
-    """Compute a model for images; return samples of tensors, mean products of filter inputs, and the tensor ``end``."""
+    """Run a model on images; return samples of all tensors, second moments of layer inputs, and the tensor ``end``."""
     elements = defaultdict[str, list[NDArray[Any]]](list)
     met: dict[str, NDArray[np.float64]] = {}
     results: list[NDArray[Any]] = []

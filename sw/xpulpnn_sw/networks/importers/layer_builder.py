@@ -97,7 +97,7 @@ class LayerBuilder:
         return name
 
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
-        """Return the map of a value; a policy quantises sums, and a layer adds padding unless ``padded``."""
+        """Return a value as a map: the policy quantises sums; a layer adds padding unless the map may be ``padded``."""
         value = live(value)
         if isinstance(value, Map):
             return value if padded else self.with_padding(value)
@@ -169,7 +169,7 @@ class LayerBuilder:
     def quantised(self, sums: Sums, quantiser: Quantiser) -> Map:
         """Add the layer that computes and quantises sums; raises :class:`InputError` if no requantisation rule fits."""
         if sums.curve is not None:
-            sums, quantiser = replace(sums, curve=None), quantiser.behind(sums.curve)
+            sums, quantiser = replace(sums, curve=None), quantiser.after_function(sums.curve)
         if quantiser.is_free:
             quantiser, channels = unclipped(quantiser, sums.channels)
             sums = replace(sums, channels=channels)
@@ -191,11 +191,11 @@ class LayerBuilder:
         if (fit.inexact or is_slow) and quantiser.bits != SIGN_BITS and not quantiser.is_free:
             ends = inner_results(quantiser, sums.channels)
             if ends is not None and ends != (quantiser.results.start - 1, quantiser.results.stop - 1):
-                return self._clipped(sums, quantiser.within(*ends))
+                return self._clipped(sums, quantiser.clipped(*ends))
         return self._add_quantised(sums, quantiser, fit)
 
     def _clipped(self, sums: Sums, quantiser: Quantiser) -> Map:
-        """Add a layer whose element range clips its results, and if necessary a layer that clips large results."""
+        """Add a layer that clips low results by its element range, and if necessary a layer that clips high results."""
         sums, fit = self._fit(sums, quantiser)
         result = self._add_quantised(sums, quantiser, fit)
         most, top = (1 << quantiser.bits) - 1, quantiser.results.stop - 1
@@ -292,7 +292,7 @@ class LayerBuilder:
         return chosen
 
     def with_padding(self, value: Map) -> Map:
-        """Return a map with its padding in memory; a depthwise layer with filters of a single 1 adds the padding."""
+        """Return a map with its padding in memory; a depthwise layer whose filters are a single 1 writes it."""
         if value.pads == NO_PADS:
             return value
         zero, is_standard = -value.offset / value.scale, np.array_equal(value.indices, standard_indices(value.shape))
@@ -317,7 +317,7 @@ class LayerBuilder:
         return replace(value, stage=stage, shape=shape, indices=indices, low=low, high=high)
 
     def concatenate(self, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
-        """Concatenate maps along ``axis``: layers place each map in zeros, and add the results."""
+        """Concatenate maps along ``axis``: layers surround each map with zeros and add the results."""
         first, sizes = maps[0], [part.shape[axis] for part in maps]
         forms = {((*part.shape[:axis], *part.shape[axis + 1 :]), part.bits, part.signed) for part in maps}
         if len(forms) != 1:

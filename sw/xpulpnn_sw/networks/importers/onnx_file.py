@@ -37,7 +37,7 @@ _FLOATING = (1, 10, 11, 16)
 
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probe]:
-    """Return, by tensor of weights, functions that collect the inputs of filters; layers with groups have none."""
+    """Return, by tensor of weights, functions that collect the inputs of each filter; none for grouped convolutions."""
     by_weights: dict[str, Probe] = {}
     for node in nodes:
         if node.operator in ("Gemm", "MatMul"):
@@ -53,7 +53,7 @@ def _row_inputs(node: OnnxNode, tensors: Tensors) -> NDArray[Any]:
 
 
 def _window_inputs(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
-    """Return the inputs of each window of a convolution, ``[window][weight]``; empty if it has one axis."""
+    """Return the inputs in each window of a convolution, ``[window][weight]``; empty if the convolution is 1-D."""
     values = tensors[node.inputs[0]]
     weights = tensors[node.inputs[1]] if weights is None else weights
     if values.ndim != MAP_AXES or weights.ndim != MAP_AXES:

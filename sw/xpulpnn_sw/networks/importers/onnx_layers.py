@@ -47,15 +47,15 @@ IMAGE_CHANNELS = 3  # most channels of layers of an image
 _WEIGHTS = range(-128, 128)
 
 
-def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], around: Pads = NO_PADS) -> tuple[PlacedWindow, str]:
-    window = window_of(node, shape, size, around)
+def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], extra: Pads = NO_PADS) -> tuple[PlacedWindow, str]:
+    window = window_of(node, shape, size, extra)
     if window.dilations != (1, 1):
         raise InputError(f"dilations of a pooling must be 1, not {max(window.dilations)}")
     return window, window.text(shape, f"{window.reach[0]}x{window.reach[1]}")
 
 
 def _overlap_map(window: PlacedWindow) -> bool:
-    """Return whether every window covers elements of the map, not only padding."""
+    """Return whether every window covers at least one element of the map, and not only padding."""
     rows, columns = window.reach
     return all(pad < reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True))
 
@@ -150,7 +150,7 @@ def _products(
     indices: Any,
     pads: bool = False,
 ) -> Sums:
-    """Return the sums of a layer with ``weights``, ``[out][...]``; ``stored`` holds them in the kernel's order."""
+    """Return the sums of a layer with ``weights``, ``[out][...]``; ``stored`` has the weights in the kernel's order."""
     rows = weights.values.reshape(len(weights.values), -1)
     scales = weights.scale.reshape(rows.shape)
     if not bool((scales == scales[:, :1]).all()):
@@ -245,13 +245,13 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _weight_parts(weights: Quantised) -> int:
-    """Return into how many 8-bit parts weights must be split; without their zero point they may have more bits."""
+    """Return the number of 8-bit parts of weights, which may have more bits after subtraction of their zero point."""
     low, high = int(weights.values.min(initial=0)), int(weights.values.max(initial=0))
     return max(1, -(low // -_WEIGHTS.start), -(-high // _WEIGHTS[-1]))
 
 
 def _split_weights(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) -> tuple[Map, Quantised]:
-    """Split weights into 8-bit parts and repeat the channels of their input, so that the sums stay the same."""
+    """Split weights into 8-bit summands, and repeat the input channels for each, so that the sums stay the same."""
     copies = _weight_parts(weights)
     net.note(f"{node}: weights without their zero point have more than 8 bits, so that inputs are there {copies} times")
     parts = [(weights.values + number) // copies for number in range(copies)]
@@ -260,7 +260,7 @@ def _split_weights(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quan
 
 
 def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
-    """Turn a one-dimensional convolution into one of a map with one row, or of an image whose rows are the channels."""
+    """Turn a 1-D convolution into a 2-D one: of a map with one row, or of an image whose rows are the channels."""
     changed, plane = planar(node, source)
     assert isinstance(plane, Map)
     outputs, channels, length = weights.values.shape
@@ -273,7 +273,7 @@ def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode
 
 
 def _spread(weights: Quantised, shape: Sequence[int], source: Map, places: Iterable[tuple[Any, Any]]) -> Quantised:
-    """Return weights with additional zeros; ``places`` are indices in the result, and of the weights that go there."""
+    """Scatter weights into zeros of ``shape``; ``places`` pairs indices of the result with indices of the weights."""
     if source.bits == SIGN_BITS:
         raise InputError("inputs of one bit must meet weights of -1 and 1, not of 0, which groups and gaps need")
     check_elements("weights with those of 0 for groups and gaps", prod(shape))

@@ -109,11 +109,11 @@ class PlacedWindow:
     results: tuple[int, int]  # rows and columns of results
 
     def views(self, planes: NDArray[Any], filling: float = 0) -> NDArray[Any]:
-        """Return what the windows cover, ``[plane][row][column][window row][window column]``, of padded planes."""
+        """Return the elements in each window, ``[plane][row][column][window row][window column]``, of padded planes."""
         top, bottom, left, right = self.pads
         margins: Any = ((0, 0), (top, bottom), (left, right))
-        around = np.pad(planes, margins, constant_values=filling)
-        seen = np.lib.stride_tricks.sliding_window_view(around, self.reach, axis=(1, 2))
+        padded = np.pad(planes, margins, constant_values=filling)
+        seen = np.lib.stride_tricks.sliding_window_view(padded, self.reach, axis=(1, 2))
         return seen[:, :: self.strides[0], :: self.strides[1], :: self.dilations[0], :: self.dilations[1]]
 
     def text(self, shape: Shape, rest: str) -> str:
@@ -122,15 +122,15 @@ class PlacedWindow:
         return f"{height}x{width}x{channels}:{rest}:s={join(self.strides)},p={join(self.pads)}"
 
 
-def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads = NO_PADS) -> PlacedWindow:
-    """Return the windows of ``kernel`` rows and columns on a map; ``around`` is the padding by a ``Pad`` node."""
+def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], extra: Pads = NO_PADS) -> PlacedWindow:
+    """Return the windows of ``kernel`` rows and columns on a map; ``extra`` is the padding by a ``Pad`` node."""
     if len(kernel) != 2 or min(kernel) < 1:
         raise InputError(f"windows must have two directions of one element at least, not {join(tuple(kernel))}")
     strides, dilations = (node.numbers_like(name, (1, 1), least=1) for name in ("strides", "dilations"))
     reach = ((kernel[0] - 1) * dilations[0] + 1, (kernel[1] - 1) * dilations[1] + 1)
-    size = (shape[0] + around[0] + around[1], shape[1] + around[2] + around[3])
+    size = (shape[0] + extra[0] + extra[1], shape[1] + extra[2] + extra[3])
     own = _pads(node, size, reach, strides)
-    top, bottom, left, right = (pad + more for pad, more in zip(own, around, strict=True))
+    top, bottom, left, right = (pad + more for pad, more in zip(own, extra, strict=True))
     if node.number("ceil_mode", 0):
         bottom = _ceil_padding(shape[0] + top, bottom, reach[0], strides[0])
         right = _ceil_padding(shape[1] + left, right, reach[1], strides[1])
@@ -142,9 +142,9 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], around: Pads 
     return PlacedWindow(reach=reach, dilations=dilations, strides=strides, pads=pads, results=results)
 
 
-def _ceil_padding(length: int, behind: int, reach: int, step: int) -> int:
-    """Return the padding after an axis with ``ceil_mode``: windows count if they begin before this padding."""
-    windows = min(-((reach - length - behind) // step) + 1, -(-length // step))
+def _ceil_padding(length: int, trailing: int, reach: int, step: int) -> int:
+    """Return the trailing padding of an axis with ``ceil_mode``, which keeps windows that begin before the padding."""
+    windows = min(-((reach - length - trailing) // step) + 1, -(-length // step))
     return max((windows - 1) * step + reach - length, 0)
 
 
@@ -218,7 +218,7 @@ class ModelInput:
         return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_)
 
     def sampled(self, options: ImportOptions) -> ImportOptions:
-        """Return the options with the range of samples that the annotation states, unless the options have one."""
+        """Return the options; a range of samples that they lack is that of the input's ``finn_datatype`` annotation."""
         if options.samples is not None or self.type in _SIGNED or self.annotation[:5] in ("", "FLOAT"):
             return options
         if self.annotation not in _SIGNED:
@@ -227,7 +227,7 @@ class ModelInput:
         return replace(options, samples=(Fraction(low), Fraction(low + _SAMPLES)))
 
     def value(self, options: ImportOptions, builder: LayerBuilder) -> Value:
-        """Return the input, quantised if colours have scales; raises :class:`InputError` for bad options."""
+        """Return the input, normalised by colour if the options say so; raises :class:`InputError` for bad options."""
         stored, is_last = _stored_shape(self.shape)
         ordered = standard_indices(stored)
         indices = np.arange(prod(stored)).reshape(self.shape) if is_last else ordered
@@ -265,7 +265,7 @@ class ModelInput:
 
 
 def _stored_shape(shape: tuple[int, ...]) -> tuple[Shape, bool]:
-    """Return rows, columns and channels of an input in memory, and whether the model has channels last."""
+    """Return rows, columns and channels of an input as stored in memory, and whether the model has channels last."""
     match shape[1:]:
         case (size,):
             return (1, 1, size), True

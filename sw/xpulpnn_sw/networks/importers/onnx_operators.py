@@ -57,7 +57,7 @@ QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinea
 
 
 def _inverse(least: float, function: Callable[[float], float]) -> Curve:
-    """Return an inverse function, extended beyond the open interval from ``least`` to 1."""
+    """Return ``function``, the inverse of an activation, with far negative and positive values outside ``least``..1."""
 
     def curve(result: Fraction) -> Fraction:
         if not least < float(result) < 1:
@@ -93,7 +93,7 @@ CURVES: Mapping[str, OnnxOperator] = {
 
 
 def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
-    """Return value, constant by channel, the name of the value's tensor, and whether the constant is second."""
+    """Return the operand that varies, the constant one by channel, the former's tensor, and whether it comes first."""
     first, second = given[:2]
     is_second = isinstance(first, Map | Sums)
     value, own = (first, second) if is_second else (second, first)
@@ -238,7 +238,7 @@ def _transpose(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
-    """Make the converter of an operator that changes the axes given by the node, or all axes if it gives none."""
+    """Make the converter of an operator that applies ``change`` to the axes that the node lists, or to all axes."""
 
     def operator(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
@@ -257,7 +257,7 @@ def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
 
 
 def _pad(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``Pad`` with zeros; the next layer includes the padding."""
+    """Convert ``Pad`` with zeros to padding of the map, which the next layer adds as its own."""
     pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
     if not any(pads):
         return live(given[0])

@@ -189,7 +189,7 @@ def quantise_onnx(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     zero = given[2] if len(given) > 2 and given[2] is not None else np.zeros(())
     if isinstance(value, np.ndarray):
         axis = node.number("axis", 1)
-        spread_scale, spread_zero = _along(scale, value.ndim, axis), _along(zero, value.ndim, axis)
+        spread_scale, spread_zero = _on_axis(scale, value.ndim, axis), _on_axis(zero, value.ndim, axis)
         return _constants(value, spread_scale, spread_zero, (low, high), "ROUND", rounds_first=True)
     own = _number(scale, "scale"), _number(zero, "zero point")
     output = _end(value, uniform_quantiser(*own, low, high, "ROUND", rounds_first=True), net)
@@ -219,12 +219,12 @@ def dequantise(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     if node.number("block_size", 0):
         raise InputError("block_size must be 0, one scale for a channel, not a number of weights that share one")
     axis = node.number("axis", 1)
-    zero = _along(given[2], value.ndim, axis) if len(given) > 2 and given[2] is not None else np.zeros((), np.int64)
-    return _scaled(value.astype(np.int64) - zero.astype(np.int64), _along(scale, value.ndim, axis))
+    zero = _on_axis(given[2], value.ndim, axis) if len(given) > 2 and given[2] is not None else np.zeros((), np.int64)
+    return _scaled(value.astype(np.int64) - zero.astype(np.int64), _on_axis(scale, value.ndim, axis))
 
 
-def _along(value: Value | None, axes: int, axis: int) -> Any:
-    """Reshape numbers along ``axis`` so that they broadcast to a tensor with ``axes`` axes."""
+def _on_axis(value: Value | None, axes: int, axis: int) -> Any:
+    """Lay scales or zero points along ``axis``, so that they broadcast to a tensor with ``axes`` axes."""
     numbers = constant_value(value, "scale and zero point")
     shape = [-1 if place == axis % axes else 1 for place in range(axes)]
     return numbers.reshape(() if numbers.size == 1 else shape)

@@ -54,7 +54,7 @@ class Quantiser:
         raise InputError(f"quantised numbers must have 8 bits at most, not {low}..{high}")
 
     def bounds(self, channel: int) -> list[ResultBound]:
-        """Return the lower bound of each result in ``results``; None for results that do not occur."""
+        """Return the lower bound of each result in ``results``; the bound of a result that does not occur is None."""
         key = channel if self.by_channel else 0
         if key not in self._bounds:
             self._bounds[key] = []
@@ -80,8 +80,8 @@ class Quantiser:
         above = range(self.low + 1, self.high + 1)
         return self.low + bisect_left(above, True, key=lambda result: not reached(result))
 
-    def within(self, low: int, high: int) -> "Quantiser":
-        """Return this quantiser clipped to results ``low..high``, which are renumbered from 0 on."""
+    def clipped(self, low: int, high: int) -> "Quantiser":
+        """Return this quantiser clipped to ``low..high``; ``low`` becomes result 0."""
 
         def bound(result: int, channel: int) -> Bound:
             return self.bound(result + low, channel)
@@ -89,8 +89,8 @@ class Quantiser:
         offset = self.offset + self.scale * low
         return replace(self, signed=False, low=0, high=high - low, offset=offset, bound=bound, top=high - low)
 
-    def behind(self, curve: Callable[[Fraction], Fraction]) -> "Quantiser":
-        """Combine a rising function and this quantiser of its results; ``curve`` is the inverse of the function."""
+    def after_function(self, curve: Callable[[Fraction], Fraction]) -> "Quantiser":
+        """Return a quantiser that applies a rising function, the inverse of ``curve``, and then this quantiser."""
 
         def bound(result: int, channel: int) -> Bound:
             real, is_above = self.bound(result, channel)
@@ -172,7 +172,7 @@ def inner_results(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[int
 
 
 def unclipped(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[Quantiser, tuple[Affine, ...]]:
-    """Move the clipping of channels, which must be equal, into their quantiser, which the importer chose."""
+    """Move the clipping of channels, equal in all of them, into a quantiser that the importer is free to choose."""
     ends = inner_results(quantiser, channels)
     if ends is None:
         raise InputError("clips must be the same for all channels without a quantiser of the model's, not different")
@@ -183,11 +183,11 @@ def unclipped(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[Quantis
         return quantiser, tuple(replace(channel, a=Fraction(0), b=constant) for channel in free)
     # the element range clips anyway
     is_whole = ends == (quantiser.results.start - 1, quantiser.results.stop - 1)
-    return quantiser if is_whole else quantiser.within(low, high), free
+    return quantiser if is_whole else quantiser.clipped(low, high), free
 
 
 def step_sums(quantiser: Quantiser, affine: Affine, channel: int) -> list[int]:
-    """Return the least sum for each result, one above the range if no sum gives it; the factor must not be negative."""
+    """Return the least sum for each result, ``most + 1`` if no sum gives it; ``affine.a`` must not be negative."""
     least, most = affine.least, affine.most
     # integers are faster than fractions, which are reduced after every operation
     factor, divisor = affine.a.numerator, affine.a.denominator

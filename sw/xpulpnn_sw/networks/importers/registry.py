@@ -47,7 +47,7 @@ class WidthRequest:
     def tensors(self, readers: Sequence[ReadingLayer]) -> defaultdict[str, int]:
         """Return the bits of all tensors: the maximum that a tensor's readers request, or 8 without readers.
 
-        A layer without weights that is not named has the bits of the next layer with weights. Raises
+        A layer without weights that the request does not name has the bits of the next layer with weights. Raises
         :class:`InputError` unless every layer has bits and every name is that of a layer.
         """
         chosen = self._by_layer(readers)

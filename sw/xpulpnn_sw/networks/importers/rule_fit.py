@@ -187,7 +187,7 @@ def _normalising(rule: Rule, fit: Fit, channels: Sequence[Channel]) -> RuleFit:
 
 
 def rule_error(fit: Fit, channels: Sequence[Channel], results: range, area: int = 1) -> tuple[int, int]:
-    """Return how many steps of a rule are at other sums than the quantiser's, and the largest error of a result."""
+    """Return the number of steps of a rule that differ from the quantiser's, and the largest error of a result."""
     factors, summands, shift = fit
     inexact = max_error = 0
 
@@ -219,7 +219,7 @@ def fit_products(sums: Sums, quantiser: Quantiser) -> RuleFit:
 
 
 def _rising(sums: Sums, weights: Any, quantiser: Quantiser) -> tuple[Any, list[Channel], Any]:
-    """Negate weights where a channel's factor is negative; return weights, channels, and where that was impossible."""
+    """Negate the weights of channels with a negative factor; return weights, channels, and flags of failed ones."""
     falls = np.array([channel.a < 0 for channel in sums.channels])
     lowest = -(1 << (sums.weight_bits - 1)) if sums.weight_bits != SIGN_BITS else -2
     stuck = falls & (weights.reshape(len(falls), -1).min(axis=1) == lowest)

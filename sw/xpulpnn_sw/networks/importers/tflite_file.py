@@ -178,7 +178,7 @@ def _type(model: TfliteModel, tensors: Sequence[int]) -> str:
 
 
 def _is_end(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
-    """Return whether the last operator only changes how results are represented."""
+    """Return whether the last operator only changes the representation of the results, and can be removed."""
     end = operators[-1]
     is_behind = len(operators) > 1 and operators[-2].kind in END_KINDS and operators[-2].outputs[:1] == end.inputs[:1]
     return end.kind in END_KINDS or (end.kind == "QUANTIZE" and (is_behind or _type(model, end.outputs) == "UINT8"))

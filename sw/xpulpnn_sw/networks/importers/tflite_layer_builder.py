@@ -96,7 +96,7 @@ class TfliteLayerBuilder(LayerBuilder):
         return self._builder.stages[-1].name if self._builder.stages else INPUT
 
     def finish(self) -> NetworkModel:
-        """Return the network without the sources and the signs of precisions that its file may leave out."""
+        """Return the network; sources and signs of precisions that a network file has by default are left out."""
         stages, before = self._builder.stages, INPUT
         for number, stage in enumerate(stages):
             if stage.sources == (before,):

@@ -169,7 +169,7 @@ class _Import:
         least, most = (limit if end is None else zero + round(end / scale) for limit, end in pairs)
         low, high = max(limits[0], least), min(limits[1], most)
         require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
-        return quantiser if (low, high) == limits else quantiser.within(low, high)
+        return quantiser if (low, high) == limits else quantiser.clipped(low, high)
 
     def _quantised(self, operator: TfliteOperator, sums: Any) -> Map:
         assert isinstance(sums, Sums)

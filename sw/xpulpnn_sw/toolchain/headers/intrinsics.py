@@ -50,7 +50,7 @@ def immediate_fields(insn: Insn) -> list[Field]:
 
 
 def _checked(field: Field, bits: str) -> str:
-    """Return the C expression ``bits`` with a check of the operand's range: outside it the assembler fails."""
+    """Return the C expression ``bits`` with a check that makes the assembler fail if the operand is out of range."""
     name = field.name
     rule = f"XP_WITHIN({name}, {field.low}, {field.high})"
     if field.only:
@@ -232,7 +232,7 @@ class Intrinsic:
         return lines
 
     def _sums(self) -> list[str]:
-        """Return the declarations of the two sums as register variables; arguments are evaluated before them."""
+        """Return declarations of the two sums as register variables, after statements that evaluate the arguments."""
         lines = ["__typeof__(rs1) xp_base = (rs1);"] if self.insn.writes_base else []
         if not self.accumulator:
             return [*lines, *(f'register int32_t {name} __asm__("{register}");' for name, register in _SUMS.items())]
