@@ -58,10 +58,10 @@ def assign_by_name(target: Any, source: Any, *names: str, to_prefix: str = "", f
     return [getattr(target, to_prefix + name).eq(getattr(source, from_prefix + name)) for name in names]
 
 
-def pass_ports(m: Module, outer: Component, inner: Component, *, without: Collection[str] = ()) -> None:
-    """Connect the ports of ``inner``, except those in ``without``, to the ports of ``outer`` with the same names."""
+def pass_ports(m: Module, outer: Component, inner: Component, *, excluded: Collection[str] = ()) -> None:
+    """Connect the ports of ``inner``, except those in ``excluded``, to the ports of ``outer`` with the same names."""
     for name, member in inner.signature.members.items():
-        if name in without:
+        if name in excluded:
             continue
         inside, outside = getattr(inner, name), getattr(outer, name)
         if not member.is_signature:

@@ -57,7 +57,7 @@ def ignore_before(started: float) -> None:
     _started = started
 
 
-def counts(entry: Path) -> bool:
+def is_usable(entry: Path) -> bool:
     """Return whether the cache holds ``entry`` and this process may use it."""
     try:
         return entry.stat().st_mtime >= _started

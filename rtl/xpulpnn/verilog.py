@@ -97,15 +97,15 @@ def plain(value: object) -> Any:
 def _module_text(
     text: str,
     ports: tuple[tuple[str, str], ...],
-    inside: tuple[tuple[str, Interface], ...],
+    submodules: tuple[tuple[str, Interface], ...],
     style: Style,
     about: str,
     note: Note,
 ) -> tuple[tuple[str, ...], ModuleText]:
     """Return the clocks and resets of a module and its Verilog; cached, as designs have many modules in common.
 
-    ``text`` is the RTLIL, ``ports`` are names and meanings, ``inside`` are the instantiated modules; ``about`` and
-    ``note`` are comments on the module and on its cases.
+    ``text`` is the RTLIL, ``ports`` are names and meanings, ``submodules`` are those that it instantiates;
+    ``about`` and ``note`` are comments on the module and on its cases.
     """
     module, meanings = rtlil.parse(text), dict(ports)
     inputs = (wire.name[1:] for wire in module.wires.values() if wire.port == "input")
@@ -114,7 +114,7 @@ def _module_text(
         sorted((name for name in inputs if name not in meanings), key=lambda name: name.rpartition("_")[::2])
     )
     meanings = {name: style.clocking_meaning(name) for name in clocking} | meanings
-    return clocking, ModuleWriter(module, clocking, meanings, dict(inside), style, note).write(about)
+    return clocking, ModuleWriter(module, clocking, meanings, dict(submodules), style, note).write(about)
 
 
 class _Emission:
@@ -158,7 +158,7 @@ class _Emission:
 
     def _add(self, component: wiring.Component, text: str, foreign: Mapping[str, Interface]) -> str:
         interfaces = {**self.known, **foreign}
-        inside = sorted(interfaces.keys() & set(_CELL.findall(text)))
+        submodules = sorted(interfaces.keys() & set(_CELL.findall(text)))
         ports = [port for port in component_ports(component) if port.width]
         meanings, note = member_meanings(component), getattr(component, "case_note", no_note)
         fields = {port: "\n".join(["", *field_texts(rows)]) for port, rows in member_fields(component).items()}
@@ -167,7 +167,7 @@ class _Emission:
         clocking, written = write(
             text,
             tuple((port.name, meanings.get(port.name, "") + fields.get(port.name, "")) for port in ports),
-            tuple((name, interfaces[name]) for name in inside),
+            tuple((name, interfaces[name]) for name in submodules),
             self._style_of(component),
             summary(component),
             note,

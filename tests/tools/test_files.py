@@ -16,7 +16,7 @@ import pytest
 import xpulpnn_sim.tools.results
 from xpulpnn import user_cache
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.user_cache import cache_directory, cache_place, cache_size, clean_cache, counts, ignore_before
+from xpulpnn.user_cache import cache_directory, cache_place, cache_size, clean_cache, ignore_before, is_usable
 from xpulpnn_sim.tools.files import LOCK, folder_lock, replacing, write_text
 from xpulpnn_sim.tools.results import Results, digest
 
@@ -52,15 +52,15 @@ def test_place_must_be_writable(variable, monkeypatch):
 def test_entries_from_before_a_fresh_run_do_not_count(tmp_path, monkeypatch):
     monkeypatch.setattr(user_cache, "_started", 0.0)
     entry = tmp_path / "entry.json"
-    assert not counts(entry)
+    assert not is_usable(entry)
     entry.write_text("text")
     os.utime(entry, (1, 1))
-    assert counts(entry)
+    assert is_usable(entry)
     ignore_before(time.time() - 5)
-    assert not counts(entry)
+    assert not is_usable(entry)
     with replacing(entry) as file:
         file.write_text("text")
-    assert counts(entry)
+    assert is_usable(entry)
 
 
 def test_emptying_leaves_what_is_not_ours(tmp_path, monkeypatch):

@@ -85,6 +85,6 @@ class ClusterDebug(Component):
         connect(m, order.target, share.cores[0])
         connect(m, dm.bus, share.cores[1])
         connect(m, share.ext, cluster.host)
-        pass_ports(m, self, dtm, without=("dmi",))
-        pass_ports(m, self, cluster, without=_INSIDE)
+        pass_ports(m, self, dtm, excluded=("dmi",))
+        pass_ports(m, self, cluster, excluded=_INSIDE)
         return m

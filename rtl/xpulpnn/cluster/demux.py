@@ -28,7 +28,7 @@ class Destination(enum.Enum, shape=3):
     TCDM, EVENT_UNIT, DMA, PERIPHERALS, EXT, UNMAPPED = range(6)
 
 
-def _within(addr, base, size):
+def _is_in_range(addr, base, size):
     low = exact_log2(size)
     return addr[low:] == base >> low
 
@@ -107,17 +107,17 @@ class CoreDemux(Component):
     def _in_tcdm(self, addr):
         memory = addr[: exact_log2(TCDM_SPACE)][exact_log2(self.config.tcdm_bytes) :] == 0
         at_base = addr[TEST_SET_BIT + 1 :] == TCDM_BASE >> TEST_SET_BIT + 1
-        return at_base, _within(addr, TCDM_ALIAS, TCDM_SPACE), memory
+        return at_base, _is_in_range(addr, TCDM_ALIAS, TCDM_SPACE), memory
 
     def _decoded(self, m, addr, places):
         selects = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
         at_base, at_alias, memory = self._in_tcdm(addr)
         ours = Signal()
         m.d.comb += [
-            ours.eq(at_base | at_alias | _within(addr, CONTROL, TCDM_SPACE)),
+            ours.eq(at_base | at_alias | _is_in_range(addr, CONTROL, TCDM_SPACE)),
             selects[Destination.TCDM].eq((at_base | at_alias) & memory),
-            selects[Destination.EVENT_UNIT].eq(_within(addr, PRIVATE_EVENT_UNIT, BLOCK_BYTES)),
-            selects[Destination.PERIPHERALS].eq(_within(addr, CONTROL, PRIVATE_EVENT_UNIT - CONTROL)),
+            selects[Destination.EVENT_UNIT].eq(_is_in_range(addr, PRIVATE_EVENT_UNIT, BLOCK_BYTES)),
+            selects[Destination.PERIPHERALS].eq(_is_in_range(addr, CONTROL, PRIVATE_EVENT_UNIT - CONTROL)),
             selects[Destination.EXT].eq(~ours),
             selects[Destination.UNMAPPED].eq(
                 ours
@@ -125,7 +125,7 @@ class CoreDemux(Component):
             ),
         ]
         if Destination.DMA in selects:
-            m.d.comb += selects[Destination.DMA].eq(_within(addr, PRIVATE_DMA, BLOCK_BYTES))
+            m.d.comb += selects[Destination.DMA].eq(_is_in_range(addr, PRIVATE_DMA, BLOCK_BYTES))
         return selects
 
     def _events(self, m):

@@ -218,7 +218,7 @@ class Backend(Component):
         if config.mac_load_pair:
             m.d.comb += assign_by_name(ex, ex_stage, "first", "second")
         m.d.comb += [
-            *assign_by_name(ex, id_ex, *ex.signature.shared(config)),
+            *assign_by_name(ex, id_ex, *ex.signature.shared_names(config)),
             ex.access.eq(id_ex.lsu.valid),
             # the accumulator of a Mac&Load or the old rd of pv.rq*, else the base
             ex.old.eq(Mux(uses_rd, id_ex.op_c, id_ex.op_a)),

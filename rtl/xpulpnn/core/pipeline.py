@@ -260,11 +260,11 @@ class ExWbSignature(PortSignature):
             #:   is 0 for other instructions.
             members |= {"first": Out(32), "second": Out(32)}
         all_members = IdExSignature(config).members
-        members |= {name: all_members[name] for name in self.shared(config)}
+        members |= {name: all_members[name] for name in self.shared_names(config)}
         super().__init__(members)
 
     @staticmethod
-    def shared(config: CoreConfig) -> tuple[str, ...]:
+    def shared_names(config: CoreConfig) -> tuple[str, ...]:
         """Return the names of the members that the ID/EX register has too."""
         names = ("valid", "ex_we", "ex_addr", "wb_we", "wb_addr")
         names += ("late",) if config.late_results else ()

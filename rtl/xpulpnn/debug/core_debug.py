@@ -109,6 +109,6 @@ class CoreDebug(Component):
         connect(m, share.memory, dm.memory)
         connect(m, instr.others, flipped(self.instr))
         connect(m, accesses.others, flipped(self.data))
-        pass_ports(m, self, dtm, without=("dmi",))
-        pass_ports(m, self, core, without=(*_DEBUG_PORTS, "fetch_enable", "instr", "data"))
+        pass_ports(m, self, dtm, excluded=("dmi",))
+        pass_ports(m, self, core, excluded=(*_DEBUG_PORTS, "fetch_enable", "instr", "data"))
         return m

@@ -107,12 +107,12 @@ class DotpShared(Component):
         self.add_rows(m, arrays, offset, addend, total)
         return m
 
-    def choose(self, m: Module, of: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
+    def choose(self, m: Module, choices: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
         """Select the values of signals by format; with ``signs``, every value is 0 if the factors are unsigned."""
         with m.Switch(self.fmt):
             for fmt in self.config.formats:
                 with m.Case(fmt):
-                    m.d.comb += [target.eq(value) for target, value in of(fmt)]
+                    m.d.comb += [target.eq(value) for target, value in choices(fmt)]
 
     def format_signs(self, fmt: ElemFmt) -> tuple[Value, Value]:
         return self.a_signed, self.b_signed

@@ -217,7 +217,7 @@ class Clocked:
         register = cell.result
         width = self._nets.wires[register].width
         data = cell.ports["D"]
-        process = self._nets.next_state.get(self._nets.whole(data) or "")
+        process = self._nets.next_state.get(self._nets.whole_net(data) or "")
         statements = list(process or [Assign(Slice(register, 0, width), data)])
         first = statements[0]
         if isinstance(first, Assign) and first.value == (Slice(register, 0, width),):
@@ -230,10 +230,10 @@ class Clocked:
             del statements[-1]
             reset, value = async_reset
             resets.append(Assign(Slice(register, 0, width), value))
-            wire = self._nets.whole(reset)
+            wire = self._nets.whole_net(reset)
             if wire is not None and self._nets.is_inverted(wire):
                 event += f" or negedge {self._nets.names[wire]}"
-        return _Block(event, reset, resets, [_moved(node, register) for node in tree(statements)])
+        return _Block(event, reset, resets, [_retarget(node, register) for node in tree(statements)])
 
     def _event(self, cell: Cell) -> str:
         edge = "posedge" if cell.flag("CLK_POLARITY") else "negedge"
@@ -304,11 +304,11 @@ def _reset(statement: Statement, width: int) -> tuple[Sig, Sig] | None:
     return None
 
 
-def _moved(node: Node, register: str) -> Node:
+def _retarget(node: Node, register: str) -> Node:
     """Make assignments to a register's next value assign to the register itself."""
     if isinstance(node, Assign):
         return Assign(Slice(register, node.target.low, node.target.width), node.value)
-    return node.with_bodies(lambda body: [_moved(inner, register) for inner in body])
+    return node.with_bodies(lambda body: [_retarget(inner, register) for inner in body])
 
 
 def write_enables(port: Cell) -> Iterator[tuple[Sig, int, int]]:

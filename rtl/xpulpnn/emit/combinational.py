@@ -47,7 +47,7 @@ class Combinational:
                 continue
             self.targets.add(target)
             blocks.append(_Block([target], nodes, sources))
-        for block in self._gathered(blocks):
+        for block in self._merge_blocks(blocks):
             lines = self._print.lines(block.nodes)
             pieces.append(TextPiece("", ["always @* begin", *(INDENT + line for line in lines), "end"], block.sources))
         return pieces
@@ -72,7 +72,7 @@ class Combinational:
             return None
         chosen: dict[int, str] = {}
         for patterns, body in last.arms:
-            source = self._nets.whole(body[0].value) if len(body) == 1 and isinstance(body[0], Assign) else None
+            source = self._nets.whole_net(body[0].value) if len(body) == 1 and isinstance(body[0], Assign) else None
             pattern, *others = patterns
             if others or "-" in pattern or source is None or source not in self._arrays:
                 return None
@@ -87,7 +87,7 @@ class Combinational:
         word = f"{array.name}[{self._nets.printer.sig(last.selector).text}]"
         if not missing:
             return word
-        other = self._left([first], target) if len(nodes) > 1 else None
+        other = self._assigned([first], target) if len(nodes) > 1 else None
         if len(missing) > 1 or other is None:
             return None
         rest = verilog_literal(f"{missing[0]:0{sig_width(last.selector)}b}")
@@ -97,13 +97,13 @@ class Combinational:
         """Return the final value of the process as one expression; None if it is long."""
         if _arms(nodes) > _MAX_ARMS:
             return None
-        text = self._left(nodes, target)
+        text = self._assigned(nodes, target)
         wire = self._nets.wires[target]
         head = f"wire {declared_range(wire.width)}{self._nets.names[target]} = "
         lines = 1 if _arms(nodes) > 1 else 2
         return text if text is not None and len(head) + len(text) < lines * COLUMNS else None
 
-    def _left(self, nodes: Sequence[Node], target: str) -> str | None:
+    def _assigned(self, nodes: Sequence[Node], target: str) -> str | None:
         """Return the expression whose value the statements assign to a net; None if they leave bits unassigned."""
         if not nodes:
             return None
@@ -116,15 +116,15 @@ class Combinational:
             return None
         parts = []
         for sig, body in last.arms:
-            value = self._left([*before, *body], target)
+            value = self._assigned([*before, *body], target)
             if value is None:
                 return None
             condition = self._nets.printer.sig(sig).operand
             parts.append(f"{condition} ? {f'({value})' if ' ? ' in value else value} : ")
-        rest = self._left([*before, *last.default], target)
+        rest = self._assigned([*before, *last.default], target)
         return None if rest is None else "".join(parts) + rest
 
-    def _gathered(self, blocks: Sequence[_Block]) -> list[_Block]:
+    def _merge_blocks(self, blocks: Sequence[_Block]) -> list[_Block]:
         """Merge processes that test the same conditions, unless one depends on the other."""
         reads = self._dependencies()
         gathered: list[_Block] = []

@@ -113,7 +113,7 @@ class ModuleWriter:
             if not sig:
                 continue
             if port in interface.clocking and nets.style.inverts(port):
-                wire = nets.whole(sig)
+                wire = nets.whole_net(sig)
                 text = nets.names[wire] if wire and nets.is_inverted(wire) else f"~{nets.printer.sig(sig).operand}"
                 if wire:
                     nets.note_read(Slice(wire, 0, 1))

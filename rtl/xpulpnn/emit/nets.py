@@ -80,7 +80,7 @@ class Nets:
         """Return whether a net is a reset whose Verilog port is active low."""
         return wire is not None and wire in self.clocking and self.style.inverts(wire[1:])
 
-    def whole(self, sig: Sig) -> str | None:
+    def whole_net(self, sig: Sig) -> str | None:
         """Return the net that equals the whole value; None for parts of nets and concatenations."""
         if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].width == self.wires[sig[0].wire].width:
             return sig[0].wire
@@ -98,7 +98,7 @@ class Nets:
             for name in same:
                 del self.aliases[name]
                 self.fields = {field: part for field, part in self.fields.items() if field_base(field) != name}
-            wire = self.whole(sig)
+            wire = self.whole_net(sig)
             if wire is None or wire in self.names:
                 continue
             if plain_name(wire) == port or (same and is_private(wire)):
@@ -109,7 +109,7 @@ class Nets:
         ports_first = sorted(self.aliases, key=lambda name: name not in self.ports)
         for table, names in ((self.aliases, ports_first), (self.fields, list(self.fields))):
             for name in names:
-                wire = self.whole(table[name])
+                wire = self.whole_net(table[name])
                 if wire is None or not is_private(wire) or wire in self.names:
                     continue
                 self.names[wire] = self.names.get(name) or self._field_name(name)
@@ -210,7 +210,7 @@ class Nets:
 
     def condition(self, sig: Sig) -> str:
         """Return the Verilog expression of a one-bit condition; that of an active-low reset port is its inverse."""
-        wire = self.whole(sig)
+        wire = self.whole_net(sig)
         if wire is not None and self.is_inverted(wire):
             self.note_read(Slice(wire, 0, 1))
             return f"!{self.names[wire]}"
@@ -279,7 +279,7 @@ class Nets:
         uses = self._uses()
         processes = {process_target(process): process for process in self.module.processes}
         for cell in (cell for cell in self.module.cells if cell.type == REGISTER):
-            wire = self.whole(cell.ports["D"])
+            wire = self.whole_net(cell.ports["D"])
             if wire in processes and is_private(wire) and wire not in self.names and uses[wire] == 1:
                 self.next_state[wire] = processes[wire]
 
@@ -292,7 +292,7 @@ class Nets:
         clocked = (cell for cell in self.module.cells if cell.is_clocked or cell.type == MEMORY_WRITE)
         held = set(wires_of(*(cell.ports["CLK"] for cell in clocked)))
         for sig in (*self.netlist.sigs(), *self.aliases.values(), *self.fields.values()):
-            held |= {chunk.wire for chunk in sig if isinstance(chunk, Slice) and self.whole((chunk,)) is None}
+            held |= {chunk.wire for chunk in sig if isinstance(chunk, Slice) and self.whole_net((chunk,)) is None}
 
         def measure(name: str) -> _Size:
             if name in sizes:

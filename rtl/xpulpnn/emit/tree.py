@@ -139,7 +139,7 @@ def _merge(left: Sequence[Node], right: Sequence[Node]) -> list[Node]:
             place += 1
             continue
         for index in range(place, len(nodes)):
-            both = _shared(nodes[index], node)
+            both = _merge_choices(nodes[index], node)
             if both is not None:
                 nodes[index], place = both, index + 1
                 break
@@ -149,7 +149,7 @@ def _merge(left: Sequence[Node], right: Sequence[Node]) -> list[Node]:
     return nodes
 
 
-def _shared(left: Node, right: Node) -> Node | None:
+def _merge_choices(left: Node, right: Node) -> Node | None:
     """Merge two choices whose cases are equal or compatible; None if that is impossible."""
     if isinstance(left, Assign) or isinstance(right, Assign) or left.selector != right.selector:
         return None

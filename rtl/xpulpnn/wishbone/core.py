@@ -111,5 +111,5 @@ class CoreWishbone(Component):
             m.submodules[f"{name}_bridge"] = bridge if name == "bus" else DomainRenamer(domain)(bridge)
             connect(m, port, bridge.port)
             connect(m, bridge.bus, flipped(getattr(self, _BUSES[name])))
-        pass_ports(m, self, core, without=(*FENCE_PORTS, *_BUSES))
+        pass_ports(m, self, core, excluded=(*FENCE_PORTS, *_BUSES))
         return m

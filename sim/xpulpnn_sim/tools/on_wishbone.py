@@ -34,7 +34,7 @@ class _OnWishbone(Component):
         m.submodules.inner = self.inner
         for bus, (port, _) in self._served.items():
             self._serve(m, getattr(self.inner, bus), getattr(self, port), Signal(name=f"{port}_asked"))
-        pass_ports(m, self, self.inner, without=(*self._served, "ext_hart"))
+        pass_ports(m, self, self.inner, excluded=(*self._served, "ext_hart"))
         return m
 
     def _serve(self, m: Module, bus: Any, port: Any, requested: Signal) -> None:

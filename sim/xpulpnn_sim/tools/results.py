@@ -23,7 +23,7 @@ import numpy as np
 
 import xpulpnn
 import xpulpnn_sw
-from xpulpnn.user_cache import cache_directory, counts
+from xpulpnn.user_cache import cache_directory, is_usable
 from xpulpnn_sim.tools.files import replacing, write_text
 
 
@@ -57,7 +57,7 @@ class Results:
     def find(self, name: str, key: str = "") -> Any | None:
         """Return the value stored with this name and key, or None; if the name is a digest, no key is needed."""
         path = self._path(name)
-        if not counts(path):
+        if not is_usable(path):
             return None
         try:
             record = json.loads(path.read_text())

@@ -81,7 +81,7 @@ _DATA_SIZES = {".word": 4, ".half": 2}
 
 
 def candidates(mnemonic: str) -> tuple[Insn, ...]:
-    """Return the instructions that a mnemonic may mean: a final ``i`` is optional, and ``r`` excludes immediate forms."""
+    """Return the instructions that a mnemonic may mean: a final ``i`` is optional, ``r`` excludes immediate forms."""
     # normalised: the format letter last, and rounding as `nr`
     name = _ROUND_FIRST.sub(r"\1nr", _FORMAT_FIRST.sub(r"\1.\3.\2", mnemonic.lower()))
     name = "pv.pack.h" if name == "pv.pack" else name

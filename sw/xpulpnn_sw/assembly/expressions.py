@@ -52,7 +52,7 @@ def evaluate(text: str, symbols: Mapping[str, int], pc: int) -> int:
                 raise EncodingError(f"operand part must be %hi, %lo, %pcrel_hi or %pcrel_lo, not %{other}")
     if NAMES.fullmatch(text):
         return _term(text, symbols, pc)
-    return _Expression(text, symbols, pc).whole()
+    return _Expression(text, symbols, pc).parse()
 
 
 def _term(word: str, symbols: Mapping[str, int], pc: int) -> int:
@@ -93,7 +93,7 @@ class _Expression:
         if "".join(reversed(self._words)) != "".join(text.split()):
             raise self._error()
 
-    def whole(self) -> int:
+    def parse(self) -> int:
         value = self._binary(0)
         if self._words:
             raise self._error()

@@ -130,41 +130,41 @@ def _more_results(stage: Stage, written: int) -> Stage:
     added = written - len(own.weights)
     if not added:
         return stage
-    weights, bias, after = pad_axis(own.weights, 0, written), own.bias, own.requantisation
+    weights, bias, rule = pad_axis(own.weights, 0, written), own.bias, own.requantisation
     if bias is not None:
         bias = pad_axis(bias, 0, written)
     if stage.precision.w == SIGN_BITS:
         weights[-added:] = 1
-        if isinstance(after, Thresholds):
+        if isinstance(rule, Thresholds):
             # so that no sum exceeds the added thresholds, which are 0
             bias = pad_axis(_bias(own), 0, written)
             bits, signed = stage.precision.x, stage.precision.x_signed
             most = own.weights[0].size << (bits - 1 if signed or bits == SIGN_BITS else bits)
             bias[-added:] = -most
-        elif after is not None:
-            after = with_channel_factors(after, len(own.weights))
-    after = _extended(after, stage, added)
+        elif rule is not None:
+            rule = with_channel_factors(rule, len(own.weights))
+    rule = _extended(rule, stage, added)
     name = "outputs" if isinstance(stage.layer, LinearLayer) else "out_channels"
-    return _with(stage, replace(own, weights=weights, bias=bias, requantisation=after), **{name: written})
+    return _with(stage, replace(own, weights=weights, bias=bias, requantisation=rule), **{name: written})
 
 
-def _extended(after: Any, stage: Stage, added: int) -> Any:
+def _extended(rule: Any, stage: Stage, added: int) -> Any:
     """Return a requantisation with ``added`` more channels; results there are 0, the least value or the zero point."""
-    match after:
+    match rule:
         case Requantisation() | WideRequantisation():
-            channels = len(after.kappa) + added
-            return replace(after, kappa=pad_axis(after.kappa, 0, channels), lam=pad_axis(after.lam, 0, channels))
+            channels = len(rule.kappa) + added
+            return replace(rule, kappa=pad_axis(rule.kappa, 0, channels), lam=pad_axis(rule.lam, 0, channels))
         case ExactRequantisation():
-            shifts = np.pad(after.shifts, (0, added), mode="edge")
-            return replace(after, factors=pad_axis(after.factors, 0, len(shifts)), shifts=shifts)
+            shifts = np.pad(rule.shifts, (0, added), mode="edge")
+            return replace(rule, factors=pad_axis(rule.factors, 0, len(shifts)), shifts=shifts)
         case Thresholds():
-            steps = pad_axis(after.values, 0, len(after.values) + added)
+            steps = pad_axis(rule.values, 0, len(rule.values) + added)
             if stage.precision.y_signed and stage.precision.w != SIGN_BITS:
                 # thresholds below a sum of 0, as many as there are results below 0
-                steps[len(after.values) :, : 1 << (stage.precision.y - 1)] = -1
-            return replace(after, values=steps)
+                steps[len(rule.values) :, : 1 << (stage.precision.y - 1)] = -1
+            return replace(rule, values=steps)
         case _:
-            return after
+            return rule
 
 
 def _depthwise(stage: Stage, own: LayerTensors, channels: int) -> Stage:

@@ -111,7 +111,7 @@ class _Build:
         translated, problems = translate(text, self.options.config)
         places = SourcePlaces(text, source)
         if problems:
-            raise CompileError("".join(f"{places.of(item.line)}: error: {item.text}\n" for item in problems))
+            raise CompileError("".join(f"{places.source_line(item.line)}: error: {item.text}\n" for item in problems))
         written = self._beside(output, ".s")
         options = self.options
         note = core_note(options.config, options.core, options.cluster)

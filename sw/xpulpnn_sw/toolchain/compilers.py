@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.user_cache import cache_directory, counts, locked
+from xpulpnn.user_cache import cache_directory, is_usable, locked
 
 RUNTIME = Path(__file__).parent / "runtime"
 
@@ -193,13 +193,13 @@ def library_archive(compiler: Compiler, jobs: int) -> Path:
     versions = (version(_WHEEL), run([*compiler.command, "--version"]))
     identity = (compiler.command, versions, flags, configuration, _SOURCES)
     archive = cache_directory() / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.a"
-    if counts(archive):
+    if is_usable(archive):
         return archive
     with (
         locked(archive.with_suffix(".lock")),
         tempfile.TemporaryDirectory(dir=archive.parent, prefix="building-") as name,
     ):
-        if counts(archive):
+        if is_usable(archive):
             return archive
         objects = {path: Path(name) / f"{path.parent.name}-{path.stem}.o" for path in _sources()}
         commands = ([*compiler.command, *flags, "-c", str(path), "-o", str(to)] for path, to in objects.items())

@@ -56,7 +56,7 @@ class SourcePlaces:
             if (match := _FILE.match(line))
         }
 
-    def of(self, number: int) -> str:
+    def source_line(self, number: int) -> str:
         """Return ``file:line`` in the sources for a line of the text, counted from 1, or the source file alone."""
         for index in range(min(number, len(self._lines)) - 1, -1, -1):
             line = self._lines[index]
@@ -75,7 +75,7 @@ class SourcePlaces:
     def in_messages(self, messages: str, assembly: Path) -> str:
         """Replace lines of the file ``assembly`` in messages by lines of the sources."""
         start = re.compile(rf"^{re.escape(str(assembly))}(?::(\d+)(?::\d+)?)?:", re.MULTILINE)
-        return start.sub(lambda match: f"{self.of(int(match[1])) if match[1] else self._source}:", messages)
+        return start.sub(lambda match: f"{self.source_line(int(match[1])) if match[1] else self._source}:", messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -368,7 +368,7 @@ def test_expressions():
 def test_places():
     text = '\t.file 1 "/src" "a.c"\n\t.loc 1 7 2\n\tnop\n#APP\n# 9 "b.c" 1\n\tone\n\ttwo\n# 0 "" 2\n\tthree'
     places = SourcePlaces(text, Path("a.c"))
-    assert [places.of(line) for line in (1, 3, 6, 7, 9)] == ["a.c", "/src/a.c:7", "b.c:9", "b.c:10", "b.c:12"]
+    assert [places.source_line(line) for line in (1, 3, 6, 7, 9)] == ["a.c", "/src/a.c:7", "b.c:9", "b.c:10", "b.c:12"]
     messages = "/out/x.s:3:4: error: no\n/out/x.s: Assembler messages:\nother: x\n"
     expected = "/src/a.c:7: error: no\na.c: Assembler messages:\nother: x\n"
     assert places.in_messages(messages, Path("/out/x.s")) == expected

@@ -55,5 +55,5 @@ class ClusterAxi(Component):
             m.submodules[f"{name}_bridge"] = bridge
             connect(m, getattr(cluster, name), bridge.port)
             connect(m, getattr(bridge, self.BUS), flipped(getattr(self, name)))
-        pass_ports(m, self, cluster, without=self.bridges)
+        pass_ports(m, self, cluster, excluded=self.bridges)
         return m

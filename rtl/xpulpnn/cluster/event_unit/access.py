@@ -7,11 +7,11 @@ from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.isa.cluster import EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
-OFFSET_BITS = 10  # bits of an address within a private view
+OFFSET_BITS = 10  # bits of an address word_offset a private view
 
 WORD_SHIFT = ceil_log2(WORD_BYTES)
 
-REGION_BITS = 6  # bits of an address within a group of registers; mutexes and triggers have groups of their own
+REGION_BITS = 6  # bits of an address word_offset a group of registers; mutexes and triggers have groups of their own
 
 MUTEX_REGION = EventRegister.MUTEX >> REGION_BITS
 TRIGGER_REGIONS = (
@@ -28,7 +28,7 @@ class AccessSignature(PortSignature):
     #:   view, which never trigger anything.
     read: Out(1)
     write: Out(1)
-    offset: Out(OFFSET_BITS)  #: Byte address within the private view; bits 1:0 are 0.
+    offset: Out(OFFSET_BITS)  #: Byte address word_offset the private view; bits 1:0 are 0.
     data: Out(XLEN)  #: Data to write; for loads the software event target mask of the core.
 
 
@@ -37,7 +37,7 @@ class SlotSignature(PortSignature):
 
     valid: Out(1)  #: An access waits.
     write: Out(1)  #: The access is a store.
-    offset: Out(OFFSET_BITS)  #: Byte address within the core's private view; bits 1:0 are 0.
+    offset: Out(OFFSET_BITS)  #: Byte address word_offset the core's private view; bits 1:0 are 0.
     wdata: Out(XLEN)  #: Data to write.
     taken: In(1)  #: The access is performed in this cycle.
     rdata: In(XLEN)  #: Data of a load, valid with ``taken``.
@@ -53,7 +53,7 @@ class BarrierStateSignature(PortSignature):
         super().__init__({name: Out(cores) for name in ("trigger_mask", "status", "target_mask")})
 
 
-def within(address: Value) -> Value:
+def word_offset(address: Value) -> Value:
     return Cat(Const(0, WORD_SHIFT), address[WORD_SHIFT:OFFSET_BITS])
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.user_cache import cache_directory, counts, locked
+from xpulpnn.user_cache import cache_directory, is_usable, locked
 from xpulpnn_sim.cosimulation.model.schema import JTAG, KINDS, RETIRE, PortKind, cpp_header
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 from xpulpnn_sim.tools.yosys import require_verilator
@@ -261,9 +261,9 @@ def _runtime(
 ) -> Path:
     """Compile Verilator's run-time library in ``objects`` unless the cache holds it; returns its path."""
     archive = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.a"
-    if not counts(archive):
+    if not is_usable(archive):
         with locked(archive.with_suffix(".lock")):
-            if not counts(archive):
+            if not is_usable(archive):
                 if trace:
                     _run([*make, *_WAVES], objects, environment)
                 _run([*make, _RUNTIME], objects, environment)
@@ -288,7 +288,7 @@ def build_model(
     identity = (sorted(files.items()), flags, how, *_LINK, _whole((), chosen))
     cache = cache_directory()
     library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
-    if counts(library):
+    if is_usable(library):
         return library
     for tool in ("g++", "make", "perl"):
         if shutil.which(tool) is None:
@@ -296,7 +296,7 @@ def build_model(
     environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     _sweep(cache)
     with locked(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
-        if counts(library):
+        if is_usable(library):
             return library
         folder = Path(name)
         objects, compile_command = folder / "obj", folder / "cxx"

@@ -73,7 +73,7 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
             pieces = tuple(_pieces(network, runs, steps))
             inside = arrange(piece for piece in pieces if piece.name not in outside)
             plan = MemoryPlan(steps=steps, pieces=inside.pieces, offsets=inside.offsets, weights_outside=tuple(left))
-            late = None if memory is None or plan.extent <= memory else _later(network, plan, loads)
+            late = None if memory is None or plan.extent <= memory else _delayable(network, plan, loads)
             if late is None:
                 break
             loads[late] += 1
@@ -115,7 +115,7 @@ def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanSte
             yield Piece(name=weights_name(stage.name), size=run.weight_bytes, first=loaded[number], last=step)
 
 
-def _later(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int | None:
+def _delayable(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int | None:
     """Return a layer whose weights can be loaded one step later, so that a step needs less memory; None if none can."""
     pieces = {piece.name: piece for piece in plan.pieces}
     early = {

@@ -98,7 +98,7 @@ class Calibration:
     _weights: dict[tuple[str, int, bool], Quantised] = field(default_factory=dict[tuple[str, int, bool], Quantised])
 
     @classmethod
-    def computed(
+    def on_images(
         cls,
         compute: Compute,
         name: str,
@@ -126,7 +126,7 @@ class Calibration:
             real = real.transpose(0, 3, 1, 2)
         if real[0].size != int(np.prod(shape)) or (len(shape) == 4 and real.shape[1:] != shape[1:]):
             raise InputError(f"images must have the shape of the model's input {shape[1:]}, not {images.shape[1:]}")
-        samples, inputs, results = _computed(compute, name, real.reshape(-1, *shape), probed, end)
+        samples, inputs, results = _run_model(compute, name, real.reshape(-1, *shape), probed, end)
         return cls(readers=tuple(readers), samples=samples, inputs=inputs, results=results)
 
     def policy(self, request: WidthRequest) -> "Policy":
@@ -178,12 +178,12 @@ class Policy:
         return self.calibration.weights(tensor, values, self.widths[tensor], one_scale=one_scale)
 
 
-def _computed(
+def _run_model(
     compute: Compute, name: str, images: NDArray[Any], probed: Mapping[str, Probe], end: str
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Reals], Reals]:
     """Run a model on images; return samples of all tensors, second moments of layer inputs, and the tensor ``end``."""
     elements = defaultdict[str, list[NDArray[Any]]](list)
-    met: dict[str, NDArray[np.float64]] = {}
+    moments: dict[str, NDArray[np.float64]] = {}
     results: list[NDArray[Any]] = []
     counts: dict[str, int] = {}
     rng = np.random.default_rng(0)
@@ -202,7 +202,7 @@ def _computed(
             if len(rows) > _WINDOWS:
                 rows = rows[rng.choice(len(rows), _WINDOWS, replace=False)]
             rows = rows.astype(np.float64)
-            met[weights] = met.get(weights, 0.0) + rows.T @ rows
+            moments[weights] = moments.get(weights, 0.0) + rows.T @ rows
             counts[weights] = counts.get(weights, 0) + len(rows)
     samples = {tensor: np.concatenate(values).astype(np.float64) for tensor, values in elements.items()}
-    return samples, {tensor: sums / counts[tensor] for tensor, sums in met.items()}, np.array(results, np.float64)
+    return samples, {tensor: sums / counts[tensor] for tensor, sums in moments.items()}, np.array(results, np.float64)

@@ -131,7 +131,7 @@ class OnnxModel:
         options = self.input.sampled(options)
         end = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants).output
         compute, probed = every_tensor(self.proto), probes(self.nodes, self.constants)
-        return Calibration.computed(compute, self.input.name, self.input.shape, options, self.readers, probed, end)
+        return Calibration.on_images(compute, self.input.name, self.input.shape, options, self.readers, probed, end)
 
     def network(self, options: ImportOptions, policy: Policy | None) -> NetworkModel:
         options = self.input.sampled(options)

@@ -194,7 +194,7 @@ class _Import:
         same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (source, other)]
         require(same[0] == same[1], "scale and zero point of the results must be those of the input")
 
-    def _computed(self, operator: TfliteOperator, compute: OnnxOperator, given: Inputs, **attributes: Any) -> Any:
+    def _apply(self, operator: TfliteOperator, compute: OnnxOperator, given: Inputs, **attributes: Any) -> Any:
         options = operator.options
         if "Padding" in options:
             require(options["Padding"] in _PADDINGS, f"padding must be SAME or VALID, not {options['Padding']}")
@@ -237,30 +237,30 @@ class _Import:
         else:
             weights, group = self._weights(operator, 3, (3, 0, 1, 2)), value.shape[2]
         given = (value, weights, self._bias(operator, value, weights))
-        return self._quantised(operator, self._computed(operator, onnx_convolution, given, group=group))
+        return self._quantised(operator, self._apply(operator, onnx_convolution, given, group=group))
 
     def _fully_connected(self, operator: TfliteOperator) -> Map:
         require(operator.options["WeightsFormat"] == 0, "weights must be in their plain order")
         value, weights = self._value(operator, 0), self._weights(operator, 0, (0, 1))
         row = reshaped(value, (prod(value.shape),))
         bias = self._bias(operator, value, weights)
-        return self._quantised(operator, self._computed(operator, gemm, (row, weights, bias), transB=1))
+        return self._quantised(operator, self._apply(operator, gemm, (row, weights, bias), transB=1))
 
     def _layer(self, compute: OnnxOperator, inputs: int, operator: TfliteOperator) -> Map:
         given = [self._value(operator, place) for place in range(inputs)]
-        return self._quantised(operator, self._computed(operator, compute, given))
+        return self._quantised(operator, self._apply(operator, compute, given))
 
     def _average_pool(self, operator: TfliteOperator) -> Map:
         """Add a layer that averages codes and rounds ties away from the code 0."""
         self._check_same_codes(operator)
         value = self._value(operator, 0)
-        sums = self._computed(operator, average_pool, [value])
+        sums = self._apply(operator, average_pool, [value])
         return self._quantised(operator, replace(sums, centre=self._first_code(operator, value)))
 
     def _max_pool(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)
         value = self._value(operator, 0, padded=True)
-        pooled = self._output_of(operator, self._computed(operator, maximum_pool, [value]))
+        pooled = self._output_of(operator, self._apply(operator, maximum_pool, [value]))
         # an activation may clip further
         return pooled if self._quantiser(operator).top is None else self._requantise(operator, pooled)
 
@@ -271,7 +271,7 @@ class _Import:
         is_whole = not axes & {0, len(shape) - 1} and all(shape[axis] == 1 for axis in others)
         require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
         value = self._value(operator, 0)
-        sums = self._computed(operator, partial(average_pool, is_global=True), [reshaped(value, value.shape)])
+        sums = self._apply(operator, partial(average_pool, is_global=True), [reshaped(value, value.shape)])
         if sums.area % 2 == 0 and value.scale == self._quantiser(operator).scale:
             self._note(f"{operator}: halves of means go up, not to even numbers as TFLite's")
         return self._quantised(operator, sums)
@@ -284,7 +284,7 @@ class _Import:
         if operator.kind == "QUANTIZE" and factor is not None:
             scale = factor * quantiser.scale
             flat = replace(flat, scale=scale, offset=-zero_point_of(value) * scale)
-        return self._quantised(operator, self._computed(plain, average_pool, [flat], kernel_shape=[1, 1]))
+        return self._quantised(operator, self._apply(plain, average_pool, [flat], kernel_shape=[1, 1]))
 
     def _table(self, operator: TfliteOperator) -> Map:
         value, output = self._value(operator, 0), self._model.tensors[operator.outputs[0]]
@@ -309,7 +309,7 @@ class _Import:
             quantiser = tensor_codes(self._tensor(operator, place))
             if (source.signed, source.offset) != (quantiser.signed, quantiser.offset):
                 # codes that were renumbered by an activation
-                sums = self._computed(replace(operator, options={}), average_pool, [source], kernel_shape=[1, 1])
+                sums = self._apply(replace(operator, options={}), average_pool, [source], kernel_shape=[1, 1])
                 maps[place] = self._builder.quantised(replace(sums, name=f"codes{operator.index}"), quantiser)
         return self._output_of(operator, self._builder.concatenate(maps, f"concat{operator.index}", of_map))
 
