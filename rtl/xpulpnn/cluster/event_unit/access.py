@@ -28,7 +28,7 @@ class AccessSignature(PortSignature):
     #:   view, which never trigger anything.
     read: Out(1)
     write: Out(1)
-    offset: Out(OFFSET_BITS)  #: Byte address word_offset the private view; bits 1:0 are 0.
+    offset: Out(OFFSET_BITS)  #: Byte address within the private view; bits 1:0 are 0.
     data: Out(XLEN)  #: Data to write; for loads the software event target mask of the core.
 
 
@@ -37,7 +37,7 @@ class SlotSignature(PortSignature):
 
     valid: Out(1)  #: An access waits.
     write: Out(1)  #: The access is a store.
-    offset: Out(OFFSET_BITS)  #: Byte address word_offset the core's private view; bits 1:0 are 0.
+    offset: Out(OFFSET_BITS)  #: Byte address within the core's private view; bits 1:0 are 0.
     wdata: Out(XLEN)  #: Data to write.
     taken: In(1)  #: The access is performed in this cycle.
     rdata: In(XLEN)  #: Data of a load, valid with ``taken``.
