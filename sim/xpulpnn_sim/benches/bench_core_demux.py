@@ -42,7 +42,7 @@ def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
     return near + anywhere + inside
 
 
-def _extra_latency() -> int:
+def _delay() -> int:
     return int(configuration().core.late_results)
 
 
@@ -65,7 +65,7 @@ class PortMemory(WordMemory):
 @cocotb.parametrize(timing=[obi.PROMPT, obi.SLOW])
 async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     """Each access reaches only its destination and gets the answer from there; the counts of events are checked."""
-    config, late = configuration(), _extra_latency()
+    config, late = configuration(), _delay()
     rng, board = await start(dut), Scoreboard()
     ports = _ports()
     bad = _failing(config)
@@ -132,7 +132,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 def _check_events(transfers: list[ObiTransfer], places: list[str], seen: list[list[int]], board: Scoreboard) -> None:
     """Compare the counts of all events with the counts derived from the times of the transfers."""
-    late = _extra_latency()
+    late = _delay()
     outside = [transfer for transfer, place in zip(transfers, places, strict=True) if place == "ext"]
     loads = [transfer for transfer in outside if not transfer.write]
     stores = [transfer for transfer in outside if transfer.write]

@@ -12,14 +12,7 @@ from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents import base
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, PortMonitor, drive
-from xpulpnn_sim.benches.agents.obi import (
-    OUTSTANDING_LIMIT,
-    PROMPT,
-    ObiManager,
-    ObiSubordinate,
-    ObiTiming,
-    ObiTransfer,
-)
+from xpulpnn_sim.benches.agents.obi import OUTSTANDING_LIMIT, PROMPT, ObiManager, ObiSubordinate, ObiTiming, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel, Request
@@ -222,7 +215,7 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
         expected = requested_lines(cache, fetcher.completed, line.transfers, flusher.flushes, prefetch=bool(prefetch))
         board.equal((hits, misses), (cache.hits, cache.misses), "hits, misses")
         last = fetcher.completed[-1].answered
-        requested = [(request.requested - _extra_latency(), request.address) for request in line.transfers]
+        requested = [(request.requested - _delay(), request.address) for request in line.transfers]
         observed = [(cycle, address) for cycle, address in requested if cycle <= last]
         board.equal(observed, expected, "lines asked for")
         await base.pulse_reset(dut)
@@ -251,9 +244,7 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
             dut, rng, [first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency)
         )
         board.equal(
-            [fetch.answered - fetch.granted for fetch in fetcher.completed],
-            [1 + latency + _extra_latency()] * 2,
-            "latency",
+            [fetch.answered - fetch.granted for fetch in fetcher.completed], [1 + latency + _delay()] * 2, "latency"
         )
 
 
@@ -282,7 +273,7 @@ async def disabled_keeps_nothing(dut: Dut) -> None:
     board.equal(line.requests, [address & -ICACHE_LINE_BYTES for address in loop], "lines")
 
 
-def _extra_latency() -> int:
+def _delay() -> int:
     return int(bench_data()["late"])
 
 

@@ -328,11 +328,7 @@ class _Induction:
             )
             given = self._counterexample_values(gates, word, ones)
             difference = NetDifference(
-                signal=word.signal,
-                expected=expected,
-                actual=actual,
-                given=given,
-                alone=tuple(sorted(self._unmatched())),
+                signal=word.signal, expected=expected, actual=actual, given=given, alone=tuple(sorted(self._single()))
             )
             if not word.members or any(self._classes[word.members[index]] < 0 for index in wrong):
                 return difference, True
@@ -349,7 +345,7 @@ class _Induction:
         self._refine()
         return len(set(self._classes.values())) > before
 
-    def _unmatched(self) -> set[str]:
+    def _single(self) -> set[str]:
         images = {number for bit, number in self._classes.items() if bit[0] == IMAGE}
         return {
             self._task.register(bit).names[0][0]

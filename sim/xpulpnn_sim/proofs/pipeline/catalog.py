@@ -39,7 +39,7 @@ def _cut_but(*needed: str) -> tuple[str, ...]:
     return tuple(selection for name in _DATA if name not in needed for selection in PIPELINE_CUTS[name])
 
 
-def _free_bits(high: int, low: int = 0) -> str:
+def _free(high: int, low: int = 0) -> str:
     return "0" * (32 - high) + "x" * (high - low) + "0" * low
 
 
@@ -47,17 +47,13 @@ _LOOPS = PipelineProperty(
     "loops",
     "hardware loops set the next address and the remaining counts, for any initial loop registers",
     _cut_but("loaded", "loops"),
-    {
-        f"{nets}{loop}": _free_bits(32, int(name != "count"))
-        for name, nets in LOOP_REGISTERS.items()
-        for loop in range(2)
-    },
+    {f"{nets}{loop}": _free(32, int(name != "count")) for name, nets in LOOP_REGISTERS.items() for loop in range(2)},
 )
 _MAC_LOAD = PipelineProperty(
     "mac_load",
     "each factor is the last older load of its NN-RF entry, and each load writes the entry that it names",
     _cut_but("nnrf"),
-    {NNRF_REGISTERS: _free_bits(32)},
+    {NNRF_REGISTERS: _free(32)},
 )
 _HALTS = PipelineProperty(
     "halts",

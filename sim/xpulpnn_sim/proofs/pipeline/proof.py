@@ -85,9 +85,7 @@ class Prover:
             deepest, trace = self._explore(name, graph, literal, folder, depth)
             if trace:
                 kinds = zip(("wrong", "broken"), names, strict=True)
-                return [
-                    name for kind, each in kinds for name in _nonzero_bits(each, trace[-1][f"{kind}_{checked.name}"])
-                ]
+                return [name for kind, each in kinds for name in _ones(each, trace[-1][f"{kind}_{checked.name}"])]
             if deepest < depth:
                 return []
         return None
@@ -99,7 +97,7 @@ class Prover:
         deepest, trace = self._explore("wrong", graph, graph.wrong, folder, depth)
         seconds = time.monotonic() - began
         if trace:
-            seen, cycle = _nonzero_bits(parts, trace[-1][f"wrong_{checked.name}"]), len(trace) - 1
+            seen, cycle = _ones(parts, trace[-1][f"wrong_{checked.name}"]), len(trace) - 1
             return Outcome(name=checked.name, verdict=FAILED, cycle=cycle, seconds=seconds, parts=seen, trace=trace)
         verdict = PASSED if deepest >= depth else UNDECIDED
         return Outcome(name=checked.name, verdict=verdict, cycle=deepest, seconds=seconds)
@@ -137,5 +135,5 @@ class Prover:
         return deepest, graph.replay(read_witness((folder / WITNESS).read_text(), aiger.inputs), graph.signals)
 
 
-def _nonzero_bits(names: Sequence[str], bits: int) -> list[str]:
+def _ones(names: Sequence[str], bits: int) -> list[str]:
     return [name for bit, name in enumerate(names) if bits >> bit & 1]

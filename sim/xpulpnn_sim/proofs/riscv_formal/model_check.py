@@ -52,9 +52,7 @@ def bmc_problem(checks: Sequence[Check], netlists: Sequence[ClockedGates], core:
         trigger = graph.input() if first.triggered else FALSE
         seen = {f"{CORE}{name}": _only(bit, word) if name in first.sliced else word for name, word in signals.items()}
         literals = _outcomes(graph, netlist, seen | {TRIGGER: [trigger]})
-        failure, claim = (
-            _failure_after(graph, trigger, each, first.delay) if first.triggered else each for each in literals
-        )
+        failure, claim = (_delayed(graph, trigger, each, first.delay) if first.triggered else each for each in literals)
         bad.append(failure)
         claims += [] if bit else [claim]
     return BmcProblem(graph, bad, claims, signals)
@@ -69,23 +67,21 @@ def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Seque
     given = {**seen, _CLOCK: [FALSE], RESET: [FALSE]}
     idle = graph.place(check, {**given, CHECK: [FALSE]}, graph.after_reset(check, RESET))
     looking = ClockCycle(graph, check, {**given, CHECK: [TRUE]}, idle.variables())
-    if CHECK in check.inputs and any(_claims_hold(graph, idle, [claim]) != TRUE for claim in check.asserted):
+    if CHECK in check.inputs and any(_hold(graph, idle, [claim]) != TRUE for claim in check.asserted):
         raise ToolError("the check must not fail in a cycle in which it does not look")
-    assumed, so_far = _claims_hold(graph, idle, check.assumed), graph.register(TRUE)
+    assumed, so_far = _hold(graph, idle, check.assumed), graph.register(TRUE)
     graph.follow(so_far, graph.and_(so_far, assumed))
-    assumptions_hold = graph.and_(_claims_hold(graph, looking, check.assumed), TRUE if assumed == TRUE else so_far)
+    assumptions_hold = graph.and_(_hold(graph, looking, check.assumed), TRUE if assumed == TRUE else so_far)
     claims = graph.any(looking.nets([made])[0] for _, made in check.asserted)
-    return graph.and_(assumptions_hold, _claims_hold(graph, looking, check.asserted) ^ 1), graph.and_(
-        assumptions_hold, claims
-    )
+    return graph.and_(assumptions_hold, _hold(graph, looking, check.asserted) ^ 1), graph.and_(assumptions_hold, claims)
 
 
-def _claims_hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, int]]) -> int:
+def _hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, int]]) -> int:
     """Return a literal that is 1 if all enabled claims hold; each claim is a condition and its enable."""
     return graph.all(graph.or_(claim, made ^ 1) for claim, made in map(cycle.nets, claims))
 
 
-def _failure_after(graph: ClockedGraph, trigger: int, failure: int, delay: int | None) -> int:
+def _delayed(graph: ClockedGraph, trigger: int, failure: int, delay: int | None) -> int:
     """Return a failure only ``delay`` cycles after a trigger or, for None, in every cycle after a trigger."""
     if delay is None:
         earlier = graph.register(FALSE)

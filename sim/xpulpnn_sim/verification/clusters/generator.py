@@ -56,7 +56,7 @@ class Meetings:
     def _insert(self, part: list[ProgramBlock], block: ProgramBlock) -> None:
         part.insert(self._rng.randrange(len(part) + 1), block)
 
-    def _add_action(
+    def _lead(
         self, parts: Parts, harts: Sequence[int], waiting: ProgramBlock, leader: int, block: ProgramBlock
     ) -> None:
         """Add ``block`` to the code of ``leader``, ahead of its own wait, and ``waiting``, a wait for it, to
@@ -102,7 +102,7 @@ class Meetings:
         )
         lines = store_lines(place, (at + WORD_BYTES * event, mask))
         waiting = ProgramBlock("waits for event", self._waiting([event]))
-        self._add_action(parts, harts, waiting, sender, ProgramBlock("sends event", tuple(lines)))
+        self._lead(parts, harts, waiting, sender, ProgramBlock("sends event", tuple(lines)))
 
     def _tasks(self, parts: Parts) -> None:
         """Make one hart push words into the dispatch queue, and a team of harts pop them."""
@@ -115,7 +115,7 @@ class Meetings:
         lines = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.DISPATCH_TEAM, team), *pushes)
         taking = (_UNIT, *(f"p.elw s{rng.randrange(2, 8)}, 0x{EventRegister.DISPATCH_FIFO:x}(t1)" for _ in words))
         task = ProgramBlock("takes tasks", taking)
-        self._add_action(parts, harts, task, master, ProgramBlock("gives tasks", tuple(lines)))
+        self._lead(parts, harts, task, master, ProgramBlock("gives tasks", tuple(lines)))
 
     def _timer(self, parts: Parts) -> None:
         """Make one hart start a timer, and some harts wait for the timer's event."""
@@ -133,7 +133,7 @@ class Meetings:
         waiting = ProgramBlock(
             "waits for timer", self._waiting([EventLine.TIMER_HIGH if high else EventLine.TIMER_LOW])
         )
-        self._add_action(parts, harts, waiting, starter, ProgramBlock("starts timer", tuple(lines)))
+        self._lead(parts, harts, waiting, starter, ProgramBlock("starts timer", tuple(lines)))
 
 
 BUDGET = 16_000  # instructions that a program of eight harts executes, about

@@ -22,7 +22,7 @@ _ENDLESS_SHARE = 16  # a shrunk program without an end is given up after a fract
 _ALL_INSTRUCTIONS = 2_000_000  # retirements of all programs tried, after which the smallest so far is accepted
 
 
-def _with_parts(case: Case, **parts: Any) -> Case:
+def _vary(case: Case, **parts: Any) -> Case:
     return replace(case, program=replace(case.program, **parts))
 
 
@@ -44,11 +44,7 @@ def minimise_list(items: Sequence[T], fails: Callable[[tuple[T, ...]], bool]) ->
 
 class Shrinker:
     def __init__(
-        self,
-        fails: Callable[[Case], bool],
-        *,
-        progress: Callable[[int], None] | None = None,
-        runs: int = RUNS,
+        self, fails: Callable[[Case], bool], *, progress: Callable[[int], None] | None = None, runs: int = RUNS
     ) -> None:
         self._fails, self._progress, self._runs = fails, progress, runs
         self._known: dict[tuple[str, Any, int | None], bool] = {}
@@ -101,11 +97,11 @@ class Shrinker:
 
     def _skeleton(self, case: Case) -> Case:
         """Try the simplest handlers, and data of zeros; keep each if the program still fails."""
-        case = self._first(case, _with_parts(case, handlers=PLAIN))
+        case = self._first(case, _vary(case, handlers=PLAIN))
         for name in ("nests", "loops", "filler"):
             simpler = replace(case.program.handlers, **{name: getattr(PLAIN, name)})
-            case = self._first(case, _with_parts(case, handlers=simpler))
-        return self._first(case, _with_parts(case, data_seed=None))
+            case = self._first(case, _vary(case, handlers=simpler))
+        return self._first(case, _vary(case, data_seed=None))
 
     def _blocks(self, case: Case) -> Case:
         """Remove blocks, then single lines; replace functions by their code if possible."""
@@ -115,22 +111,20 @@ class Shrinker:
             bodies = (block for block in _by_line(case.program.functions) if block.head[0] != RETURN)
             main = case.program.main
             plain = (block for block in main if not any(name in line for line in block.lines() for name in names))
-            case = self._first(case, _with_parts(case, main=(*plain, *bodies), functions=()))
+            case = self._first(case, _vary(case, main=(*plain, *bodies), functions=()))
         for name in ("main", "functions"):
             case = self._part(case, name, _by_line(getattr(case.program, name)))
         return case
 
     def _part(self, case: Case, name: str, blocks: tuple[ProgramBlock, ...]) -> Case:
-        return _with_parts(
-            case, **{name: minimise_list(blocks, lambda rest: self._try(_with_parts(case, **{name: rest})))}
-        )
+        return _vary(case, **{name: minimise_list(blocks, lambda rest: self._try(_vary(case, **{name: rest})))})
 
     def _numbers(self, case: Case) -> Case:
         """Make loop counts and register values as small as possible."""
         for at, block in enumerate(case.program.main):
             before, after = case.program.main[:at], case.program.main[at + 1 :]
             lines = (replace(block, head=(line,)) for line in _simpler_lines(block.head[0]))
-            case = self._first(case, *(_with_parts(case, main=(*before, line, *after)) for line in lines))
+            case = self._first(case, *(_vary(case, main=(*before, line, *after)) for line in lines))
         return case
 
 
