@@ -53,7 +53,7 @@ class AdderGraph(GateGraph):
         return self._levels.get(node, 0)
 
     def cuts(self, node: int) -> tuple[Cut, ...]:
-        """Return the cuts of a node that are known: up to three leaf nodes and the node's truth table over them."""
+        """Return the known cuts of a node: up to three leaf nodes, and the node's truth table over them."""
         return self._cuts.get(node, (((node,), _LEAF_TABLES[0]),))
 
     def has_majority(self, operands: Iterable[int]) -> bool:

@@ -113,7 +113,7 @@ class Integers:
         return self.choose(x[-1], self.add(self.invert(x), constant(1)), x)
 
     def extended(self, bits: Sequence[int], signed: int) -> Number:
-        """Return bits as a number; it is signed if the literal ``signed`` is 1."""
+        """Return bits as a signed number if the literal ``signed`` is 1, else as an unsigned one."""
         return trimmed([*bits, self.graph.and_(bits[-1], signed)])
 
     def zero_extended(self, x: Number, width: Number) -> Number:

@@ -63,7 +63,7 @@ def is_executable(insn: Insn) -> bool:
 
 
 def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState, integers: Integers) -> GateEffects:
-    """Return the effects of statements with the operands of ``insn``; unsupported statements are an InputError."""
+    """Return the effects of statements for ``insn``; raise :class:`InputError` for unsupported statements."""
     return interpreter.interpret(insn, body, _Gates(integers), _PriorOperands(insn, before, integers))
 
 

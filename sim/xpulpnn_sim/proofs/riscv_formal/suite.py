@@ -77,7 +77,7 @@ class Check:
 
     @property
     def triggered(self) -> bool:
-        """Return whether the check examines an instruction that retires before the examined cycle."""
+        """Return whether the check's trigger, a retirement, precedes the cycle that the check examines."""
         return self.checker in _TRIGGERED
 
 

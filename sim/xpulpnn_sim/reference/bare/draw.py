@@ -219,7 +219,6 @@ class Draw:
         return f".word 0x{word:08x}" if word & LENGTH_MASK == LENGTH_MASK else f".half 0x{word:04x}"
 
     def through_memory(self, name: str) -> list[str]:
-        """Emit a store of a register and a load of the stored value into the register."""
         slot = f"{SLOTS + WORD_BYTES * self.rng.randrange(8)}({ABI_NAMES[SP]})"
         return [f"sw {name}, {slot}", f"lw {name}, {slot}"]
 

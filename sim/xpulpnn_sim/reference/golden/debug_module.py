@@ -155,7 +155,7 @@ class DebugModuleModel:
         return word | missing << Status.NONEXISTENT | (missing and not selected) << Status.NONEXISTENT + 1
 
     def _begin_command(self, register: int) -> None:
-        """Begin a command by an access to a data register; it fails unless the selected hart is halted."""
+        """Record the error if an access to a data register starts a command while the selected hart is not halted."""
         place = register - DmReg.DATA0 if register in _DATA else register - DmReg.PROGBUF0 + 16
         halted = self._number < len(self.harts) and self.harts[self._number].halted
         if self._auto >> place & 1 and self.error == CommandError.NONE and not halted:

@@ -60,12 +60,12 @@ class PortsModel:
 
     @property
     def next_notified(self) -> tuple[int, int]:
-        """Bit masks of the cores that are notified in two cycles if the transfer ends in the next cycle."""
+        """Bit masks of the cores to be notified in two cycles if the transfer ends in the next cycle."""
         return (0, 0) if self._current is None or self._left or self._queue else self._current.notified
 
     @property
     def begun(self) -> int:
-        """Number of words received of an incomplete command."""
+        """Number of words that have been received of an incomplete command."""
         return 0 if self._owner is None else len(self._words)
 
     def cycle(self, offered: Mapping[int, Request], written: int, granting: Collection[int] = ()) -> PortOutputs:

@@ -65,7 +65,6 @@ class Effects:
 
 
 def _bits(word: U32, high: int, low: int, to: int = 0) -> U32:
-    """Return bits ``high`` down to ``low`` of every word, moved to bit ``to``."""
     return ((word >> np.uint32(low)) & np.uint32((1 << (high - low + 1)) - 1)) << np.uint32(to)
 
 

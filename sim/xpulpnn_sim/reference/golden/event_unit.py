@@ -108,7 +108,6 @@ class EventUnitModel:
 
     @property
     def shared_busy(self) -> bool:
-        """Return whether an access of the shared view is outstanding."""
         return self._shared is not None
 
     @property

@@ -16,7 +16,6 @@ AnyInt = NDArray[np.integer[Any]]
 
 
 def element_range(bits: int, *, signed: bool) -> tuple[int, int]:
-    """Return the least and the greatest value of an element of ``bits`` bits."""
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
@@ -167,7 +166,6 @@ def max_pool(maps: AnyInt, window: Window) -> I32:
 
 
 def window_sums(maps: AnyInt, window: Window) -> I64:
-    """Return the sum of each window, padded with zeros."""
     return np.asarray(sum(view.astype(np.int64) for _, view in views(maps, window, 0)))
 
 

@@ -169,7 +169,6 @@ def _padding(stage: _Stage) -> int:
 
 
 def _input_bound(stage: _Stage) -> int:
-    """Return an upper bound of the magnitude of the input elements."""
     return 1 << stage.precision.x
 
 

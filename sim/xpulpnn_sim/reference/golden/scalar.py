@@ -92,7 +92,6 @@ def _bit_matrix(value: U32) -> NDArray[np.bool_]:
 
 
 def _first_set(bits: NDArray[np.bool_], otherwise: int) -> U32:
-    """Return the column of the first true element of each row, or ``otherwise`` if there is none."""
     return np.where(bits.any(axis=1), bits.argmax(axis=1), otherwise).astype(np.uint32)
 
 

@@ -101,7 +101,6 @@ class Iss:
         )
 
     def load(self, address: int, words: list[int]) -> None:
-        """Write 32-bit words to memory."""
         for index, word in enumerate(words):
             self.memory.write(address + machine.WORD_BYTES * index, machine.WORD_BYTES, word)
 

@@ -156,7 +156,6 @@ class SimulatedCsrs:
 
     @property
     def loop_ends(self) -> tuple[int | None, int | None]:
-        """Return the end addresses of both hardware loops; None if the hart has no hardware loops."""
         return self.values.get("lpend0"), self.values.get("lpend1")
 
 

@@ -85,8 +85,8 @@ class Fetched:
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """Names of the register fields that are read: not the base of a Mac&Load without an access; the second sum of a
-        pair is read as rs2."""
+        """Register fields that are read, except the base of a Mac&Load that does not load; ``rs2`` is also the second
+        sum of a pair product."""
         reads = self.insn.reads | ({"rs2"} if self.insn.is_pair and self.insn.accumulates else set())
         return reads - {"rs1"} if self.insn.is_nn_form and self.access is None else reads
 

@@ -45,7 +45,7 @@ class Memory:
 
     @property
     def keeps_code(self) -> bool:
-        """Return whether code only changes by stores that are reported to watchers. Derived classes must override
+        """Return whether every change of code is a store that is reported to watchers. Derived classes must override
         it."""
         return type(self) is Memory
 
@@ -78,7 +78,6 @@ class Memory:
                 self._unwatched[number] = page
 
     def _share(self, *numbers: int) -> None:
-        """Let several unallocated pages use the same storage."""
         page = bytearray(_PAGE)
         for number in numbers:
             self._place(number, page)

@@ -238,7 +238,6 @@ class IssSession:
 
     @property
     def executed(self) -> int:
-        """Number of executed instructions."""
         return self.iss.executed
 
     @property

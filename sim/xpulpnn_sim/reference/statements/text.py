@@ -139,7 +139,6 @@ def literal_value(value: int) -> PythonValue:
 
 
 def undecided(text: str, *, is_static: bool = False) -> PythonValue:
-    """Return a condition, given as Python source, that is only known at run time."""
     return PythonValue(text, 0, 1, is_static)
 
 
@@ -305,7 +304,6 @@ class PythonArithmetic:
         return self._unsigned(value, XLEN)
 
     def bits(self, value: PythonValue, high: int, lowest: int) -> PythonValue:
-        """Return the bits ``high`` to ``lowest`` of a value."""
         shifted = self.binary(ast.RShift(), value, literal_value(lowest))
         return self._unsigned(shifted, high - lowest + 1)
 

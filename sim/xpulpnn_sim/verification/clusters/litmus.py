@@ -77,7 +77,6 @@ class Litmus:
         return (*chain(*reads), *memory)
 
     def forbidden(self, counts: Mapping[Outcome, int]) -> dict[Outcome, int]:
-        """Return the outcomes that no interleaving allows, each with its count."""
         allowed = self.allowed()
         return {outcome: count for outcome, count in counts.items() if outcome not in allowed}
 

@@ -155,7 +155,6 @@ class Aims:
         return lines
 
     def _require_interrupts(self, needed: bool = True) -> None:
-        """Raise :class:`NoWayError` if interrupts are needed, such as to end an mret to itself, but disabled."""
         if needed and not self._placer.interrupts:
             raise NoWayError
 
@@ -228,7 +227,6 @@ class Aims:
         return [*pair.before, *pair.producer, f"lp.setupi {number}, 2, {end}", *inside, f"lp.counti {number}, 0"]
 
     def _csr(self, csr: Csr, access: str) -> Lines:
-        """Return code that reads a CSR and, unless ``access`` is "read", writes the value back."""
         read = f"csrrs {_COUNT}, 0x{csr.address:03x}, zero"
         return [read] if access == "read" else [read, f"csrrw zero, 0x{csr.address:03x}, {_COUNT}"]
 

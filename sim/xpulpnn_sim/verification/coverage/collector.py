@@ -57,7 +57,7 @@ class Collector:
 
     @property
     def impossible(self) -> Numbers:
-        """Return the numbers of the combinations that were reached although they are marked as unreachable."""
+        """Return the numbers of the combinations that were reached although they count as unreachable."""
         return np.flatnonzero((self.crosses.states != REACHABLE) & (self.counts > 0))
 
     def _count(self, family: str, *axes: Any) -> None:

@@ -146,7 +146,6 @@ class Crosses:
         return self._grids[at], number - self._firsts[at]
 
     def label(self, number: int) -> str:
-        """Return a description of the cross ``number``."""
         family, place = self.place(number)
         return f"{family.name}: {family.label(place)}"
 

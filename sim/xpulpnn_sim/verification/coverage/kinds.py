@@ -53,7 +53,6 @@ _PRODUCER_OF[InsnClass.JUMP] = Producer.LINK
 
 
 def text_of(member: InsnClass | Producer) -> str:
-    """Return the name that reports use for an instruction class or a producer."""
     return _TEXTS.get(member.name, member.name.lower().replace("_", " "))
 
 

@@ -90,7 +90,7 @@ class Stream:
 
 
 def _same(mine: NDArray[Any], its: NDArray[Any]) -> bool:
-    """Compare records except for their numbers and cycles."""
+    """Return whether records are equal except for their numbers and cycles."""
     names = [name for name in mine.dtype.names or () if name not in WIDE_FIELDS]
     return len(mine) == len(its) and all(np.array_equal(mine[name], its[name]) for name in names)
 

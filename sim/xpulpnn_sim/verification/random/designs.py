@@ -68,7 +68,6 @@ def reset_cycle(seed: int) -> int:
 
 
 def _slowness(machine: Machine) -> float:
-    """Estimate how many times longer a program takes than with an ideal memory."""
     latency = max(machine.response_latency, machine.fetch_latency)
     return latency / (1 - max(machine.grant_stalls, machine.fetch_grant_stalls))
 
