@@ -18,11 +18,9 @@ pytestmark = pytest.mark.bench
 # the same in another structure, size or preset
 NONE = "nnrf-4 nnrf-8 dotp-shared-inferred dotp-and dotp-and-inferred dotp-none-inferred dotp-two-widths simd-alu"
 NONE += " private-cache-plain core-demux-dma"
-NONE += (
-    " ex-stage-inferred compressed-decoder-part backend-ri5cy backend-2 backend-cu event-unit-16 core-demux dma axi-ext"
-)
+NONE += " ex-stage-inferred backend-ri5cy backend-2 backend-cu event-unit-16 core-demux dma axi-ext"
 NONE += " dm dm-8 core-2 wishbone-instr wishbone-refill"
-VERILATOR = "backend-full core-full csr-file-counters private-cache icache event-unit-3"
+VERILATOR = "backend-full core-full csr-file-counters compressed-decoder private-cache icache event-unit-3"
 VECTORS = {"alu": 3, "dotp-shared": 6, "dotp-register": 6, "mult-inferred": 5, "mult-late": 3, "div": 12}
 VECTORS |= {"mult-dot-product": 4, "ex-stage": 1, "lsu": 4, "decoder-full": 1, "decoder-ri5cy": 1}
 FEWER = {name: {"vectors_per_row": vectors} for name, vectors in VECTORS.items()}
