@@ -9,7 +9,7 @@ _DIGIT = 2  # bits of the multiplier per row (radix 4)
 
 
 def _digits(m: Module, b: Value) -> Iterator[tuple[int, Value, Signal, Signal]]:
-    """Yield for each radix-4 Booth digit of ``b`` its lowest bit, its sign, and signals for magnitude one and two."""
+    """Yield each radix-4 Booth digit of ``b``: its lowest bit, its sign, and signals for magnitudes 1 and 2."""
     for place in range(0, len(b), _DIGIT):
         below = b[place - 1] if place else Const(0, 1)
         low, high = b[place], b[place + 1]

@@ -265,7 +265,7 @@ class Cluster(Component):
         m.d.comb += assign_by_name(event_unit, dma, "events", "interrupts", to_prefix="dma_")
 
     def _host(self, m, tcdm, peripherals, external):
-        """Connect the host, which cannot access private views; only with debug mode it accesses external addresses."""
+        """Connect the host port, which reaches no private views, and external addresses only with debug mode."""
         m.submodules.host_order = order = OutstandingLimiter()
         m.submodules.host_demux = demux = CoreDemux(self.config)
         connect(m, flipped(self.host), order.initiator)

@@ -47,7 +47,7 @@ class EarlyAlu(Component):
 
 
 def is_early(ctrl):
-    """Return whether this ALU computes the result of an ALU instruction."""
+    """Return whether :class:`EarlyAlu` computes the result of an ALU instruction."""
     is_sum = (ctrl.result == AluResult.ADD) & (ctrl.fmt == LaneFmt.WORD)
     return is_sum | (ctrl.result.as_value().matches(*(kind.value for kind in EARLY_RESULTS)))
 

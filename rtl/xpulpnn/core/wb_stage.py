@@ -132,7 +132,7 @@ class WbStage(Component):
         return arrived
 
     def _write_entry(self, m, nn_pending):
-        """Write a loaded word to the NN-RF instead of a register."""
+        """Write a loaded word to an entry of the NN-RF instead of a general-purpose register."""
         is_base = nn_pending & ~self.wb.pair if self.config.mac_load_pair else nn_pending
         if self.config.late_results:
             is_base = Const(0)

@@ -73,7 +73,7 @@ class _Dtm(Component):
         m.d.comb += [self.dmi.write.eq(write), self.dmi.addr.eq(address), self.dmi.wdata.eq(word)]
 
     def _cross(self, m, request, answered):
-        """Build the handshake: the module sees every request once, and answers until the request is withdrawn."""
+        """Build the handshake: the module sees a request for one cycle; its answer stays until the request falls."""
         request_sync_0, request_sync_1, done, done_sync_0 = signals(1, "request_sync_0 request_sync_1 done done_sync_0")
         m.d.sync += [request_sync_0.eq(request), request_sync_1.eq(request_sync_0), done.eq(request_sync_1)]
         m.d.tck += [done_sync_0.eq(done), answered.eq(done_sync_0)]

@@ -119,7 +119,7 @@ class HartControl(Component):
                 m.d.comb += selected[hart].eq(1)
 
     def _status(self, selected, states):
-        """Return the value of dmstatus; hartsel may name a hart that does not exist."""
+        """Return the value of dmstatus, also if hartsel is the number of a hart that does not exist."""
         word = Const(STATUS_VERSION | STATUS_AUTHENTICATED | STATUS_IMPEBREAK, MAX_HARTS)
         nobody = self.number >= self.config.harts
         for place, having in states.items():

@@ -48,7 +48,7 @@ def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | N
 
 
 def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
-    """Return loops over all elements, or over the even and the odd ones, possibly after a separate element."""
+    """Return one loop over all elements, or one over even and one over odd ones; the first element may be separate."""
     numbers = sorted(texts)
     for step in (1, 2):
         loops: list[Loop] = []

@@ -153,7 +153,7 @@ class Netlist:
         return driver if driver is not None and driver.ports[driver.result_port] == sig else None
 
     def _widen_shifts(self) -> None:
-        """Give a shift as many result bits as its operand has; readers take the low ones."""
+        """Widen results of shifts to the width of the shifted operand; readers use only the low bits."""
         for cell in self.module.cells:
             width = sig_width(cell.ports["A"]) if "A" in cell.ports else 0
             if cell.type == "$shift":

@@ -255,7 +255,7 @@ class Nets:
         return TextPiece(wire, [f"assign {self.names[wire]} = {text};"], sources - {wire}, declaration=declaration)
 
     def _uses(self) -> Counter[str]:
-        """Count the reads of each net; the test of a condition counts once for all registers of a block."""
+        """Count the reads of each net; a condition that registers of one block share counts once."""
         shown = [self.fields[name] for name in self.shown_fields]
         uses = Counter(
             chunk.wire

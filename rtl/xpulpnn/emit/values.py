@@ -54,7 +54,7 @@ def bits(sig: Sig, low: int, width: int) -> Sig:
 
 
 def runs(width: int, kind: Callable[[int], Any]) -> Iterator[tuple[Any, int, int]]:
-    """Yield type, lowest bit and length of each run of adjacent bits of the same ``kind``, below bit ``width``."""
+    """Yield ``kind``, lowest bit and length of each run of adjacent bits that have the same ``kind``."""
     for value, places in groupby(range(width), kind):
         low, *others = places
         yield value, low, 1 + len(others)

@@ -52,7 +52,7 @@ class CsrGroup(Enum):
 
 
 class ResetSource(Enum):
-    """Source of the reset value of a CSR whose reset value is not a constant."""
+    """Source of the reset value of a CSR."""
 
     CONSTANT = "constant"
     BOOT_ADDRESS = "bits 31:8 of the boot address above the constant"

@@ -70,7 +70,7 @@ _CLASS_OF_OP = {op: insn_class for insn_class, ops in _CLASSES.items() for op in
 
 
 class _OpIn:
-    """Property of an instruction: its operation is one of those given."""
+    """Property of an instruction that is true if its operation is one of ``ops``."""
 
     def __init__(self, ops: Iterable[str]) -> None:
         self._ops = frozenset(ops)

@@ -80,7 +80,7 @@ _CACHE_LIMIT = 1 << 18
 
 
 class Decoder:
-    """A decoder of instruction words for the given instructions; aliases are ignored, as others have their words."""
+    """A decoder of the words of the given instructions; aliases are ignored, as other rows have their words."""
 
     def __init__(self, insns: Iterable[Insn]) -> None:
         # words are looked up by mask, then by fixed bits

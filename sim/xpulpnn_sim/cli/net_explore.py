@@ -21,7 +21,7 @@ from xpulpnn_sim.exploration.widths.width_search import widths_text
 from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sw.networks.importers.onnx_file import OnnxModel, import_onnx
 from xpulpnn_sw.networks.importers.onnx_operators import QUANTISERS
-from xpulpnn_sw.networks.importers.registry import ImportOptions, packages_for
+from xpulpnn_sw.networks.importers.registry import ImportOptions, importer_for
 
 _KNOWN = ("8", "4", "2")
 _PERCENT = 100
@@ -123,7 +123,7 @@ def _model(
     path: Path = request.model
     values = {"samples": request.bounds, "normalisation": request.normalisation, "images": calibrating.samples}
     options = ImportOptions(name=path.stem, **values)
-    with packages_for(path) as reader:
+    with importer_for(path) as reader:
         if not reader.importer.endswith(f".{import_onnx.__name__}"):
             raise InputError(f"model must be ONNX in floating point, not {reader.name}: {path}")
         model = OnnxModel.read(path)

@@ -7,11 +7,11 @@ from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.isa.cluster import EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
-OFFSET_BITS = 10  # bits of an address word_offset a private view
+OFFSET_BITS = 10  # bits of an address within a private view
 
 WORD_SHIFT = ceil_log2(WORD_BYTES)
 
-REGION_BITS = 6  # bits of an address word_offset a group of registers; mutexes and triggers have groups of their own
+REGION_BITS = 6  # bits of an address within a group of registers; mutexes and triggers have groups of their own
 
 MUTEX_REGION = EventRegister.MUTEX >> REGION_BITS
 TRIGGER_REGIONS = (
@@ -53,7 +53,7 @@ class BarrierStateSignature(PortSignature):
         super().__init__({name: Out(cores) for name in ("trigger_mask", "status", "target_mask")})
 
 
-def word_offset(address: Value) -> Value:
+def aligned_offset(address: Value) -> Value:
     return Cat(Const(0, WORD_SHIFT), address[WORD_SHIFT:OFFSET_BITS])
 
 

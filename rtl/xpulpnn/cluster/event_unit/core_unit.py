@@ -3,7 +3,7 @@
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import enum
 
-from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature, SlotSignature, word_offset
+from xpulpnn.cluster.event_unit.access import AccessSignature, BarrierStateSignature, SlotSignature, aligned_offset
 from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
@@ -89,7 +89,7 @@ class CoreUnit(Component):
             self.port.gnt.eq(wait == Wait.NONE),
             own.eq(self.port.req & self.port.gnt),
             self.shared.taken.eq(self.shared.valid & ~own),
-            offset.eq(Mux(own, word_offset(self.port.addr), self.shared.offset)),
+            offset.eq(Mux(own, aligned_offset(self.port.addr), self.shared.offset)),
             write.eq(Mux(own, self.port.we, self.shared.valid & self.shared.write)),
             wdata.eq(Mux(own, self.port.wdata, self.shared.wdata)),
             self.access.read.eq(own & ~self.port.we),

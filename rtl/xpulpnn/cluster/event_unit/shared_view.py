@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.utils import ceil_log2
 
-from xpulpnn.cluster.event_unit.access import OFFSET_BITS, REGION_BITS, SlotSignature, word_offset
+from xpulpnn.cluster.event_unit.access import OFFSET_BITS, REGION_BITS, SlotSignature, aligned_offset
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
@@ -74,18 +74,18 @@ class SharedView(Component):
         with m.If(view < SHARED_BARRIERS):
             m.d.comb += [
                 core.eq(view[REGION_BITS:]),
-                offset.eq(word_offset(view[:REGION_BITS])),
+                offset.eq(aligned_offset(view[:REGION_BITS])),
                 exists.eq((core < config.cores) & (offset < EventRegister.WAIT)),
             ]
         with m.Elif(view < SHARED_SW_TRIGGERS):
             barrier = view - SHARED_BARRIERS
             m.d.comb += [
-                offset.eq(EventRegister.BARRIER + word_offset(barrier)),
+                offset.eq(EventRegister.BARRIER + aligned_offset(barrier)),
                 exists.eq((barrier < BARRIER_BYTES * config.barriers) & (register < Barrier.TRIGGER_SELF)),
             ]
         with m.Else():
             trigger = view - SHARED_SW_TRIGGERS
             m.d.comb += [
-                offset.eq(EventRegister.SW_TRIGGER + word_offset(trigger)),
+                offset.eq(EventRegister.SW_TRIGGER + aligned_offset(trigger)),
                 exists.eq(trigger < WORD_BYTES * config.sw_events),
             ]

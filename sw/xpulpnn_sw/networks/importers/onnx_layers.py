@@ -19,8 +19,8 @@ from xpulpnn_sw.networks.importers.onnx_node import (
     Inputs,
     OnnxNode,
     PlacedWindow,
+    map_shape,
     planar,
-    standard,
     window_of,
 )
 from xpulpnn_sw.networks.importers.quantiser import ELEMENT_WIDTHS, Affine
@@ -69,15 +69,15 @@ def maximum_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         value = net.with_positive_scale(value)
     axes = value.indices.ndim
     node, value = planar(node, value)
-    shape, around = standard(value), NO_PADS
+    shape, pads = map_shape(value), NO_PADS
     if isinstance(value, Map) and value.pads != NO_PADS:
         # zero padding does not change maxima of nonnegative elements
-        around = value.pads
+        pads = value.pads
         is_above = min(value.scale * value.low, value.scale * value.high) + value.offset >= 0
-        if not is_above or not _overlap_map(_pooled(node, shape, node.numbers("kernel_shape", ()), around)[0]):
-            value, around = net.with_padding(value), NO_PADS
-            shape = standard(value)
-    window, layer = _pooled(node, shape, node.numbers("kernel_shape", ()), around)
+        if not is_above or not _overlap_map(_pooled(node, shape, node.numbers("kernel_shape", ()), pads)[0]):
+            value, pads = net.with_padding(value), NO_PADS
+            shape = map_shape(value)
+    window, layer = _pooled(node, shape, node.numbers("kernel_shape", ()), pads)
     if not _overlap_map(window):
         raise InputError(f"pads of a pooling must be below its window, not {max(window.pads)}")
     after = (*window.results, shape[2])
@@ -93,7 +93,7 @@ def average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs, *, is_global:
     axes = source.indices.ndim
     node, plane = planar(node, source)
     assert isinstance(plane, Map)
-    shape = standard(plane)
+    shape = map_shape(plane)
     window, layer = _pooled(node, shape, shape[:2] if is_global else node.numbers("kernel_shape", ()))
     if node.number("ceil_mode", 0) and any(window.pads):
         raise InputError("windows of an average must lie within the map and its pads, not reach further by ceil_mode")
@@ -207,7 +207,7 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         weights = _ungrouped(weights, groups, source) if groups > 1 else weights
         source, weights = _split_weights(net, node, source, weights)
         groups, node = 1, replace(node, attributes={**node.attributes, "group": 1})
-    shape, size = standard(source), weights.values.shape
+    shape, size = map_shape(source), weights.values.shape
     if len(size) != MAP_AXES:
         raise InputError(f"weights must be [out][channel][row][column], not of shape {size}")
     kernel = node.numbers("kernel_shape", size[2:])
@@ -217,7 +217,7 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     is_depthwise = groups == shape[2] == size[0] and groups > 1
     if is_depthwise and source.pads != NO_PADS and not _overlap_map(window):
         source = net.with_padding(source)
-        shape = standard(source)
+        shape = map_shape(source)
         window = window_of(node, shape, kernel)
     if window.dilations != (1, 1):
         rows, columns = window.dilations

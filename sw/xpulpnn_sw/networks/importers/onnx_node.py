@@ -78,7 +78,7 @@ class OnnxNode:
         return [self._whole(name, item) for item in items]
 
     def numbers_like(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
-        """Return a list attribute; raises :class:`InputError` for another length, or numbers below ``least``."""
+        """Return a list attribute as long as ``default``; raises :class:`InputError` for numbers below ``least``."""
         numbers = tuple(self.numbers(name, default))
         if len(numbers) != len(default) or min(numbers) < least:
             raise InputError(f"{name} must be {len(default)} numbers of {least} at least, not {join(numbers)}")
@@ -166,7 +166,7 @@ def _pads(node: OnnxNode, size: tuple[int, int], reach: tuple[int, int], strides
     return pads[0], pads[1], pads[2], pads[3]
 
 
-def standard(value: Map | Sums) -> Shape:
+def map_shape(value: Map | Sums) -> Shape:
     """Return rows, columns and channels of a map; raises :class:`InputError` unless the tensor is in NCHW order."""
     shape = value.shape
     if isinstance(value, Map) and value.stage == INPUT and value.indices.ndim == MAP_AXES:

@@ -159,7 +159,7 @@ READERS = (
 
 
 def import_model(path: Path, options: ImportOptions) -> NetworkModel:
-    with packages_for(path) as reader:
+    with importer_for(path) as reader:
         if options.is_fast and reader.magic != TFLITE_MAGIC:
             raise InputError(f"fast rule must be for a TFLite model, not {reader.name}")
         module, _, function = reader.importer.partition(".")
@@ -168,8 +168,8 @@ def import_model(path: Path, options: ImportOptions) -> NetworkModel:
 
 
 @contextmanager
-def packages_for(path: Path) -> Generator[ModelReader]:
-    """Find the importer for a file; raises :class:`InputError` for other files, and in it for a missing package."""
+def importer_for(path: Path) -> Generator[ModelReader]:
+    """Give the importer for a file; raises :class:`InputError` for unknown files, and if its package is missing."""
     try:
         with path.open("rb") as file:
             beginning = file.read(_MAGIC_BYTES)

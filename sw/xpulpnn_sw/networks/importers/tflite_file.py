@@ -170,7 +170,7 @@ def layer_operators(model: TfliteModel, note: Callable[[str], object]) -> tuple[
         for operator in operators
         if operator.kind not in _SHAPES or _type(model, operator.outputs) not in _INTEGERS
     ]
-    return _with_gaps(model, remaining), first, last
+    return _with_dilations(model, remaining), first, last
 
 
 def _type(model: TfliteModel, tensors: Sequence[int]) -> str:
@@ -184,7 +184,7 @@ def _is_end(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
     return end.kind in END_KINDS or (end.kind == "QUANTIZE" and (is_behind or _type(model, end.outputs) == "UINT8"))
 
 
-def _with_gaps(model: TfliteModel, operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
+def _with_dilations(model: TfliteModel, operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
     """Replace convolutions between ``SPACE_TO_BATCH_ND`` and ``BATCH_TO_SPACE_ND`` by dilated convolutions."""
     merged: list[TfliteOperator] = []
     rest = list(operators)
