@@ -34,7 +34,7 @@ class Hart:
         for byte in range(size):
             self.stored[(address + byte) & WORD_MASK] = value >> BYTE_BITS * byte & BYTE_MASK
 
-    def behind(self, pc: int, following: int) -> int:
+    def next_pc(self, pc: int, following: int) -> int:
         return following
 
     def __setitem__(self, name: str, value: int) -> None:

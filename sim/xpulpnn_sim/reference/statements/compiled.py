@@ -73,7 +73,7 @@ def maker(
     effects = interpret(insn, body, texts, _SymbolicState(insn, texts, selector, zeros))
     written = [*_system(texts, effects), *_writes(texts, effects, zeros), *_stores(texts, effects, zeros)]
     if leads(insn) and not effects.pc:
-        written = ["behind = system.behind(pc, following)", *written, "return behind"]
+        written = ["next_pc = system.next_pc(pc, following)", *written, "return next_pc"]
     else:
         written.append(_return(texts, effects))
     parameters = ["regs", "nn", "read", "write", "system", "pc", "size", "following"]
