@@ -23,8 +23,7 @@ LoopInstruction = tuple[str, *tuple[int, ...]]  # an instruction: mnemonic and o
 class InnerLoop(ABC):
     """Base of the inner loops of a MatMul block; the accumulators must have been initialised."""
 
-    # register with the end of the first activation row, if it ends the loop
-    end: int | None = None
+    end: int | None = None  # register with the end of the first activation row, if it ends the loop
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         self.variant, self.bits, self.is_signed = variant, precision.w, precision.w_signed

@@ -23,12 +23,9 @@ from xpulpnn_sw.layers.precision import SIGN_BITS
 Bools = NDArray[np.bool_]
 
 REGIONS = ("call", "setup", "im2col", "matmul", "body", "quant")
-"""Names of the parts of a program.
-
-``call`` is the set-up of the call; ``setup`` the prologue, the epilogue and the pixel loop; ``im2col`` the gather;
-``matmul`` the start of accumulators and the products; ``body`` the work per element in other kernels; ``quant``
-requantisation and stores.
-"""
+"""Names of the parts of a program. ``call`` is the set-up of the call; ``setup`` the prologue, the epilogue and the
+pixel loop; ``im2col`` the gather; ``matmul`` the start of accumulators and the products; ``body`` the work per element
+in other kernels; ``quant`` requantisation and stores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +87,7 @@ def joined_programs(parts: Sequence[Program]) -> Program:
 
 MAX_DATA = 1 << 27  # most bytes of operands, which end well below the text
 
-# words after which the banks of a memory with up to so many word-interleaved banks repeat
-BANKED_WORDS = 32
+BANKED_WORDS = 32  # words after which the banks of a memory with up to so many word-interleaved banks repeat
 
 # placement in banks of pieces read side by side: each begins two banks after the one before, or all in the same bank
 Placement = Literal["padded", "aligned"]
@@ -193,8 +189,7 @@ class ImageBuilder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputLayout:
     symbol: str  # symbol of the results in the image
-    # element width, 32 for signed accumulators; single bits stand for -1 or +1
-    bits: int
+    bits: int  # element width, 32 for signed accumulators; single bits stand for -1 or +1
     shape: tuple[int, ...]  # shape of the decoded array, channels last
     pixel_bytes: int  # bytes between two pixels
     signed: bool = False  # whether results below 32 bits are two's complement

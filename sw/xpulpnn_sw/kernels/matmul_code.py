@@ -28,8 +28,7 @@ _FEW = 5  # temporaries for which there are always registers
 
 
 class KernelCode:
-    # numbers that come first in the choice of registers
-    _preferred: tuple[str, ...] = ()
+    _preferred: tuple[str, ...] = ()  # numbers that come first in the choice of registers
 
     def __init__(
         self,
@@ -161,7 +160,7 @@ class KernelCode:
             "out0": Argument("output") + first * blocking.step_bytes,
             "parameters": Argument("parameters") + first * (parameter_bytes * blocking.blocks),
         }
-        if blocking.by_channels or self._is_split:
+        if blocking.by_channels or self._parts[0] > 1:
             terms["weights0"] += first * row_bytes * blocking.blocks
         terms["weight_stride"] = Argument("weight_stride")
         for lane in range(1, max(inner.lanes) + 1):
@@ -169,7 +168,7 @@ class KernelCode:
         if blocking.by_channels:
             return terms | {**starts, **given("shift"), **({} if self._im2col is None else self._im2col.terms())}
         out_stride, steps = Argument("out_stride"), Name("steps")
-        if not self._is_split:
+        if self._parts[0] == 1:
             starts = {"out0": Argument("output"), **given("parameters")}
             terms["steps"] = (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step
         for pixel in range(len(self._out)):
@@ -181,10 +180,6 @@ class KernelCode:
         if self._walks:
             terms["out_back"] = Number(blocking.stored_bits // BYTE_BITS) - out_stride * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
-
-    @property
-    def _is_split(self) -> bool:
-        return self._parts[0] > 1
 
     def _shares(self) -> dict[str, Term]:
         npx, step = self._blocking.variant.npx, self._blocking.channel_step
@@ -203,7 +198,7 @@ class KernelCode:
         if self._order is GroupOrder.DOWN_COLUMNS:
             terms["group"] = Name("strip_left")
         else:
-            if self._is_split:
+            if self._parts[0] > 1:
                 terms |= {"all_steps": (Argument("out_channels") + (step - 1)) // step, **part_shares(*self._parts)}
             else:
                 terms |= shares.group_shares() if self._im2col is None else shares.group_turns()

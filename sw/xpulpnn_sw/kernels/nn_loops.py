@@ -82,20 +82,17 @@ _OTHER_ENTRY = {_ACCUMULATING: "rd~,(rs1!),nnimm5'", _FRESH: "rd,(rs1!),nnimm5'"
 
 
 _TURNS = {2: "00' 01 02 03+ 10* 11* 12* 13*", 4: "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"}
-"""Iterations of the inner loop for two and four pixels, with one word of each row.
-
-Each item consists of the pixel and the channel of a product and a mark of the word fetched: ``'`` for the activation
-that the product does not use, ``+`` for the activation that it uses, ``*`` for the weight. The first product fetches
-the activation of the second pixel; the last product of a pixel fetches the activation of the next pixel in its entry.
-Two pixels have an entry each, and the second fetches the weights. Of four pixels, neighbouring products share a factor,
-mostly the activation; both change only between two iterations, which costs energy. The last product of each weight
-fetches its successor, in the order of the channels, so that one pointer serves all weights.
-"""
+"""Iterations of the inner loop for two and four pixels, with one word of each row. Each item consists of the pixel and
+the channel of a product and a mark of the word fetched: ``'`` for the activation that the product does not use, ``+``
+for the activation that it uses, ``*`` for the weight. The first product fetches the activation of the second pixel; the
+last product of a pixel fetches the activation of the next pixel in its entry. Two pixels have an entry each, and the
+second fetches the weights. Of four pixels, neighbouring products share a factor, mostly the activation; both change
+only between two iterations, which costs energy. The last product of each weight fetches its successor, in the order of
+the channels, so that one pointer serves all weights."""
 _UPDATES = {"": 0, "+": NnLoop.ACTIVATION_UPDATE, "*": NnLoop.WEIGHT_UPDATE}
 _UPDATES["'"] = NnLoop.ACTIVATION_UPDATE | NnLoop.WEIGHT_UPDATE
 _Product = tuple[int, int, str]  # pixel, channel and mark
-_ENTRIES = {2: (0, 1), 4: (0, 1, 1, 0)}
-"""NN-RF entry of each pixel, by the number of pixels of a block."""
+_ENTRIES = {2: (0, 1), 4: (0, 1, 1, 0)}  # NN-RF entry of each pixel, by the number of pixels of a block
 
 
 def _turn(variant: Variant) -> list[_Product]:
@@ -147,12 +144,10 @@ class CrossLoop(NnLoop):
 
 
 _PAIR_TURN = "00w3 10a2 20a3 30a0 01a1 11w0 21w1 31w2"
-"""Iteration of a block of four channels and two pairs of pixels.
-
-Each item consists of the channel and the pair of an instruction's two products and the word that it loads: ``w`` and a
-channel for a weight, ``a`` and a pixel for an activation. No word is used by the two instructions after its load, and
-words are loaded in memory order, by one pointer for weights and one for activations.
-"""
+"""Iteration of a block of four channels and two pairs of pixels. Each item consists of the channel and the pair of an
+instruction's two products and the word that it loads: ``w`` and a channel for a weight, ``a`` and a pixel for an
+activation. No word is used by the two instructions after its load, and words are loaded in memory order, by one pointer
+for weights and one for activations."""
 _FROM_ROW = 5  # products of an iteration from the first load of an activation for the next one on
 _WITHOUT_LOAD = {"mlsduo": "rd2~,w,p", "mlduo": "rd2,w,p"}
 _FIRST_WEIGHT = 2  # entry of the first channel

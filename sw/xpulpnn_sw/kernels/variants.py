@@ -67,8 +67,7 @@ class Variant(Level):
     nch: int  # output channels computed together
     npx: int  # output pixels computed together
     style: LoopStyle  # kind of inner loop
-    # whether activation rows are the pixels of a feature map, which are never interleaved
-    in_place: bool = False
+    in_place: bool = False  # whether activation rows are the pixels of a feature map, which are never interleaved
 
     @property
     def interleaved(self) -> bool:
@@ -216,14 +215,8 @@ ELEMENT_LEVELS: Mapping[str, ElementLevel] = {
     for name, extensions in (_ELEMENT_EXTENSIONS | {"xpulpnn2": _NN | {Extension.XPULPRQ}}).items()
 }
 # levels of kernels without requantisation, whose results are elements of their inputs
-PLAIN_LEVELS: Mapping[str, ElementLevel] = {
-    name: level for name, level in ELEMENT_LEVELS.items() if not level.requantises
-}
-
-POOL_LEVELS: Mapping[str, ElementLevel] = {
-    name: replace(level, widths=level.widths | {SIGN_BITS}) for name, level in PLAIN_LEVELS.items()
-}
-"""Instruction levels of maximum pooling, which also computes single bits."""
-
+PLAIN_LEVELS = {name: level for name, level in ELEMENT_LEVELS.items() if not level.requantises}
+# levels of maximum pooling, which also computes single bits
+POOL_LEVELS = {name: replace(level, widths=level.widths | {SIGN_BITS}) for name, level in PLAIN_LEVELS.items()}
 # levels of transpositions, to which xpulpnn adds no useful instruction
 TRANSPOSE_LEVELS: Mapping[str, ElementLevel] = {name: ELEMENT_LEVELS[name] for name in ("rv32im", "xpulpv2")}

@@ -303,11 +303,9 @@ _OUTSIDE = TEXT_BASE + (1 << 20)
 
 _CODES = {"window": WindowClassifierCode, "dense": ClassifierCode, "crumbs": CrumbClassifierCode}
 CLASSIFIER_VARIANTS: Mapping[str, frozenset[Extension]] = {name: code.extensions for name, code in _CODES.items()}
-"""Layouts of bits in words, with the extensions that each layout needs.
-
-``window``: a word holds a window of one channel, as in the paper. ``dense``: a word holds 32 channels. ``crumbs``: as
-``dense``, but a word holds 16 channels of two bits in the second convolution.
-"""
+"""Layouts of bits in words, with the extensions that each layout needs. ``window``: a word holds a window of one
+channel, as in the paper. ``dense``: a word holds 32 channels. ``crumbs``: as ``dense``, but a word holds 16 channels of
+two bits in the second convolution."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

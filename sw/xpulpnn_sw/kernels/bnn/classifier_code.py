@@ -18,11 +18,9 @@ FIELDS = (
     *("input", "strips", "filters1", "map1", "filters2", "map2"),
     *("rows1", "hidden1", "rows2", "hidden2", "rows3", "output"),
 )
-"""Fields of the argument structure, all pointers.
-
-``input`` is the image, ``map1`` and ``map2`` are the outputs of the convolutions, ``rows`` the weights of the fully
-connected layers, ``hidden`` and ``output`` their results, a word each.
-"""
+"""Fields of the argument structure, all pointers. ``input`` is the image, ``map1`` and ``map2`` are the outputs of the
+convolutions, ``rows`` the weights of the fully connected layers, ``hidden`` and ``output`` their results, a word
+each."""
 
 CONV_NCH = 2  # channels of the second convolution computed together
 STRIP_ROWS = network.SIDE + 2 * network.BORDER

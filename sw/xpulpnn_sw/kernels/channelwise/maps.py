@@ -345,8 +345,7 @@ def random_elements(layer: MapLayer | WindowLayer, bits: int, rng: np.random.Gen
 
 
 MOST_CHANNELS = 20  # more than two words of the widest elements and one word of the narrowest
-_MOST_WINDOW = 5
-"""Largest random window, with more rows and columns than the three up to which code is specialised."""
+_MOST_WINDOW = 5  # Largest random window, with more rows and columns than the three up to which code is specialised
 
 
 def random_window_text(rng: Random, most_channels: int) -> str:

@@ -51,8 +51,7 @@ def transpose_kernel(request: KernelRequest) -> KernelRun:
     return replace(run, output=replace(run.output, pixel_bytes=row_bytes, planes=True))
 
 
-# bytes of a row written per iteration, by element width, limited by the registers
-_GROUPS = {8: 4, 4: 4, 2: 2}
+_GROUPS = {8: 4, 4: 4, 2: 2}  # bytes of a row written per iteration, by element width, limited by the registers
 _SCRATCH = 8  # registers for words, the first to be allocated
 
 

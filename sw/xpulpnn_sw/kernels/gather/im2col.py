@@ -23,8 +23,7 @@ _SHARED = (
     *("stride_x", "stride_y", "stride_x_bytes", "input", "pad_top", "out_height", "outside0"),
 )
 """Numbers that the copies in both orders need."""
-# between its groups in consecutive turns a core skips so many groups fewer than there are cores
-_PASSED = 2
+_PASSED = 2  # between its groups in consecutive turns a core skips so many groups fewer than there are cores
 
 
 class Im2colFormat(RowFormat):

@@ -15,8 +15,7 @@ from xpulpnn_sw.assembly.asm import Assembled, assemble
 
 OPERANDS = 128  # words that are added up
 
-# offsets of operands and results in main memory, after the program
-OPERANDS_AT, RESULTS_AT = 0x1000, 0x1800
+OPERANDS_AT, RESULTS_AT = 0x1000, 0x1800  # offsets of operands and results in main memory, after the program
 
 # offset in the TCDM, after the operands, of the sums of the cores, the sum of all and the lock
 TCDM_RESULTS_AT = OPERANDS * WORD_BYTES

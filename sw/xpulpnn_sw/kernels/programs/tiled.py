@@ -25,18 +25,14 @@ from xpulpnn_sw.kernels.tiling.plan import PlacedLayer, TilePlan, TileStep, fast
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # address of operands and results outside the cluster, behind the text
 TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function but no interrupts
 TIMES = ("released", "begin", "done", "ready")
-"""Names of the cycle counts that a core reports for each step.
-
-``released`` is read when the barrier before the step opens, ``begin`` and ``done`` before and after the core computes
-its part, and ``ready``, by core 0, when all transfers are complete.
-"""
+"""Names of the cycle counts that a core reports for each step. ``released`` is read when the barrier before the step
+opens, ``begin`` and ``done`` before and after the core computes its part, and ``ready``, by core 0, when all transfers
+are complete."""
 
 _COMMAND_WORDS = 7  # most words of a command
 _HEAD = ("commands", "works", "lasts")
-"""Words at the start of a step's description, before its arguments.
-
-``commands`` is the number of words of commands, ``works`` is 1 if a tile is computed, ``lasts`` is 1 in the last step.
-"""
+"""Words at the start of a step's description, before its arguments. ``commands`` is the number of words of commands,
+``works`` is 1 if a tile is computed, ``lasts`` is 1 in the last step."""
 
 CORE_START = """
 start:

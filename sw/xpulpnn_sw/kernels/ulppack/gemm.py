@@ -209,7 +209,11 @@ class GemmCode(ProductCode):
 
     def _chunk(self, words: int) -> None:
         if not self._method.xpulp:
-            self._scalar_chunk(words)
+            rounds = 0 if self._plan.is_unrolled else (words - 1) // SCALAR_WORDS
+            self._scalar_words(words - rounds * SCALAR_WORDS, is_first=True)
+            if rounds:
+                with self._b.loop(rounds, self._word_counter):
+                    self._scalar_words(SCALAR_WORDS, is_first=False)
         elif self._plan.is_unrolled:
             for word in range(words):
                 self._word(is_first=word == 0)
@@ -236,13 +240,6 @@ class GemmCode(ProductCode):
     def _factor(self, pixel: int) -> None:
         size = self._method.operand_bytes
         self._b(self._method.load, self._x[pixel % len(self._x)], size, self._rows[pixel])
-
-    def _scalar_chunk(self, words: int) -> None:
-        rounds = 0 if self._plan.is_unrolled else (words - 1) // SCALAR_WORDS
-        self._scalar_words(words - rounds * SCALAR_WORDS, is_first=True)
-        if rounds:
-            with self._b.loop(rounds, self._word_counter):
-                self._scalar_words(SCALAR_WORDS, is_first=False)
 
     def _scalar_words(self, words: int, *, is_first: bool) -> None:
         b, method, size = self._b, self._method, self._method.operand_bytes
