@@ -23,8 +23,7 @@ _PATIENCE = 6000
 _PLACES = 32  # words that the host uses while the cores work
 _WAITER_AT = 0x1C00  # place of the program that waits for events, in bytes from the start of L2
 _DETOUR_AT = 0x1E00  # place of a jump to the program
-# offset in the TCDM of a wake-up count per core, followed by the last event word per core
-_SEEN = check.TCDM_USED
+_SEEN = check.TCDM_USED  # offset in the TCDM of a wake-up count per core, followed by the last event word per core
 
 _LONGEST = {"refill": {"ar": 16}, "ext": {"ar": 4, "aw": 4}, "dma": {"ar": 256, "aw": 64}}
 """Largest number of bytes of a burst, by AXI port and channel."""

@@ -31,8 +31,7 @@ class Column:
     better: Literal["", "less", "more"] = ""  # direction of improvement; empty if neither
     grouped: bool = False  # separate thousands
     commands: bool = False  # each line of a cell is a command
-    # `good` or `bad` for texts that a page highlights
-    tones: Mapping[str, str] = field(default_factory=dict[str, str])
+    tones: Mapping[str, str] = field(default_factory=dict[str, str])  # `good` or `bad` for texts that a page highlights
 
     @property
     def heading(self) -> str:
@@ -60,8 +59,7 @@ class NamedTable:
     columns: Sequence[Column]
     rows: Sequence[Sequence[TableCell]]
     notes: Sequence[str] = ()  # conditions and remarks
-    # number of columns that identify a row; 0: those before the first group, or one without groups
-    lead: int = 0
+    lead: int = 0  # number of columns that identify a row; 0: those before the first group, or one without groups
     marked: frozenset[int] = frozenset()  # bold rows, such as the baseline
     failed: frozenset[int] = frozenset()  # red rows
 

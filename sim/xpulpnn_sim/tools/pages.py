@@ -180,8 +180,7 @@ def controls(*parts: Markup) -> Markup:
     return Markup('<div class="controls">\n{}\n</div>').format(Markup("\n").join(parts))
 
 
-# characters of a table, and of a folded text in it: fits a window of 1024 pixels
-_WIDTH, _FOLDED = 102, 14
+_WIDTH, _FOLDED = 102, 14  # characters of a table, and of a folded text in it: fits a window of 1024 pixels
 
 
 def table(complete: NamedTable) -> Markup:

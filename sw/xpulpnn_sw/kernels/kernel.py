@@ -35,6 +35,9 @@ class ArgumentField:
     pointer: bool = False  # whether the field is an address, which is never a constant of a specialised kernel
 
 
+Known = Mapping[str, int]  # arguments with known values, which are constants of a function
+
+
 @dataclass(frozen=True, slots=True)
 class Structure:
     name: str
@@ -45,7 +48,7 @@ class Structure:
     def names(self) -> list[str]:
         return [field.name for field in self.fields]
 
-    def constants(self, arguments: dict[str, int]) -> dict[str, int]:
+    def constants(self, arguments: Known) -> dict[str, int]:
         return {field.name: arguments[field.name] for field in self.fields if not field.pointer}
 
 
@@ -191,8 +194,8 @@ class KernelRequest:
         self,
         name: str,
         structure: Structure,
-        arguments: dict[str, int],
-        write: Callable[[Mapping[str, int]], Program],
+        arguments: Known,
+        write: Callable[[Known], Program],
         rule: Rule | None = None,
     ) -> KernelRun:
         """Return the kernel; ``write`` creates its function from the arguments that are constants."""

@@ -1,6 +1,6 @@
 """Code generator of MatMul functions: the loops around the blocks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE
 from xpulpnn_sw.kernels import terms as shares
@@ -10,7 +10,7 @@ from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, Frame
 from xpulpnn_sw.kernels.gather.group_copy import PREFERRED
 from xpulpnn_sw.kernels.gather.im2col import SPARE_WORDS, Gather, Im2colFormat
 from xpulpnn_sw.kernels.gather.row_reuse import ALONG, STATE, GroupOrder, first_pixel_terms, order_shares
-from xpulpnn_sw.kernels.kernel import Structure
+from xpulpnn_sw.kernels.kernel import Known, Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.nn_loops import CrossLoop, inner_loop
 from xpulpnn_sw.kernels.operands import Blocking
@@ -31,13 +31,7 @@ class KernelCode:
     _preferred: tuple[str, ...] = ()  # numbers that come first in the choice of registers
 
     def __init__(
-        self,
-        blocking: Blocking,
-        structure: Structure,
-        known: Mapping[str, int],
-        *,
-        inside: bool,
-        parts: tuple[int, int],
+        self, blocking: Blocking, structure: Structure, known: Known, *, inside: bool, parts: tuple[int, int]
     ) -> None:
         variant, precision = blocking.variant, blocking.precision
         names = structure.names

@@ -8,7 +8,8 @@ from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
 from xpulpnn_sw.kernels import layout
 from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.builder import THRESHOLD_BYTES, WORD
-from xpulpnn_sw.kernels.layout import pad_axis
+from xpulpnn_sw.kernels.kernel import KernelRequest
+from xpulpnn_sw.kernels.layout import Words, pad_axis
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.variants import Level, Variant
@@ -98,21 +99,15 @@ class Blocking:
         return max(self.least_turns, -(-words // self.variant.unrolled)) * self.variant.unrolled
 
 
-def place_operands(
-    memory: layout.ImageBuilder,
-    blocking: Blocking,
-    layer: ProductLayer,
-    tensors: LayerTensors,
-    rows: layout.Words,
-    placement: layout.Placement,
-) -> dict[str, int]:
+def place_operands(request: KernelRequest, blocking: Blocking, layer: ProductLayer, rows: Words) -> dict[str, int]:
     """Lay out weights, parameters and output in memory; return the arguments that describe them."""
+    memory, tensors = request.memory, request.tensors
     nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
     channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step
     filled = pad_axis(rows, 1, blocking.filled(rows.shape[1]))
     blocks = pad_axis(filled, 0, channels).reshape(channels // nch, nch // count, count, -1)
     streams = blocks.transpose(2, 0, 3, 1).reshape(count, -1)
-    stream_words = layout.banked_words(streams.shape[1], placement)
+    stream_words = layout.banked_words(streams.shape[1], request.placement)
     # padded as the input of the next layer
     width = blocking.precision.y if blocking.precision.requantised else blocking.precision.w
     pixel_bytes = layout.padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS

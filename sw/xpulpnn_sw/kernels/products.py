@@ -150,7 +150,7 @@ class _ProductKernel:
         """Return the kernel for packed filter ``rows`` and ``activations``, which ``spare`` words follow in memory."""
         request, memory, blocking = self.request, self.request.memory, self.blocking
         arguments = {"input": memory.place("input", activations, spare=spare)}
-        arguments |= place_operands(memory, blocking, self.layer, request.tensors, rows, request.placement)
+        arguments |= place_operands(request, blocking, self.layer, rows)
         if "buffer" in structure.names:
             assert isinstance(self.layer, ConvLayer)
             row_stride = self.row_stride(rows)

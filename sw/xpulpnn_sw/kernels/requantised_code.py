@@ -6,7 +6,7 @@ narrower than a word are collected in registers over several blocks, as far as r
 stored as words.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
@@ -16,7 +16,7 @@ from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.block_store import BlockStore
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD
 from xpulpnn_sw.kernels.frame import FreeRegisters
-from xpulpnn_sw.kernels.kernel import Structure
+from xpulpnn_sw.kernels.kernel import Known, Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.matmul_code import KernelCode
 from xpulpnn_sw.kernels.nn_loops import CrossLoop, PairLoop
@@ -241,7 +241,7 @@ class OneFactorCode(KernelCode):
 
 
 def product_program(
-    blocking: Blocking, structure: Structure, known: Mapping[str, int], *, inside: bool, parts: tuple[int, int] = (1, 1)
+    blocking: Blocking, structure: Structure, known: Known, *, inside: bool, parts: tuple[int, int] = (1, 1)
 ) -> Program:
     """Return the function with the ``known`` arguments as constants. ``parts``: parts of the channels, and cores."""
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode

@@ -186,10 +186,8 @@ class Options:
     ram: int = DEFAULT_RAM  # bytes of the data region
     rom: int = DEFAULT_ROM  # bytes of the code region
     heap: int = 0  # bytes for malloc if the program calls it; 0: a quarter of the ram
-    # cluster whose TCDM holds the stacks, with the ram as L2; None: a single core
-    cluster: ClusterLayout | None = None
-    # whether C code gets hardware loops and post-increment accesses on a core with XpulpV2
-    loop_pass: bool = True
+    cluster: ClusterLayout | None = None  # cluster whose TCDM holds the stacks, with the ram as L2; None: a single core
+    loop_pass: bool = True  # whether C code gets hardware loops and post-increment accesses on a core with XpulpV2
     report: PassReport | None = None  # collects the results of that
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)  # parallel compilers
 

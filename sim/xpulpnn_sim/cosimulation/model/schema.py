@@ -122,8 +122,7 @@ WAITED = "halt"
 """Record field with a bit for each :class:`WaitCause` that occurred since the previous retirement. It replaces the
 field ``halt``, which no core sets."""
 
-BEHIND_TRANSFER = len(WaitCause)
-"""Column of WAITS after those of :class:`WaitCause`."""
+BEHIND_TRANSFER = len(WaitCause)  # Column of WAITS after those of :class:`WaitCause`
 
 WAITS = np.dtype((np.uint32, BEHIND_TRANSFER + 1))
 """Number of cycles without a retirement from reset to a retirement, by cause; NONE counts cycles with core_sleep. FETCH

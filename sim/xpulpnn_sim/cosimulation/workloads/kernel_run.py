@@ -76,8 +76,7 @@ def with_extremes(tensors: Any, precision: Precision, rng: np.random.Generator) 
 
 MAX_IRQ_RATE = 0.03  # with more interrupts their handlers take all the time
 
-ENGINES = ("stream", "core")
-"""Engines of kernels: the back end with an instruction stream, or the core with a program."""
+ENGINES = ("stream", "core")  # Engines of kernels: the back end with an instruction stream, or the core with a program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,7 @@ class SweepTable:
     rows: list[str] = field(default_factory=list[str])
     columns: list[str] = field(default_factory=list[str])
     texts: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])  # by row and column
-    # plotted values
-    numbers: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
+    numbers: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])  # plotted values
 
     def put(self, row: str, column: str, text: str, number: float) -> None:
         if row not in self.rows:

@@ -16,8 +16,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKind
 from xpulpnn_sim.tools.yosys import find_yosys, run_abc
 
-Latches = Mapping[int, tuple[int, int]]
-"""Literals of the next value, and reset value, of each register by its literal."""
+Latches = Mapping[int, tuple[int, int]]  # Literals of the next value, and reset value, of each register by its literal
 
 
 class Aiger(NamedTuple):

@@ -59,8 +59,7 @@ class DotpOperation:
     rd: Word
     accumulate: int  # literal of the control bit
     result: Word  # literals of the result
-    # if the result is kept until the next operation (always true for units without registers)
-    holds: bool = True
+    holds: bool = True  # if the result is kept until the next operation (always true for units without registers)
 
     @property
     def signed(self) -> tuple[int, int]:

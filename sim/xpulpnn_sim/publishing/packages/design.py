@@ -33,8 +33,7 @@ class Port:
     direction: str  # `input` or `output`
     width: int
     meaning: str
-    # of a control word: `name`, `lsb`, `width` and, for enumerations, `values`
-    fields: tuple[dict[str, Any], ...] = ()
+    fields: tuple[dict[str, Any], ...] = ()  # of a control word: `name`, `lsb`, `width` and, for enumerations, `values`
 
     @property
     def is_input(self) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, WORD_MASK, XLEN
@@ -316,12 +315,7 @@ class Classifier:
 
 
 def classifier(
-    weights: network.Weights,
-    image: NDArray[np.uint8],
-    *,
-    variant: str = "dense",
-    software: bool = False,
-    cores: int = 1,
+    weights: network.Weights, image: network.Pixels, *, variant: str = "dense", software: bool = False, cores: int = 1
 ) -> Classifier:
     """Return the function that classifies an image; with ``software`` it counts bits without ``p.cnt``."""
     memory = ImageBuilder()

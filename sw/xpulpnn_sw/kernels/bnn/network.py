@@ -24,6 +24,8 @@ FEATURES = LAST * LAST * CHANNELS
 TAPS = WINDOW * WINDOW
 MACS = TAPS * CHANNELS * (SIDE * SIDE * COLOURS + POOLED * POOLED * CHANNELS) + HIDDEN * (FEATURES + HIDDEN + CLASSES)
 
+Pixels = NDArray[np.uint8]
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Weights:
@@ -43,7 +45,7 @@ def random_weights(random: np.random.Generator) -> Weights:
     return Weights(conv1=first, conv2=second, fc1=fc1, fc2=fc2, fc3=fc3)
 
 
-def synthetic_image(random: np.random.Generator) -> NDArray[np.uint8]:
+def synthetic_image(random: np.random.Generator) -> Pixels:
     """Return a random image [96, 96, 3]: smooth shades, a bright box and noise."""
     rows, columns = np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij")
     phases = random.uniform(0, 2 * np.pi, COLOURS)

@@ -4,7 +4,6 @@ The elements of each word are spread over several words of wider fields, which c
 elements are made unsigned by adding half their range; their sums are corrected at the end.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +22,7 @@ from xpulpnn_sw.kernels.channelwise.maps import (
 )
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
-from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Structure, argument_structure
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Known, Structure, argument_structure
 from xpulpnn_sw.kernels.layout import Ints, repeated
 from xpulpnn_sw.kernels.terms import Argument, Term
 from xpulpnn_sw.layers.layer import AvgPoolLayer
@@ -90,7 +89,7 @@ def avgpool_kernel(request: KernelRequest) -> KernelRun:
 class _AvgPooling(Pooling):
     repeats_rows = False
 
-    def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int]) -> None:
+    def __init__(self, request: KernelRequest, structure: Structure, known: Known) -> None:
         super().__init__(request, structure, known)
         layer, precision, level = request.layer, request.precision, request.level
         self._scaled, self._bits = layer.scaled, precision.x

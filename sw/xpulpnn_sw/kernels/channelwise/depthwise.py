@@ -7,7 +7,7 @@ columns, two columns together if they use the same words, and words that the res
 core computes some of the channels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from xpulpnn_sw.kernels.channelwise.depthwise_channel import ChannelResults, par
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.maps import ElementBuilder, PlacedMaps, map_kernel, random_window_text
 from xpulpnn_sw.kernels.frame import FreeRegisters
-from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Structure
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Known, Structure
 from xpulpnn_sw.kernels.layout import Program, pack_words
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
@@ -49,7 +49,7 @@ def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
     return [list(group) for _, group in groupby(columns, lambda column: (column.place, column.weight_shift < 0))]
 
 
-def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Rule) -> bool:
+def computes_in_place(request: KernelRequest, known: Known, rule: Rule) -> bool:
     """Return whether :class:`InPlaceCode` can compute a layer: bytes, filters of three rows, padding of at most 1."""
     layer, precision = request.layer, request.precision
     if not known or known.get("outside", 0) or not request.level.requantises or rule not in (Rule.BN32, Rule.EXACT):
@@ -70,7 +70,7 @@ def computes_in_place(request: KernelRequest, known: Mapping[str, int], rule: Ru
 
 
 class InPlaceCode:
-    def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int], rule: Rule) -> None:
+    def __init__(self, request: KernelRequest, structure: Structure, known: Known, rule: Rule) -> None:
         self._layer: DepthwiseLayer = request.layer
         self._b, self._precision = ElementBuilder(request.level), request.precision
         self._row_bytes = known["row_bytes"]
@@ -100,10 +100,7 @@ class InPlaceCode:
         b, frame = self._b, self._frame
         with frame.function(), b.skipped("beq", frame.register("count", self._work), ZERO, is_far=True):
             down = self._layer.out_width * self._pixel
-            steps = [
-                self._step(*distance)
-                for distance in zip((self._pixel, down, down - self._pixel), self._steps, strict=True)
-            ]
+            steps = [*map(self._step, (self._pixel, down, down - self._pixel), self._steps)]
             with frame.repeated("count", self._work), b.region("body"):
                 for register in self._first:
                     b.load(register, self._weights, WORD)
@@ -277,7 +274,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     function = "depthwise_outside" if is_valued else "depthwise"
     name = function if held_rows is None else f"{function}_{held_rows}x{_MOST_HELD}_s{step}"
 
-    def write(known: Mapping[str, int]) -> Program:
+    def write(known: Known) -> Program:
         if not is_valued and computes_in_place(request, known, requantisation.rule):
             return InPlaceCode(request, structure, known, requantisation.rule).write()
         return DepthwiseCode(request, structure, known, held_rows, requantisation.rule).write()

@@ -11,7 +11,6 @@ Several channels may have results in the same byte. A core then computes a row o
 the other, and merges the results.
 """
 
-from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 
@@ -27,7 +26,7 @@ from xpulpnn_sw.kernels.channelwise.depthwise_channel import (
 )
 from xpulpnn_sw.kernels.channelwise.maps import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.frame import FreeRegisters
-from xpulpnn_sw.kernels.kernel import KernelRequest, Structure
+from xpulpnn_sw.kernels.kernel import KernelRequest, Known, Structure
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given, positive
@@ -40,7 +39,7 @@ _REGISTER_FIELD = 5  # bits of the position in the operand of ``p.insert``, belo
 
 class DepthwiseCode:
     def __init__(
-        self, request: KernelRequest, structure: Structure, known: Mapping[str, int], rows: int | None, rule: Rule
+        self, request: KernelRequest, structure: Structure, known: Known, rows: int | None, rule: Rule
     ) -> None:
         precision, self._step = request.precision, request.layer.stride[1]
         self._b, self._precision, self._held, self._rule = ElementBuilder(request.level), precision, rows, rule

@@ -5,7 +5,6 @@ the scaled values, so that any scaling is possible. The alternative, a shifted s
 adds both products and a summand, and shifts the total.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from xpulpnn_sw.kernels.builder import WORD, ZERO
 from xpulpnn_sw.kernels.channelwise import maps as map_kernels
 from xpulpnn_sw.kernels.channelwise.maps import ARGUMENT_REGISTERS, ElementBuilder, MapTensors, Packed, PlacedMaps
 from xpulpnn_sw.kernels.frame import FreeRegisters
-from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Known, argument_structure
 from xpulpnn_sw.kernels.layout import Ints, Program, Words, pack_words
 from xpulpnn_sw.kernels.terms import Argument, Name, even_share, given
 from xpulpnn_sw.kernels.variants import PLAIN_LEVELS, ElementLevel
@@ -55,7 +54,7 @@ def relu_kernel(request: KernelRequest) -> KernelRun:
     return request.finish("relu", RELU_ARGUMENTS, arguments, lambda known: _write(level, precision.x, known))
 
 
-def _write(level: ElementLevel, bits: int, known: Mapping[str, int]) -> Program:
+def _write(level: ElementLevel, bits: int, known: Known) -> Program:
     b, registers = ElementBuilder(level), FreeRegisters()
     registers.take(len(ARGUMENT_REGISTERS))
     source, target, turns, rest = registers.take(4)
@@ -212,7 +211,7 @@ class _Addition:
         self._summand: int | None = None
         self._requantises = level.requantises
 
-    def write(self, known: Mapping[str, int]) -> Program:
+    def write(self, known: Known) -> Program:
         b, precision = self._b, self._precision
         lanes = XLEN // max(precision.x, precision.w, precision.y)
         parts = [lanes * bits for bits in (precision.x, precision.w, precision.y)]

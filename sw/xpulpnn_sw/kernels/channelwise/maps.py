@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, XLEN
 from xpulpnn_sw.kernels import builder
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held
 from xpulpnn_sw.kernels.frame import ARGUMENTS_POINTER, CORE, CORES, FREE, RA, SP, STACK_ALIGNMENT, Frame, FreeRegisters
-from xpulpnn_sw.kernels.kernel import Kernel, KernelRequest, Structure, window_arguments
+from xpulpnn_sw.kernels.kernel import Kernel, KernelRequest, Known, Structure, window_arguments
 from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channels, repeated
 from xpulpnn_sw.kernels.tensors import random_values
 from xpulpnn_sw.kernels.terms import Term
@@ -37,7 +37,7 @@ class ElementBuilder(Builder):
     def frame(
         self,
         structure: Structure,
-        known: Mapping[str, int],
+        known: Known,
         terms: Mapping[str, Term],
         homes: Mapping[str, int],
         registers: FreeRegisters,

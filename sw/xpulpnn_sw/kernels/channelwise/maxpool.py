@@ -1,6 +1,5 @@
 """Maximum pooling kernels and their random operands."""
 
-from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +15,7 @@ from xpulpnn_sw.kernels.channelwise.maps import (
     same_kernel,
 )
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
-from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Structure, argument_structure
+from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Known, Structure, argument_structure
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term
 from xpulpnn_sw.kernels.variants import POOL_LEVELS
@@ -58,7 +57,7 @@ def maxpool_kernel(request: KernelRequest) -> KernelRun:
 
 
 class _MaxPooling(Pooling):
-    def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int]) -> None:
+    def __init__(self, request: KernelRequest, structure: Structure, known: Known) -> None:
         super().__init__(request, structure, known)
         layer, precision = request.layer, request.precision
         self._relu, self._best = layer.relu, self.registers.take_one()

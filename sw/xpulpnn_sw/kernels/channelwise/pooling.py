@@ -7,14 +7,13 @@ nested loops.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from functools import partial
 
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.maps import ARGUMENT_REGISTERS, ElementBuilder
 from xpulpnn_sw.kernels.frame import RA, FreeRegisters
-from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, KernelRequest, Structure, window_arguments
+from xpulpnn_sw.kernels.kernel import OUT_SIZES, SIZES, ArgumentField, KernelRequest, Known, Structure, window_arguments
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given, per_core, positive, quotient
 from xpulpnn_sw.layers.layer import WindowLayer
@@ -49,7 +48,7 @@ def window_name(layer: WindowLayer) -> str:
 class Pooling(ABC):
     repeats_rows = True  # whether the last row stands in for rows below the map
 
-    def __init__(self, request: KernelRequest, structure: Structure, known: Mapping[str, int]) -> None:
+    def __init__(self, request: KernelRequest, structure: Structure, known: Known) -> None:
         self.b, self.precision, self.layer = ElementBuilder(request.level), request.precision, request.layer
         self._structure, layer = structure, self.layer
         arguments = window_arguments(layer)

@@ -1,6 +1,5 @@
 """Conversion of a feature map from pixel by pixel to channel by channel, as depthwise convolutions read it."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -8,7 +7,7 @@ from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
 from xpulpnn_sw.kernels.channelwise import maps as map_kernels
 from xpulpnn_sw.kernels.frame import FREE, FreeRegisters
-from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Known, argument_structure
 from xpulpnn_sw.kernels.layout import Program, repeated
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, even_share
 from xpulpnn_sw.kernels.variants import TRANSPOSE_LEVELS, ElementLevel
@@ -60,7 +59,7 @@ def turn_pixels(level: ElementLevel, bits: int) -> int:
 
 
 class TransposeCode:
-    def __init__(self, level: ElementLevel, bits: int, known: Mapping[str, int]) -> None:
+    def __init__(self, level: ElementLevel, bits: int, known: Known) -> None:
         self._b, self._bits = map_kernels.ElementBuilder(level), bits
         # pixels whose elements share a byte, and pixels of an iteration
         self._lanes, self._pixels = BYTE_BITS // bits, turn_pixels(level, bits)

@@ -335,16 +335,13 @@ class ProductDivision:
         own = streams[:, blocks.start * self._stream_words : blocks.stop * self._stream_words]
         words = banked_words(own.shape[1], self.run.placement)
         filled = np.pad(np.pad(own, ((0, 0), (0, words - own.shape[1]))).reshape(-1), (0, nch))
+        sizes = {"out_channels": len(channels), "out_stride": self.pixel_bytes(len(channels))}
         of_blocks = parameters.reshape(-1, self._parameter_words)[blocks]
         return Filters(
             name=f"filters{channels.start}",
             content=np.append(filled, of_blocks.reshape(-1)).astype("<u4").tobytes(),
             places={"weights": 0, "parameters": filled.size * WORD},
-            arguments={
-                "out_channels": len(channels),
-                "out_stride": self.pixel_bytes(len(channels)),
-                "weight_stride": words * WORD,
-            },
+            arguments=sizes | {"weight_stride": words * WORD},
         )
 
     def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:

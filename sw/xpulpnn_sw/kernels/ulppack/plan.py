@@ -23,17 +23,12 @@ from xpulpnn_sw.layers.layer import MatmulLayer
 class BlockedProduct:
     """A matrix product computed block by block from packed operands, and the sizes of its rows in memory."""
 
+    in_place = False  # whether packed activations are the bytes they came from
+
     def __init__(
-        self,
-        layer: MatmulLayer,
-        block: ResultBlock,
-        *,
-        source_bytes: int,
-        row_bytes: int,
-        weight_row_bytes: int,
-        in_place: bool = False,
+        self, layer: MatmulLayer, block: ResultBlock, *, source_bytes: int, row_bytes: int, weight_row_bytes: int
     ) -> None:
-        self.layer, self.block, self.in_place = layer, block, in_place
+        self.layer, self.block = layer, block
         self.source_bytes, self.row_bytes, self.weight_row_bytes = source_bytes, row_bytes, weight_row_bytes
         # the last block and the last group of pixels are padded
         self.channels = -(-layer.out_channels // block.nch) * block.nch
@@ -133,7 +128,7 @@ class PackedPlan(BlockedProduct):
             raise LayerError(
                 f"iter of {packing.name} at depth {packing.depth} must be 1..{packing.iterations}, not {iterations}"
             )
-        self.method, self.packing, self.iterations = method, packing, iterations
+        self.method, self.packing, self.iterations, self.in_place = method, packing, iterations, packing.is_bytes
         xpulp, is_packed = method.xpulp, packing.scheme is not Scheme.BYTES
         # packed words of a row; extractions of a result, one for bytes, whose accumulator is the result
         self.words = packing.words(layer.reduction)
@@ -145,7 +140,7 @@ class PackedPlan(BlockedProduct):
         source_bytes = -(-self.words * packing.elements // WORD) * WORD
         packed = self.words * method.operand_bytes
         sizes = {"row_bytes": source_bytes if packing.is_bytes else packed, "weight_row_bytes": packed}
-        super().__init__(layer, block, source_bytes=source_bytes, **sizes, in_place=packing.is_bytes)
+        super().__init__(layer, block, source_bytes=source_bytes, **sizes)
         self.factors = min(block.npx, _FACTORS)  # registers for activation words, loaded alternately
         # cycles to multiply one packed word of each row of a block, without stalls
         self.word_cycles = block.nch + block.npx + block.size * (1 if method.accumulating else 2)

@@ -81,11 +81,9 @@ class Sums:
     shape: Shape  # rows, columns and channels behind the poolings
     indices: Ints  # as of Map
     area: int = 1  # elements of an average's window
-    # integer from which ties of an average are rounded away; None: they are rounded up
-    centre: int | None = None
+    centre: int | None = None  # integer from which ties of an average are rounded away; None: they are rounded up
     curve: Curve | None = None  # inverse of an activation function before the quantiser
-    # factors of the two maps of an addition
-    factors: tuple[Fraction, Fraction] | None = None
+    factors: tuple[Fraction, Fraction] | None = None  # factors of the two maps of an addition
 
 
 Constant = NDArray[Any] | Quantised

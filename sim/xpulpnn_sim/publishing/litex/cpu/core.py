@@ -253,5 +253,4 @@ class XpulpnnCluster(_Generated):
         return _CLUSTERS["cluster2" if self.variant == _STANDARD else self.variant]
 
 
-CPUS = {kind.name: kind for kind in (Xpulpnn, XpulpnnCluster)}
-"""The CPUs of this project, by their LiteX names."""
+CPUS = {kind.name: kind for kind in (Xpulpnn, XpulpnnCluster)}  # The CPUs of this project, by their LiteX names
