@@ -152,8 +152,7 @@ class ExactRequantisation:
             steps: Iterable[int] = self._step_accumulators(factor, shift, start, far) if missing else ()
             changed = missing > 0 and abs(start) + far > _MAX_SUM
             changed |= any(
-                kappa[-1] * accumulator + lam[-1] >> longest != self._result(factor, shift, accumulator)
-                for accumulator in steps
+                kappa[-1] * total + lam[-1] >> longest != self._result(factor, shift, total) for total in steps
             )
             if changed or longest <= MAX_SHIFT:
                 raise LayerError("results of the exact rule must have sums of 64 bits where it runs in software")

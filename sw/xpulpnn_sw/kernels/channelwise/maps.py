@@ -166,10 +166,7 @@ def interleave_words(
     b: Builder, words: Sequence[int], copies: Sequence[int], lowers: Sequence[int], selectors: Sequence[int]
 ) -> list[int]:
     """Interleave the bytes of two or four ``words``; ``copies`` and, after the first step, ``lowers`` are free."""
-    pairs = [
-        interleave(b, words[first], words[first + 1], copies[first // 2], selectors)
-        for first in range(0, len(words), 2)
-    ]
+    pairs = [interleave(b, words[i], words[i + 1], copies[i // 2], selectors) for i in range(0, len(words), 2)]
     if len(pairs) == 1:
         return pairs[0]
     results: list[int] = []

@@ -94,15 +94,14 @@ class TiledProgram(BareProgram):
     plan: TilePlan
     steps: tuple[TileStep, ...]  # schedule of transfers and computation
     moved: tuple[tuple[int, int], ...]  # bytes of operands and results moved into and out of the cluster in each step
-    cores: int  # cores that share the work
     places: dict[str, Symbol]  # symbols in the cluster's memory
 
     def times(self, inside: NDArray[np.uint8], outside: NDArray[np.uint8]) -> NDArray[np.int64]:
         """Return the reports ``[step][core][time]`` from the memories after a run; :data:`TIMES` names the times."""
         last = self.cycles - self.data_base
-        size = self.cores * len(TIMES) * WORD_BYTES
+        size = self.plan.cores * len(TIMES) * WORD_BYTES
         reports = np.append(self.run.image.view("reports", outside), inside[last : last + size])
-        return reports.view("<u4").astype(np.int64).reshape(len(self.steps), self.cores, len(TIMES))
+        return reports.view("<u4").astype(np.int64).reshape(len(self.steps), self.plan.cores, len(TIMES))
 
 
 def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, specialise: bool = False) -> TiledProgram:
@@ -157,7 +156,6 @@ def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, sp
         plan=plan,
         steps=tuple(steps),
         moved=tuple(moved),
-        cores=cores,
         places=inside.symbols,
     )
 

@@ -184,15 +184,6 @@ STEP struct plan planned(const struct xp_nn_conv_kernel *kernel, const struct xp
     return plan;
 }
 
-static void check(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
-    const struct xp_nn_elements *elements = &kernel->elements;
-    const uint32_t narrow = xp_nn_least(elements->x_bits, elements->w_bits);
-    xp_nn_check_bytes(layer, "ch_in", "whole bytes of channels", layer->ch_in, narrow);
-    xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->ch_out, elements->y_bits);
-    xp_nn_check_window(layer);
-    xp_nn_check_shift(layer, "out_shift", elements->is_wide, layer->out_shift);
-}
-
 /* Returns whether the pixels of the input are the activation rows. */
 static int is_plain(const struct xp_nn_layer *layer) {
     return layer->dim_kernel_x == 1 && layer->dim_kernel_y == 1 && layer->stride_x == 1 && layer->stride_y == 1 &&
@@ -220,14 +211,19 @@ STEP void compute_in_place(
 }
 
 void xp_nn_conv(const struct xp_nn_conv_kernel *kernel, const struct xp_nn_layer *layer) {
-    check(kernel, layer);
+    const struct xp_nn_elements *elements = &kernel->elements;
+    const uint32_t narrow = xp_nn_least(elements->x_bits, elements->w_bits), y_bits = elements->y_bits;
+    xp_nn_check_bytes(layer, "ch_in", "whole bytes of channels", layer->ch_in, narrow);
+    xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->ch_out, y_bits);
+    xp_nn_check_window(layer);
+    xp_nn_check_shift(layer, "out_shift", elements->is_wide, layer->out_shift);
     const struct plan plan = planned(kernel, layer);
-    const uint32_t core = xp_team_core(), cores = xp_team_size(), y_bits = kernel->elements.y_bits;
+    const uint32_t core = xp_team_core(), cores = xp_team_size();
     const int is_copied = plan.pixel_bytes != plan.source_bytes || (uintptr_t)layer->input % WORD != 0;
     const uint32_t input_bytes = is_copied ? (layer->dim_in_x * layer->dim_in_y + 1) * plan.pixel_bytes : 0;
     const uint32_t row_bytes = plan.words * WORD, spare = kernel->nch * WORD;
     const uint32_t buffers = cores * plan.buffer_stride;
-    const uint32_t channel_words = xp_nn_channel_words(&kernel->elements);
+    const uint32_t channel_words = xp_nn_channel_words(elements);
     uint32_t chunk = layer->ch_out;
     uint8_t *memory = xp_nn_begin(
         layer->name,

@@ -48,17 +48,13 @@ static void take_apart(const struct xp_nn_elements *elements, const uint8_t *fro
     }
 }
 
-static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
+void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct xp_nn_layer *layer) {
+    const struct xp_nn_elements *elements = &kernel->elements;
     xp_nn_check_bytes(layer, "ch_out", "whole bytes of channels", layer->ch_out, xp_nn_narrowest(elements));
     if (layer->ch_in != layer->ch_out)
         xp_nn_refuse(layer->name, "ch_in", "ch_out", layer->ch_in);
     xp_nn_check_window(layer);
     xp_nn_check_shift(layer, "out_shift", elements->is_wide, layer->out_shift);
-}
-
-void xp_nn_depthwise(const struct xp_nn_depthwise_kernel *kernel, const struct xp_nn_layer *layer) {
-    const struct xp_nn_elements *elements = &kernel->elements;
-    check(elements, layer);
     const uint32_t core = xp_team_core(), cores = xp_team_size(), channels = layer->ch_out;
     const uint32_t pitch = xp_nn_up(layer->dim_kernel_x, WORD), filter_bytes = layer->dim_kernel_y * pitch;
     const uint32_t row_bytes = xp_nn_up(layer->padding_x_left + layer->dim_in_x + layer->padding_x_right, WORD);

@@ -249,18 +249,13 @@ static void compute_quarters(
     }
 }
 
-static void check(const struct xp_nn_elements *elements, const struct xp_nn_layer *layer) {
-    const uint32_t narrow = xp_nn_least(elements->x_bits, elements->w_bits);
-    xp_nn_check_bytes(layer, "dim_vec", "whole bytes of elements", layer->ch_in, narrow);
-    xp_nn_check_bytes(layer, "num_o_neurons", "whole bytes of elements", layer->ch_out, elements->y_bits);
-    if (elements->y_bits < WORD_BITS)
-        xp_nn_check_shift(layer, "out_shift", elements->is_wide, layer->out_shift);
-}
-
 void xp_nn_linear(const struct xp_nn_linear_kernel *kernel, const struct xp_nn_layer *layer) {
     const struct xp_nn_elements *elements = &kernel->elements;
-    check(elements, layer);
-    const uint32_t x_bits = elements->x_bits, outputs = layer->ch_out;
+    const uint32_t x_bits = elements->x_bits, outputs = layer->ch_out, narrow = xp_nn_least(x_bits, elements->w_bits);
+    xp_nn_check_bytes(layer, "dim_vec", "whole bytes of elements", layer->ch_in, narrow);
+    xp_nn_check_bytes(layer, "num_o_neurons", "whole bytes of elements", outputs, elements->y_bits);
+    if (elements->y_bits < WORD_BITS)
+        xp_nn_check_shift(layer, "out_shift", elements->is_wide, layer->out_shift);
     struct plan plan = {
         .input = layer->input,
         .parts = x_bits > kernel->row_bits ? x_bits / kernel->row_bits : 1,
