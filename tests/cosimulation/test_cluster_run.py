@@ -135,7 +135,7 @@ def test_second_pass_hits():
     # once only, from memory: the same work takes longer
     program = cluster_program(case_kernel(case, case_tensors(case)), PAIR.cores)
     first = run_program(cluster_executable(case, program), PAIR, machine, account=True)
-    cold = program.measured(first.memory[TCDM_BASE])
+    cold = program.measured_cycles(first.memory[TCDM_BASE])
     lines = len(program.text) // 16
     assert cold > figures["cycles"] + lines * machine.l2_latency / 2
     # all the code is in the shared cache, and a fetch from there takes three cycles

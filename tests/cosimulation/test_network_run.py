@@ -159,7 +159,7 @@ def test_bytes_loaded_and_stored_are_those_of_the_retirements():
     built = build_network(case)
     assert isinstance(built, BuiltChain)
     layers = built.run().record["layers"]
-    text = built.made.function.function
+    text = built.chain.function.function
     seen = np.zeros((len(text), 2), np.int64)
 
     def count(blocks):

@@ -185,8 +185,8 @@ def test_inner_loop(name: str, bits: int):
     copies = max(1, 8 // bits // VARIANTS[name].nch)
     if name.startswith(("x2", "x3")):
         copies = {8: 1, 4: 2 + 1, 2: 4 + 1}[bits]
-    assert int(program.inner.sum()) == instructions * copies
-    assert int((program.dotps + program.is_mul)[program.inner].sum()) == products * copies
+    assert int(program.is_inner.sum()) == instructions * copies
+    assert int((program.dotps + program.is_mul)[program.is_inner].sum()) == products * copies
     assert program.opef == products / instructions == pytest.approx(PAPER_OPEF.get(name, program.opef))
 
 

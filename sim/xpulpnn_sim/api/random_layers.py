@@ -141,7 +141,7 @@ def _with_random_layer(case: Case, kernel: Kernel, rng: Random) -> Case:
     values, small = (Random(f"{kernel.name} {case.machine.seed} {what}") for what in ("outside", "small"))
     is_small = small.random() < _SMALL
     for _ in range(_TRIES):
-        layer = kernel.layer.parse(_small(kernel.name, small) if is_small else kernel.drawn(rng))
+        layer = kernel.layer.parse(_small(kernel.name, small) if is_small else kernel.random_text(rng))
         drawn = replace(case, layer=_surrounded(layer, case.precision, values))
         try:
             if kernel.precision(layer, case.precision) == case.precision:

@@ -107,14 +107,14 @@ def _images(options: NetExploreOptions) -> tuple[Images, Images, Images]:
             f"not {len(given.samples)}"
         )
     if options.test is None:
-        test = given.between(last, None)
+        test = given.section(last, None)
     else:
         test = read_images(options.test, options.test_labels).first(options.test_limit)
     if test.samples.shape[1:] != given.samples.shape[1:]:
         raise InputError(
             f"--test must be of the size of --images {given.samples.shape[1:]}, not {test.samples.shape[1:]}"
         )
-    return given.first(first), given.between(first, last), test
+    return given.first(first), given.section(first, last), test
 
 
 def _model(

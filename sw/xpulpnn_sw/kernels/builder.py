@@ -370,5 +370,5 @@ class Builder:
             insns=tuple(line.insn for line in self._lines),
             regions=tuple(line.region for line in self._lines),
             hwloop_end=np.isin(positions, list(self._loop_ends)),
-            inner=np.isin(positions, list(self._inner)),
+            is_inner=np.isin(positions, list(self._inner)),
         )

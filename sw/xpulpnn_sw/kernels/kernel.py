@@ -245,7 +245,7 @@ class Kernel:
     # precision of a layer: as given, unless the layer determines its results
     precision: Callable[[Any, Precision], Precision] = lambda _, precision: precision
     rules: tuple[Rule, ...] = ()  # rules that may turn accumulators into results; empty without a choice
-    drawn: Callable[[Random], str] = lambda rng: random_sizes(rng, 5, 5, 40)  # text of a random layer
+    random_text: Callable[[Random], str] = lambda rng: random_sizes(rng, 5, 5, 40)  # text of a random layer
     structures: tuple[Structure, ...] = ()  # argument structures of its functions, unless another kernel has them
     # layers that cover all functions of the kernel that no other covers; pools have a function for each window
     samples: tuple[str, ...] = ("4x4x4",)

@@ -36,7 +36,7 @@ class Program:
     # part of the kernel of each instruction, out of REGIONS; in a network the name of its layer
     regions: tuple[str, ...]
     hwloop_end: Bools  # set for the last instruction of a hardware-loop body
-    inner: Bools  # set for the instructions of the innermost MatMul loop
+    is_inner: Bools  # set for the instructions of the innermost MatMul loop
 
     def __len__(self) -> int:
         return len(self.insns)
@@ -56,12 +56,12 @@ class Program:
 
     @cached_property
     def _is_count(self) -> Bools:
-        return self.inner & np.array([insn.op == "cnt" for insn in self.insns], dtype=np.bool_)
+        return self.is_inner & np.array([insn.op == "cnt" for insn in self.insns], dtype=np.bool_)
 
     @cached_property
     def is_mul(self) -> Bools:
         """Mask of the scalar multiplications in the inner loop; for single bits there is one for each word."""
-        return self.inner & np.array([insn.op == "mul" for insn in self.insns], dtype=np.bool_)
+        return self.is_inner & np.array([insn.op == "mul" for insn in self.insns], dtype=np.bool_)
 
     @cached_property
     def products(self) -> NDArray[np.int64]:
@@ -71,7 +71,7 @@ class Program:
     @property
     def opef(self) -> float:
         """Operand efficiency: products per instruction of the innermost loop, in the static code; 0 without a loop."""
-        return float((self.dotps + self.is_mul)[self.inner].sum() / max(self.inner.sum(), 1))
+        return float((self.dotps + self.is_mul)[self.is_inner].sum() / max(self.is_inner.sum(), 1))
 
 
 def joined_programs(parts: Sequence[Program]) -> Program:
@@ -81,7 +81,7 @@ def joined_programs(parts: Sequence[Program]) -> Program:
         insns=tuple(insn for part in parts for insn in part.insns),
         regions=tuple(region for part in parts for region in part.regions),
         hwloop_end=np.concatenate([part.hwloop_end for part in parts]),
-        inner=np.concatenate([part.inner for part in parts]),
+        is_inner=np.concatenate([part.is_inner for part in parts]),
     )
 
 

@@ -87,7 +87,7 @@ class Machine:
         return self.halt_rate > 0 or any(line == HALT for _, line in self.irqs)
 
     @property
-    def failing(self) -> tuple[Window, ...]:
+    def error_windows(self) -> tuple[Window, ...]:
         return (*self.bus_errors, DEBUG_FAILING) if self.halts else self.bus_errors
 
     @property

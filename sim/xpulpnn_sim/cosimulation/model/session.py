@@ -107,7 +107,7 @@ class Session:
         collects = bool(checkers) or observer is not None
         settings = machine.settings() | settings | {"collect": collects} | (waves.settings() if waves else {})
         self.model = Model(
-            library, harts, settings, memory, machine.irqs, waves.path if waves else None, machine.failing
+            library, harts, settings, memory, machine.irqs, waves.path if waves else None, machine.error_windows
         )
         self.checks = Checks(checkers)
         self.limit, self._most = machine.max_cycles, machine.max_instructions

@@ -58,9 +58,9 @@ class Images:
     labels: NDArray[np.int64] | None  # class of each image
 
     def first(self, count: int | None) -> "Images":
-        return self.between(0, count)
+        return self.section(0, count)
 
-    def between(self, first: int, last: int | None) -> "Images":
+    def section(self, first: int, last: int | None) -> "Images":
         labels = None if self.labels is None else self.labels[first:last]
         return replace(self, samples=self.samples[first:last], labels=labels)
 

@@ -153,29 +153,29 @@ def build_network(case: network_work.NetworkCase) -> network_work.BuiltNetwork:
 
 class BuiltChain(network_work.BuiltNetwork):
     def __init__(self, case: network_work.NetworkCase) -> None:
-        self.made = chain(case.legalised, case.legalised_input, case.variants)
-        self.program = program = bare_program(self.made.function)
-        executable, symbols = executable_of(program, case.network.name), self.made.function.image.symbols
+        self.chain = chain(case.legalised, case.legalised_input, case.variants)
+        self.program = program = bare_program(self.chain.function)
+        executable, symbols = executable_of(program, case.network.name), self.chain.function.image.symbols
         super().__init__(case, executable, symbols, len(program.text) + len(program.data))
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:
         """Number of bytes that each instruction of the program loads and stores in an execution, ``[instruction][0 or
         1]``."""
-        program = self.made.function.function
+        program = self.chain.function.function
         widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
         return np.array(widths, np.int64).reshape(-1, 2)
 
     def layer_results(self, outcome: RunResult) -> network_work.LayerResults:
-        image, memory = self.made.function.image, outcome.memory[self.program.data_base]
-        return [step.results.decode(image, memory).astype(np.int64) for step in self.made.steps]
+        image, memory = self.chain.function.image, outcome.memory[self.program.data_base]
+        return [step.results.decode(image, memory).astype(np.int64) for step in self.chain.steps]
 
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        function, text = self.made.function, self.made.function.function
+        function, text = self.chain.function, self.chain.function.function
         (rows,) = function_cycles(outcome, text, self.program.text_base)
         return {
             "instructions": int(rows[:, WaitCause.NONE].sum()),
-            "cycles": self.program.measured(outcome.memory[self.program.data_base]),
+            "cycles": self.program.measured_cycles(outcome.memory[self.program.data_base]),
             "stalls": stalls_of(rows, devices=False),
             "code_bytes": text.words.nbytes,
             "data_bytes": function.image.data.nbytes,
@@ -185,8 +185,8 @@ class BuiltChain(network_work.BuiltNetwork):
 
     def _layers(self, rows: NDArray[np.uint64]) -> list[dict[str, Any]]:
         layers: list[dict[str, Any]] = []
-        for step in self.made.steps:
-            region = self.made.function.function.region(step.stage.name)
+        for step in self.chain.steps:
+            region = self.chain.function.function.region(step.stage.name)
             moved = rows[region, WaitCause.NONE].astype(np.int64) @ self._accesses[region]
             result_bytes = int(np.prod(step.results.in_rows.shape[:-1])) * step.results.pixel_bytes
             layers.append(

@@ -69,7 +69,7 @@ class BnnWork(workload.Workload):
         function = self.built.function
         accounts = workload.function_cycles(outcome, function.function, self.program.text_base)
         totals, cycles_at = accounts.sum(axis=0), accounts[0].sum(axis=1)
-        cycles = self.program.measured(outcome.memory[self.program.data_base])
+        cycles = self.program.measured_cycles(outcome.memory[self.program.data_base])
         names = dict.fromkeys(function.function.regions)
         return {
             "kernel": "bnn",

@@ -234,7 +234,7 @@ class KernelProgram(KernelWork):
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the record of the kernel; its cycles are read from mcycle before and after the call."""
         rows = function_cycles(outcome, self.kernel.function, self.program.text_base)
-        return self.kernel_figures(rows, self.program.measured(self.memory(outcome)))
+        return self.kernel_figures(rows, self.program.measured_cycles(self.memory(outcome)))
 
 
 def case_tensors(case: Case) -> Any:

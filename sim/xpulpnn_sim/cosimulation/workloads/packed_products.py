@@ -56,7 +56,7 @@ class FunctionWork(workload.Workload):
         (rows,) = workload.function_cycles(outcome, text, self.program.text_base)
         cycles_at = rows.sum(axis=1)
         return {
-            "cycles": self.program.measured(outcome.memory[self.program.data_base]),  # of the call, by mcycle
+            "cycles": self.program.measured_cycles(outcome.memory[self.program.data_base]),  # of the call, by mcycle
             "instructions": int(rows[:, WaitCause.NONE].sum()),
             "region_cycles": {name: int(cycles_at[text.region(name)].sum()) for name in dict.fromkeys(text.regions)},
             "stalls": stalls_of(rows, devices=False),

@@ -279,7 +279,7 @@ AVGPOOL = element_kernel(
     write=avgpool_kernel,
     usual_tiny="32x32x32:2x2:s=2",
     random=random_avgpool,
-    drawn=lambda rng: random_window_text(rng, MOST_CHANNELS) + rng.choice(("", ":scaled")),
+    random_text=lambda rng: random_window_text(rng, MOST_CHANNELS) + rng.choice(("", ":scaled")),
     structures=(AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS),
     samples=("{side}x{side}x4:{window}", "{side}x{side}x4:{window}:scaled"),
 )

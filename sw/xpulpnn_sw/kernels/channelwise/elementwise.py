@@ -317,7 +317,7 @@ ADD = map_kernels.element_kernel(
     usual="16x16x32",
     write=add_kernel,
     random=random_add,
-    drawn=lambda rng: random_sizes(rng, 5, 5, 2 * map_kernels.MOST_CHANNELS) + rng.choice(("", ":shift")),
+    random_text=lambda rng: random_sizes(rng, 5, 5, 2 * map_kernels.MOST_CHANNELS) + rng.choice(("", ":shift")),
     structures=(ADD_ARGUMENTS, ADD_SHIFT_ARGUMENTS),
     samples=("4x4x4", "4x4x4:shift"),
 )

@@ -187,7 +187,7 @@ MAXPOOL = same_kernel(
     write=maxpool_kernel,
     variants=POOL_LEVELS,
     random=random_maxpool,
-    drawn=lambda rng: random_window_text(rng, MOST_CHANNELS),
+    random_text=lambda rng: random_window_text(rng, MOST_CHANNELS),
     structures=(MAXPOOL_ARGUMENTS,),
     samples=("{side}x{side}x4:{window}",),
 )

@@ -168,6 +168,6 @@ TRANSPOSE = map_kernels.same_kernel(
     variants=TRANSPOSE_LEVELS,
     usual_variants=tuple(TRANSPOSE_LEVELS),
     random=map_kernels.random_maps,
-    drawn=lambda rng: random_sizes(rng, 5, 20, 2 * map_kernels.MOST_CHANNELS),
+    random_text=lambda rng: random_sizes(rng, 5, 20, 2 * map_kernels.MOST_CHANNELS),
     structures=(TRANSPOSE_ARGUMENTS,),
 )

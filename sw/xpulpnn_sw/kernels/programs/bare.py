@@ -58,7 +58,7 @@ class BareProgram:
     tohost: int  # address of the word that ends the program
     cycles: int  # address of three words: mcycle before and after the kernel, and the count of interrupts
 
-    def measured(self, memory: NDArray[np.uint8]) -> int:
+    def measured_cycles(self, memory: NDArray[np.uint8]) -> int:
         at = self.cycles - self.data_base
         before, after = memory[at : at + 8].view("<u4").tolist()
         return (after - before) & WORD_MASK
@@ -169,7 +169,7 @@ class BareClusterProgram(BareProgram):
 
     cores: int  # cores that share the kernel
 
-    def measured(self, memory: NDArray[np.uint8]) -> int:
+    def measured_cycles(self, memory: NDArray[np.uint8]) -> int:
         begin, end = self.span(memory)
         return (end - begin) & WORD_MASK
 

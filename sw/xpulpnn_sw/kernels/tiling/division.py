@@ -281,7 +281,7 @@ class ProductDivision:
             # results of a tile begin with a whole word
             channel_unit=max(padded_channels(1, precision.y), self._blocking.channel_step),
         )
-        is_inner = run.function.inner
+        is_inner = run.function.is_inner
         # inner loops in the code, one for each block of a channel step or of a word of results and for each plane
         loops = int((is_inner & ~np.roll(is_inner, 1)).sum())
         inner = int(is_inner.sum()) // loops * variant.planes(precision)
