@@ -351,11 +351,7 @@ PRESETS: Mapping[str, CoreConfig] = {
     "xpulpnn-full": CoreConfig(mac_load_cu=True),
     "xpulpnn2": _XPULPNN2,
     "xpulpnn3": replace(
-        _XPULPNN2,
-        mac_load_pair=True,
-        mixed_weights=True,
-        requantise_exact=True,
-        multiplier="dot-product",
+        _XPULPNN2, mac_load_pair=True, mixed_weights=True, requantise_exact=True, multiplier="dot-product"
     ),
 }
 """Named configurations: XpulpV2 baseline; the paper's core with nn form, Compute&Update, both; XpulpNN 2 and 3."""

@@ -126,11 +126,7 @@ class Cost(Enum):
         "the next instruction reads a sum, or multiplies the loaded entry, of a Mac&Load of two products",
     )
     PARAMETER_USE = 1, WaitCause.MAC_LOAD, "the next instruction is a pv.rq*, behind a pv.rqld"
-    REQUANTISE_USE = (
-        1,
-        WaitCause.MAC_LOAD,
-        "the next instruction reads the result of a pv.rq*, even as its old rd",
-    )
+    REQUANTISE_USE = (1, WaitCause.MAC_LOAD, "the next instruction reads the result of a pv.rq*, even as its old rd")
     EXACT_USE = (
         1,
         WaitCause.MAC_LOAD,

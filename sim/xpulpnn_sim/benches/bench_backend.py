@@ -207,12 +207,7 @@ _FAILING = ((1 << 31, 1 << 31),)
 
 
 async def _run_stream(
-    dut: Dut,
-    words: list[int],
-    timing: ObiTiming,
-    pause: float,
-    rng: Random,
-    failing: tuple[tuple[int, int], ...] = (),
+    dut: Dut, words: list[int], timing: ObiTiming, pause: float, rng: Random, failing: tuple[tuple[int, int], ...] = ()
 ) -> None:
     """Feed ``words`` to a back end after reset; check every retirement, the memory and, if it is ideal, the costs."""
     config, board, memory = configuration(), Scoreboard(), WordMemory(failing)

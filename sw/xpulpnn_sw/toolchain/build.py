@@ -222,13 +222,7 @@ def _working(compiler: str | None, given: Options | None) -> Generator[_Build]:
         yield work
 
 
-def build(
-    sources: Sequence[Path],
-    output: Path,
-    *,
-    compiler: str | None = None,
-    options: Options | None = None,
-) -> str:
+def build(sources: Sequence[Path], output: Path, *, compiler: str | None = None, options: Options | None = None) -> str:
     """Compile and link ``sources`` to the ELF file ``output``; returns the messages of the compiler.
 
     Raises :class:`CompileError` for errors in the sources, :class:`ToolError` for a missing compiler and

@@ -76,11 +76,7 @@ def recorded(log: Sequence[Request], memory: WordMemory) -> list[Request]:
 
 
 def check_retirements(
-    lockstep: Lockstep,
-    records: Records,
-    log: Sequence[Request],
-    board: Scoreboard,
-    lines: npt.ArrayLike | None = None,
+    lockstep: Lockstep, records: Records, log: Sequence[Request], board: Scoreboard, lines: npt.ArrayLike | None = None
 ) -> None:
     """Raise ``AssertionError`` at the first retirement record that differs from the simulator."""
     # the grants of the data bus are exactly the accesses of the records, in order

@@ -97,7 +97,7 @@ _CLUSTER_GROUPS: Mapping[str, Mapping[str, str]] = {
         "ext__req ext__gnt ext__addr ext__we ext__be ext__wdata ext__rvalid ext__rdata ext_hart",
         f"{_CLUSTER}.event_unit": "barrier_0_events barrier_1_events core_0_barriers__0__status "
         "core_0_barriers__1__status dispatch_team irq",
-    },
+    }
 }
 
 _IN_DEMUX = "answering to_tcdm to_event_unit to_peripherals to_ext to_hole tcdm__gnt tcdm__rvalid"

@@ -108,11 +108,7 @@ def _record(job: Job, number: int, target: int, own: Mapping[Item, NetworkOutcom
     }
     if task.labels is not None:
         answers = answers_of(job, number, own)
-        record |= {
-            "right": answers.right,
-            "accuracy": round(answers.accuracy, _DIGITS),
-            "classes": answers.classes,
-        }
+        record |= {"right": answers.right, "accuracy": round(answers.accuracy, _DIGITS), "classes": answers.classes}
     record["runs"] = [
         {
             "image": item.image,

@@ -34,10 +34,7 @@ _LARGEST_SLOPE = 1 << (ACCUMULATOR_BITS - 2)  # of the exact rule
 _TRIES = 6  # shifts that are tried, the largest first
 _THRESHOLD_BITS = 16
 # rules with a factor and a summand, their width and largest shift; the cheapest first
-_NORMALISING = (
-    (Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT),
-    (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT),
-)
+_NORMALISING = ((Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT), (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT))
 _SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor is enlarged, so that ties round away
 
 

@@ -212,10 +212,7 @@ def _merged(model: TfliteModel, operators: Sequence[TfliteOperator]) -> TfliteOp
     cut = _numbers(model, behind, 2).reshape(-1, 2)
     axes, steps = len(distances), [options[f"Stride{way}"] for way in "HW"]
     gaps = [options[f"Dilation{way}Factor"] for way in "HW"]
-    is_same = np.array_equal(distances, _numbers(model, behind, 1)) and around.shape == cut.shape == (
-        axes,
-        2,
-    )
+    is_same = np.array_equal(distances, _numbers(model, behind, 1)) and around.shape == cut.shape == (axes, 2)
     is_plain = options["Padding"] == _VALID and steps == [1, 1] == gaps
     if not (is_same and is_plain and 1 <= axes <= len(gaps) and (around >= cut).all() and (cut >= 0).all()):
         raise InputError(f"{before}: blocks must be those of a convolution with gaps in its filters, not others")
