@@ -52,13 +52,7 @@ def executable(text: str = PROGRAM) -> Executable:
 MACHINES = (
     Machine(irqs=((300, 16), (340, 3), (380, 11), (381, 31)), hart_id=3),
     Machine(
-        irq_rate=0.01,
-        grant_stalls=0.3,
-        response_latency=4,
-        fetch_grant_stalls=0.3,
-        fetch_latency=4,
-        seed=9,
-        hart_id=3,
+        irq_rate=0.01, grant_stalls=0.3, response_latency=4, fetch_grant_stalls=0.3, fetch_latency=4, seed=9, hart_id=3
     ),
 )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.faulty_cluster import CONFIG, FAULT_WORD, ClusterFault, emitted, faulty_model
+from tests.faulty_cluster import CONFIG, emitted, faulty_model
 from tests.programs import read_results
 
 from xpulpnn.config import preset
@@ -43,8 +43,8 @@ def library() -> Path:
     return faulty_model()
 
 
-def program(source: str = PROGRAM, *, rounds: int = ROUNDS, fault: int = 0, tohost: int = TOHOST) -> Executable:
-    values = {"tcdm": TCDM_BASE, "l2": L2, "tohost": tohost, "rounds": rounds, "fault": fault, "fault_word": FAULT_WORD}
+def program(source: str = PROGRAM, *, rounds: int = ROUNDS, tohost: int = TOHOST) -> Executable:
+    values = {"tcdm": TCDM_BASE, "l2": L2, "tohost": tohost, "rounds": rounds}
     values |= {"cores": CORES, "cores_mask": (1 << CORES) - 1, "late": LATE, "expected": rounds * CORES}
     text = assemble("".join(f".equ {name}, {value}\n" for name, value in values.items()) + source, TEXT)
     code = text.to_bytes()
@@ -91,25 +91,6 @@ def test_words_that_all_cores_draw_and_share(library, monkeypatch, source, round
     result = run(library, program(source, rounds=rounds), **machine)
     assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
     assert source != RANDOM or result.instructions > 1000 * rounds
-
-
-@pytest.mark.parametrize(
-    ("fault", "reasons", "message"),
-    [
-        # the others: tests/verification/clusters
-        (ClusterFault.LOST_EVENT, {Reason.DEADLOCK}, "; core 1: waits for barrier 0"),
-        (
-            ClusterFault.EARLY_BARRIER,
-            {Reason.DIFFERENCE, Reason.FAIL},
-            "event unit: the access of offset 0x21c, granted in cycle",
-        ),
-        (ClusterFault.WRONG_STORE, {Reason.DIFFERENCE, Reason.FAIL}, "bus_wdata must be"),
-    ],
-)
-def test_faults_are_found(library, fault, reasons, message):
-    result = run(library, program(fault=fault))
-    assert result.exit.reason in reasons, result.exit.text
-    assert message in f"{result.exit.text} {result.difference}"
 
 
 def test_a_wrong_order_of_grants_is_found(library, monkeypatch):

@@ -11,12 +11,7 @@ from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.cluster_run import (
-    check_cluster_case,
-    cluster_executable,
-    run_kernel,
-    tiles_of,
-)
+from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, cluster_executable, run_kernel, tiles_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, compared_results, run_case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.cluster import ClusterSession

@@ -25,6 +25,18 @@ LAYERS = [
 ]
 
 
+def bright(*sides):
+    """Images that are bright on a side, 0 at the left."""
+    halves = np.arange(4).reshape(4, 1) // 2
+    return np.array([np.broadcast_to(90 * (halves == side), (4, 4, 3)) for side in sides], np.uint8)
+
+
+def score():
+    """A filter of ones meets 90s in three colours: rows 2, 3, 3, 2, columns 2, 2, 1, 0 from the bright side on."""
+    columns = [[90 * 3 * rows * seen >> 5 for seen in (2, 2, 1, 0)] for rows in (2, 3, 3, 2)]
+    return 4 * sum(left + near - far - right for left, near, far, right in columns)
+
+
 @pytest.fixture
 def network(tmp_path):
     """Answers 0 for what is brighter at the left, 1 for what is brighter at the right."""
@@ -41,9 +53,7 @@ def network(tmp_path):
 
 
 def test_answers_and_record(network, tmp_path, capsys):
-    for label in range(2):
-        pixels = np.zeros((4, 4, 3), np.uint8)
-        pixels[:, 2 * label : 2 * label + 2] = 90
+    for label, pixels in enumerate(bright(0, 1)):
         (tmp_path / f"side_{label}.png").write_bytes(b64decode(picture(pixels).partition("base64,")[2]))
     (tmp_path / "wrong_1.png").write_bytes((tmp_path / "side_0.png").read_bytes())
     records = tmp_path / "records.json"
@@ -57,14 +67,11 @@ def test_answers_and_record(network, tmp_path, capsys):
     ]
     assert (result["mismatches"], result["right"], result["images"], result["complete"]) == (0, 2, 3, True)
     assert [layer["layer"] for layer in result["layers"]] == ["4x4x3:4x3x3:image", "64:2:raw"]
-    # left of the middle the filter of ones meets two columns of 90s in three colours, and one at its other side
-    columns = [[90 * 3 * rows * seen >> 5 for seen in (2, 2, 1, 0)] for rows in (2, 3, 3, 2)]
-    score = 4 * sum(left + near - far - right for left, near, far, right in columns)
-    assert [run["score"] for run in result["runs"]] == [score] * 3
+    assert [run["score"] for run in result["runs"]] == [score()] * 3
     shown = capsys.readouterr().out
     lines = [line.split() for line in shown.splitlines()]
     at = lines.index(["image", "answer", "score", "label"])
-    rows = [[str(image), answer, f"{score:,}", label] for image, (answer, label) in enumerate(("00", "11", "01"))]
+    rows = [[str(image), answer, f"{score():,}", label] for image, (answer, label) in enumerate(("00", "11", "01"))]
     assert lines[at + 1 : at + 4] == rows
     assert ["sides", "1", f"{result['cycles']:,}"] in [line[:3] for line in lines]
     assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
@@ -136,9 +143,7 @@ def test_a_network_that_stops_has_a_table_and_a_page(network, tmp_path, capsys, 
 
 
 def test_reference(network, tmp_path, capsys):
-    images = np.zeros((3, 4, 4, 3), np.uint8)
-    images[[0, 2], :, :2] = images[1, :, 2:] = 90
-    np.savez(tmp_path / "sides_seen.npz", images=images, labels=np.array([0, 1, 1]))
+    np.savez(tmp_path / "sides_seen.npz", images=bright(0, 1, 0), labels=np.array([0, 1, 1]))
     words = ["net", "reference", str(network), "--images", str(tmp_path / "sides_seen.npz")]
     assert cli.main([*words, "--json", str(tmp_path / "record.json")]) == 0
     (record,) = read_results(tmp_path / "record.json")
@@ -154,19 +159,14 @@ def test_reference(network, tmp_path, capsys):
 
 def test_scores_of_images_without_labels(network, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    images = np.zeros((2, 4, 4, 3), np.uint8)
-    images[0, :, :2] = images[1, :, 2:] = 90
-    np.savez(tmp_path / "seen.npz", images=images)
+    np.savez(tmp_path / "seen.npz", images=bright(0, 1))
     words = ["net", "reference", str(network), "--images", str(tmp_path / "seen.npz")]
     assert cli.main([*words, "--scores", "s.npz", "--json", str(tmp_path / "record.json")]) == 0
     (record,) = read_results(tmp_path / "record.json")
     assert record["answers"] == [0, 1]
     assert not {"labels", "right", "accuracy"} & record.keys()
     assert "2 images without labels" in capsys.readouterr().out
-    # a filter of ones meets 2 columns of 3 at the edge, of 90s in 3 colours: rows 2, 3, 3, 2, columns 2, 2, 1, 0
-    columns = [[90 * 3 * rows * seen >> 5 for seen in (2, 2, 1, 0)] for rows in (2, 3, 3, 2)]
-    difference = 4 * sum(left + near - far - right for left, near, far, right in columns)
-    np.testing.assert_array_equal(np.load("s.npz")["scores"], [[difference, -difference], [-difference, difference]])
+    np.testing.assert_array_equal(np.load("s.npz")["scores"], score() * np.array([[1, -1], [-1, 1]]))
 
 
 def test_import(tmp_path, capsys, monkeypatch):
@@ -180,10 +180,7 @@ def test_import(tmp_path, capsys, monkeypatch):
     shapes = {"image": (1, 3, 4, 4), "sums": (1, 2, 3, 3)}
     image, sums = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
     versions = [helper.make_opsetid("", 21)]
-    for nodes, name in (
-        ([*quantised, layer], "net"),
-        ([*quantised, helper.make_node("Erf", ["map"], ["sums"])], "no"),
-    ):
+    for nodes, name in (([*quantised, layer], "net"), ([*quantised, helper.make_node("Erf", ["map"], ["sums"])], "no")):
         graph = helper.make_graph(nodes, "model", [image], [sums], tensors)
         model = helper.make_model(graph, opset_imports=versions, ir_version=10)
         (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())

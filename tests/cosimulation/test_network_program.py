@@ -140,10 +140,7 @@ def test_digits_on_the_core(compiler: str, tmp_path: Path):
     path = built(program, tmp_path, config, compiler)
     text: list[bytes] = []
     result = run_program(
-        load(path),
-        simulated(config),
-        Machine(max_cycles=100_000),
-        output=lambda output: text.append(output.data),
+        load(path), simulated(config), Machine(max_cycles=100_000), output=lambda output: text.append(output.data)
     )
     assert result.exit.ok, result.exit.text
     answer = int(run_reference(described.network, values)[-1].argmax())

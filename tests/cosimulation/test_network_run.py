@@ -98,9 +98,7 @@ def test_a_map_that_is_too_short_is_found(monkeypatch):
     """Its end and the beginning of what lies behind it are at the same place."""
     right = module.map_bytes
     monkeypatch.setattr(
-        module,
-        "map_bytes",
-        lambda *of: {name: size - 64 * (name == "left") for name, size in right(*of).items()},
+        module, "map_bytes", lambda *of: {name: size - 64 * (name == "left") for name, size in right(*of).items()}
     )
     record = build_network(diamond()).run().record
     assert {layer["name"] for layer in record["layers"] if layer["mismatches"]} >= {"both", "last"}
@@ -245,10 +243,7 @@ def test_networks_larger_than_memory(name, monkeypatch):
         build_network(diamond())
 
 
-LIMITS = {
-    "resnet8_int8.tflite": (4_300_000, 18),
-    "cnv_w1a1_cifar10.npz": (7_500_000, 20),
-}
+LIMITS = {"resnet8_int8.tflite": (4_300_000, 18), "cnv_w1a1_cifar10.npz": (7_500_000, 20)}
 """Most cycles of a model for an image, and number of the 20 that are classified as labelled."""
 
 

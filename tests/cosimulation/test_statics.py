@@ -139,10 +139,7 @@ def test_registers_after_reset():
     base = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=DotpConfig(widths=frozenset({16, 8})))
     table = {
         name: {row["address"]: row for row in check._csr_table(config, 0x1C00_0180, hart_id)}
-        for name, config, hart_id in (
-            ("base", base, None),
-            ("full", CoreConfig(performance_counters=True), 3),
-        )
+        for name, config, hart_id in (("base", base, None), ("full", CoreConfig(performance_counters=True), 3))
     }
 
     def value(name, csr):

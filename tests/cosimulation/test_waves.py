@@ -1,5 +1,6 @@
 """Waveforms of the core and their save file: every signal exists, words and states have names."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -26,72 +27,37 @@ _start: li x8, data
 HIERARCHY = 6
 """Compressed as LZ4."""
 BLOCK_HEADER, LENGTH_BYTES = 9, 8
-SCOPE, SCOPE_END, ATTRIBUTE, ATTRIBUTE_END = 254, 255, 252, 253
-
-
-class Reader:
-    def __init__(self, content):
-        self.content, self.at = content, 0
-
-    def byte(self):
-        self.at += 1
-        return self.content[self.at - 1]
-
-    def text(self):
-        end = self.content.index(0, self.at)
-        string, self.at = self.content[self.at : end].decode(), end + 1
-        return string
-
-    def number(self):
-        value, shift = 0, 0
-        while True:
-            part = self.byte()
-            value, shift = value | (part & 0x7F) << shift, shift + 7
-            if part < 0x80:
-                return value
-
-
-def literals(block):
-    """An LZ4 block of literals only, which is what our model writes."""
-    reader = Reader(block)
-    size = reader.byte() >> 4
-    more = size == 15
-    while more:
-        part = reader.byte()
-        size, more = size + part, part == 255
-    return block[reader.at : reader.at + size]
+ENTRY = re.compile(
+    rb"\xfe.(?P<scope>[^\0]*)\0[^\0]*\0|(?P<end>\xff)|\xfc..[^\0]*\0[\x80-\xff]*.|\xfd"
+    rb"|..(?P<name>[^\0]*)\0(?P<width>[\x80-\xff]*.)[\x80-\xff]*.",
+    re.DOTALL,
+)
+"""Beginnings and ends of scopes, attributes and their ends, and signals; numbers have seven bits in a byte."""
 
 
 def hierarchy(content):
-    """The names of an FST file as its format has them."""
+    """The names of an FST file, in an LZ4 block of literals only, which is what our model writes."""
     at = 0
-    while at < len(content):
-        kind, length = content[at], int.from_bytes(content[at + 1 : at + BLOCK_HEADER], "big")
-        body = content[at + BLOCK_HEADER : at + 1 + length]
-        if kind == HIERARCHY:
-            return literals(body[LENGTH_BYTES:])
-        at += 1 + length
-    raise AssertionError("the file has no hierarchy")
+    while content[at] != HIERARCHY:
+        at += 1 + int.from_bytes(content[at + 1 : at + BLOCK_HEADER], "big")
+    end = at + 1 + int.from_bytes(content[at + 1 : at + BLOCK_HEADER], "big")
+    block = content[at + BLOCK_HEADER + LENGTH_BYTES : end]
+    size = re.match(rb"[\xf0-\xff](\xff*.)", block, re.DOTALL)
+    return block[size.end() : size.end() + 15 + sum(size[1])]
 
 
 def signals(path):
     """Full name, as GTKWave shows it, and width of each signal of an FST file."""
-    reader, scopes, widths = Reader(hierarchy(path.read_bytes())), [], {}
-    while reader.at < len(reader.content):
-        kind = reader.byte()
-        if kind == SCOPE:
-            reader.byte()
-            scopes.append(reader.text())
-            reader.text()
-        elif kind == SCOPE_END:
+    content, scopes, widths, at = hierarchy(path.read_bytes()), [], {}, 0
+    while at < len(content):
+        entry = ENTRY.match(content, at)
+        at = entry.end()
+        if entry["scope"] is not None:
+            scopes.append(entry["scope"].decode())
+        elif entry["end"]:
             scopes.pop()
-        elif kind == ATTRIBUTE:
-            reader.at += 2
-            reader.text(), reader.number()
-        elif kind != ATTRIBUTE_END:
-            reader.byte()
-            name, width, _ = reader.text(), reader.number(), reader.number()
-            widths[".".join([*scopes, name.replace(" [", "[")])] = width
+        elif entry["name"]:
+            widths[".".join([*scopes, entry["name"].decode().replace(" [", "[")])] = entry["width"]
     return widths
 
 

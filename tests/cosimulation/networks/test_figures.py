@@ -5,7 +5,7 @@ from colorsys import rgb_to_hsv
 import pytest
 from rich.console import Console
 
-from xpulpnn_sim.cli.network_tables import cause_legend, layer_table
+from xpulpnn_sim.cli.network_tables import layer_table
 from xpulpnn_sim.cosimulation.networks.figures import energy_figure, layers_figure, memory_figure
 
 STALLS = {"jump": 10, "bank_conflict": 30, "sync": 40}
@@ -135,17 +135,6 @@ def test_the_least_of_many_causes_share_a_column(count, own, others):
     headings, row = shown(count)
     assert headings == [*own, *(["others"] if others else []), "errors"]
     assert row == [*(str(1000 * (CAUSES.index(cause) + 1)) for cause in own), *map(str, others), "0"]
-
-
-def test_a_legend_says_what_the_columns_count():
-    waits = "cycles without a retired instruction, by cause"
-    many = f"fetch to external: {waits}, summed over all 8 cores"
-    assert cause_legend(record(8)) == f"cycles: from barrier to barrier on 8 cores; {many}".replace(
-        "external", CAUSES[7]
-    )
-    sharing = f"load_use to others: {waits}, summed over all 8 cores; others: fetch, jump, branch"
-    assert cause_legend(record(10)) == f"cycles: from barrier to barrier on 8 cores; {sharing}"
-    assert cause_legend(record(1) | {"cores": 1}) == f"cycles: on one core; fetch: {waits}"
 
 
 def test_no_cause_has_the_hue_of_retired_instructions():

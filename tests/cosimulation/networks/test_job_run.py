@@ -118,11 +118,7 @@ def test_more_images_go_on_from_fewer():
     assert more.ran == [0, 1, 2, 3]
 
 
-OTHERS = {
-    "weights": {"weight": 2},
-    "memory": {"stalls": 0.5},
-    "check": {"check": "all"},
-}
+OTHERS = {"weights": {"weight": 2}, "memory": {"stalls": 0.5}, "check": {"check": "all"}}
 
 
 @pytest.mark.parametrize("case", OTHERS)

@@ -14,14 +14,10 @@ SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB = 1, 2, 3
 SHN_ABS = 0xFFF1
 
 
-@pytest.fixture
-def machine() -> Callable[..., Iss]:
-    def build(source: str = "", boot_address: int = 0x80, **settings: object) -> Iss:
-        iss = Iss(boot_address, **settings)
-        iss.memory.write_bytes(boot_address, assemble(source, boot_address).to_bytes())
-        return iss
-
-    return build
+def booted(source: str = "", at: int = 0x80, **settings: object) -> Iss:
+    iss = Iss(at, **settings)
+    iss.memory.write_bytes(at, assemble(source, at).to_bytes())
+    return iss
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """Bursts: the same as single steps, faster; and where they stop."""
 
+from functools import partial
 from random import Random
 
 import pytest
+from tests.reference.iss.conftest import booted
 
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import Memory
@@ -11,10 +13,7 @@ from xpulpnn_sw.assembly.asm import assemble
 BASE = 0x1000
 
 
-def boot(source, **settings):
-    iss = Iss(BASE, **settings)
-    iss.memory.write_bytes(BASE, assemble(source, BASE).to_bytes())
-    return iss
+boot = partial(booted, at=BASE)
 
 
 def block(rng, depth):

@@ -1,27 +1,21 @@
 """PULP performance counters and the machine counters over whole programs (guide, "Performance counters")."""
 
 import pytest
+from tests.reference.iss.conftest import booted
 
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
-from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sw.assembly.asm import assemble
 
 BASE = 0x1000
 ALL = 0x1_FFFF
 
 
-@pytest.fixture
-def run():
+def run(source):
     """Registers after a program that ends at ``ebreak``; x5 = all ones, x8 points to data."""
-
-    def execute(source, **settings):
-        iss = Iss(BASE, performance_counters=True, **settings)
-        iss.memory.write_bytes(BASE, assemble(source + "; ebreak", BASE).to_bytes())
-        iss.state.regs[5], iss.state.regs[8] = 0xFFFF_FFFF, 0x2000
-        iss.run(10_000, until=BASE + len(assemble(source, BASE).to_bytes()))
-        return iss
-
-    return execute
+    iss = booted(f"{source}; ebreak", BASE, performance_counters=True)
+    iss.state.regs[5], iss.state.regs[8] = 0xFFFF_FFFF, 0x2000
+    iss.run(10_000, until=BASE + len(assemble(source, BASE).to_bytes()))
+    return iss
 
 
 def counts(iss):
@@ -47,7 +41,7 @@ BODY = """
 """
 
 
-def test_every_event(run):
+def test_every_event():
     """Misaligned accesses count twice, Mac&Load and store at offset 2 included; a Mac&Load without update is none."""
     iss = run(f"csrrw x0, 0xcc0, x5; {BODY}; csrrwi x0, 0xcc0, 0; lw x6, 0(x8)")
     assert counts(iss) == {
@@ -71,7 +65,7 @@ def test_every_event(run):
     ],
     ids=["disabled", "chosen", "stopped"],
 )
-def test_only_what_is_enabled_counts(run, source, counted):
+def test_only_what_is_enabled_counts(source, counted):
     assert counts(run(source)) == counted
 
 
@@ -103,25 +97,23 @@ def test_only_what_is_enabled_counts(run, source, counted):
     ],
     ids=["fields", "written", "all", "saturating", "wrapping", "burst", "carry"],
 )
-def test_values(run, source, expected):
+def test_values(source, expected):
     iss = run(source)
     assert {key: iss.csrs[key] if isinstance(key, str) else iss.state.regs[key] for key in expected} == expected
 
 
-def test_instructions_that_trap_are_not_counted(run):
-    iss = Iss(BASE + 0x80, performance_counters=True)
+def test_instructions_that_trap_are_not_counted():
+    iss = booted("csrrw x0, 0xcc0, x5; ecall; nop; csrrwi x0, 0xcc0, 0", BASE + 0x80, performance_counters=True)
     handler = "csrrs x6, mepc, x0; addi x6, x6, 4; csrrw x0, mepc, x6; mret"
     iss.memory.write_bytes(BASE, assemble(handler, BASE).to_bytes())
-    iss.memory.write_bytes(BASE + 0x80, assemble("csrrw x0, 0xcc0, x5; ecall; nop; csrrwi x0, 0xcc0, 0").to_bytes())
     iss.state.regs[5] = 0xFFFF_FFFF
     iss.run(8)
     assert counts(iss) == {"cycles": 7, "instructions": 6}
     assert iss.csrs["minstret"] == 7
 
 
-def test_sleep_counts_cycles_only(run):
-    iss = Iss(BASE, performance_counters=True)
-    iss.memory.write_bytes(BASE, assemble("csrrwi x0, 0xcc0, 3; wfi").to_bytes())
+def test_sleep_counts_cycles_only():
+    iss = booted("csrrwi x0, 0xcc0, 3; wfi", BASE, performance_counters=True)
     for _ in range(6):
         iss.step()
     assert counts(iss) == {"cycles": 5, "instructions": 1}

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import pytest
+from tests.reference.iss.conftest import booted
 
-from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sw.assembly.asm import assemble
 
 BASE = 0x1000
@@ -26,13 +26,11 @@ def run(request):
     """Runs a program until the label ``stop`` behind it; ``handler`` is at the exception entry. x5 = -1."""
 
     def execute(corner):
-        iss = Iss(START)
-        assembled = assemble(f"{corner.source}\nstop: ebreak", START)
-        iss.memory.write_bytes(START, assembled.to_bytes())
+        text = f"{corner.source}\nstop: ebreak"
+        iss, stop = booted(text, START), assemble(text, START).labels["stop"]
         iss.memory.write_bytes(BASE, assemble(corner.handler, BASE).to_bytes())
         for number, value in ({5: 0xFFFF_FFFF} | corner.given).items():
             iss.state.regs[number] = value
-        stop = assembled.labels["stop"]
         if request.param == "bursts":
             iss.run(LIMIT, until=stop)
         for _ in range(LIMIT):
@@ -194,8 +192,7 @@ def test_corner(run, name):
 
 def test_wfi_at_the_end_of_a_loop():
     """It counts when it is executed; waking up continues at the start."""
-    iss = Iss(START)
-    iss.memory.write_bytes(START, assemble("lp.setupi 0, 3, 1f; addi x10, x10, 1; 1: wfi; nop").to_bytes())
+    iss = booted("lp.setupi 0, 3, 1f; addi x10, x10, 1; 1: wfi; nop", START)
     iss.csrs["mie"] = 1 << 16
     for _ in range(5):
         iss.step()
@@ -205,9 +202,8 @@ def test_wfi_at_the_end_of_a_loop():
 
 
 def interruptible(source, vectors):
-    iss = Iss(START)
+    iss = booted(source, START)
     iss.memory.write_bytes(BASE, assemble(vectors, BASE).to_bytes())
-    iss.memory.write_bytes(START, assemble(source, START).to_bytes())
     iss.csrs["mstatus"], iss.csrs["mie"] = 0x1888, 0xFFFF_0888
     return iss
 

@@ -119,10 +119,7 @@ ENDS = {
     "main: nop; beq x0, x0, pc+0": (Reason.ENDLESS_LOOP, STUCK.format(SECOND)),
     "main: nop; c.j pc+0": (Reason.ENDLESS_LOOP, STUCK.format(SECOND)),
     "main: auipc x5, 0; jalr x0, 4(x5)": (Reason.ENDLESS_LOOP, STUCK.format(SECOND)),
-    "main: auipc x5, 0; addi x5, x5, 8; c.jr x5": (
-        Reason.ENDLESS_LOOP,
-        STUCK.format(f"0x{ENTRY + 8:08x} (main+0x8)"),
-    ),
+    "main: auipc x5, 0; addi x5, x5, 8; c.jr x5": (Reason.ENDLESS_LOOP, STUCK.format(f"0x{ENTRY + 8:08x} (main+0x8)")),
     "main: wfi; nop": (Reason.ENDLESS_LOOP, STUCK.format(FIRST)),
     # the handler's first instruction traps: it would do so for ever
     "ecall|ecall": (Reason.TRAP_LOOP, f"{TRAPS}11)"),

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.isa.test_machine import BASE, HWLOOP
+from tests.reference.iss.conftest import booted
 
 from xpulpnn.isa.formats import BASE_EXTENSIONS, Extension
 from xpulpnn_sw.assembly.asm import assemble
@@ -11,41 +12,36 @@ from xpulpnn_sw.assembly.asm import assemble
 ILLEGAL = 2
 
 
-@pytest.fixture
-def write_and_read(machine):
+def write_and_read(csr, **settings):
     """Value of a CSR, and that after writing all ones, as software sees them; the cause if the write traps."""
-
-    def run(csr, **settings):
-        iss = machine(f"csrrw x5, {csr}, x6; csrrs x7, {csr}, x0", **settings)
-        iss.state.regs[6] = 0xFFFF_FFFF
-        causes = [iss.step().cause for _ in range(2)]
-        return causes[0] or (iss.state.regs[5], iss.state.regs[7])
-
-    return run
+    iss = booted(f"csrrw x5, {csr}, x6; csrrs x7, {csr}, x0", **settings)
+    iss.state.regs[6] = 0xFFFF_FFFF
+    causes = [iss.step().cause for _ in range(2)]
+    return causes[0] or (iss.state.regs[5], iss.state.regs[7])
 
 
 @pytest.mark.parametrize(
     ("csr", "access", "reset", "writable"),
     [row for row in {**BASE, **HWLOOP}.values() if not row[0].startswith(("mcycle", "minstret"))],
 )
-def test_fields_and_reset_values(write_and_read, csr, access, reset, writable):
+def test_fields_and_reset_values(csr, access, reset, writable):
     assert write_and_read(csr) == (ILLEGAL if access == "RO" else (reset, reset & ~writable | writable))
 
 
 @pytest.mark.parametrize("csr", ["0x7ff", "pcer"])
-def test_forbidden_accesses_trap(write_and_read, csr):
+def test_forbidden_accesses_trap(csr):
     assert write_and_read(csr) == ILLEGAL
 
 
-def test_csrs_of_extensions(write_and_read):
+def test_csrs_of_extensions():
     assert write_and_read("lpend0", extensions=BASE_EXTENSIONS) == ILLEGAL
     assert write_and_read("misa", extensions=BASE_EXTENSIONS)[0] == 0x4000_1104
     assert write_and_read("misa", extensions=BASE_EXTENSIONS | {Extension.XPULPV2})[0] == 0x4080_1104
 
 
 @pytest.mark.parametrize(("mnemonic", "cause"), [("ecall", 11), ("ebreak", 3)])
-def test_exceptions_enter_at_the_table_base(machine, mnemonic, cause):
-    iss = machine(mnemonic, boot_address=0x1280)
+def test_exceptions_enter_at_the_table_base(mnemonic, cause):
+    iss = booted(mnemonic, at=0x1280)
     iss.csrs["mstatus"] |= 8
     assert iss.step().cause == cause
     assert (iss.state.pc, iss.csrs["mepc"], iss.csrs["mcause"]) == (0x1200, 0x1280, cause)
@@ -131,9 +127,9 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_steps(machine, name):
+def test_steps(name):
     source, causes, expected, given, settings = STEPS[name]
-    iss = machine(source, **settings)
+    iss = booted(source, **settings)
     for key, value in given.items():
         if key == "irq":
             iss.csrs.irq = value
@@ -145,8 +141,8 @@ def test_steps(machine, name):
 
 
 @pytest.mark.flow
-def test_wfi_sleeps_until_an_enabled_line(machine):
-    iss = machine("wfi; nop")
+def test_wfi_sleeps_until_an_enabled_line():
+    iss = booted("wfi; nop")
     iss.csrs["mie"] = 1 << 7
     iss.step()
     assert [iss.step().insn for _ in range(3)] == [None] * 3
@@ -157,8 +153,8 @@ def test_wfi_sleeps_until_an_enabled_line(machine):
     assert (iss.state.pc, iss.csrs["mcycle"], iss.csrs["minstret"]) == (0x88, 6, 2)
 
 
-def test_wfi_with_interrupts_enabled_returns_behind_it(machine):
-    iss = machine("wfi")
+def test_wfi_with_interrupts_enabled_returns_behind_it():
+    iss = booted("wfi")
     iss.step()
     iss.csrs["mstatus"], iss.csrs["mie"], iss.csrs.irq = 0x1808, 1 << 7, 1 << 7
     assert iss.step().cause == 0x8000_0007

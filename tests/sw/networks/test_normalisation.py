@@ -100,17 +100,9 @@ def test_a_factor_of_0_keeps_its_bias():
 @pytest.mark.parametrize(
     ("function", "arguments", "text"),
     [
-        (
-            normalised,
-            (np.array([1e5]), np.zeros(1), np.array([1 << 20])),
-            "normalised sums must be of 32 bits",
-        ),
+        (normalised, (np.array([1e5]), np.zeros(1), np.array([1 << 20])), "normalised sums must be of 32 bits"),
         (check_sums, ([0], [255], [2**31 - 1]), "sums must be of 32 bits, not 2147483647..2147483902 in channel 0"),
-        (
-            fixed_point,
-            ([1e6], 0, [Range(-4000, 4000)], [0]),
-            "factors must be such that their products have 32 bits",
-        ),
+        (fixed_point, ([1e6], 0, [Range(-4000, 4000)], [0]), "factors must be such that their products have 32 bits"),
         (exact, ([2.0**30], 0), "factors must be below 2"),
     ],
 )

@@ -9,6 +9,7 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.tflite_file import read_graph
 
 from .test_tflite import clipping, gaps, keywords, nearly_constant, pooled, residual
+from .test_tflite_operators import blocks, padded
 from .tflite_models import NONE, RELU, VALID, Graph, convolving, imported, results, spread, views, window
 
 pytestmark = pytest.mark.flow
@@ -136,23 +137,6 @@ def beside(axis):
 def mean(scale, shape):
     g = Graph((1, *shape, 6), 0.02, 11)
     g.operator("MEAN", (g.input, g.numbers([1, 2])), (1, 6), scale, -20)
-    return g
-
-
-def blocks():
-    g = Graph((1, 9, 8, 6), 0.02, 11)
-    block, around, cut = g.numbers([2, 3]), g.numbers([[2, 3], [3, 4]]), g.numbers([[0, 1], [0, 1]])
-    a = g.operator("SPACE_TO_BATCH_ND", (g.input, block, around), (6, 7, 5, 6), 0.02, 11)
-    b = g.weighted("CONV_2D", a, (6, 3, 3, 6), (6, 5, 3, 6), 0.05, 3, **convolving((1, 1), VALID))
-    g.operator("BATCH_TO_SPACE_ND", (b, block, cut), (1, 9, 8, 6), 0.05, 3)
-    return g
-
-
-def padded():
-    g = Graph((1, 5, 6, 4), 0.02, 11)
-    a = g.operator("PAD", (g.input, g.numbers([[0, 0], [3, 1], [2, 3], [0, 0]])), (1, 9, 11, 4), 0.02, 11)
-    pooling = window((1, 1), VALID, FilterHeight=3, FilterWidth=3)
-    g.operator("AVERAGE_POOL_2D", (a,), (1, 7, 9, 4), 0.02, 11, **pooling)
     return g
 
 
