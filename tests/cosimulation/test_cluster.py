@@ -63,13 +63,18 @@ def run(library: Path, executable: Executable, *, check: bool = True, account: b
     return program_run.run_program(executable, CONFIG, surroundings, check=check, account=account, library=library)
 
 
+def passes(library: Path, executable: Executable, **machine) -> RunResult:
+    result = run(library, executable, **machine)
+    assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
+    return result
+
+
 @pytest.mark.parametrize(
     ("tohost", "machine"),
     [(TOHOST, {}), (L2 + 0x80, {"l2_latency": 9, "response_latency": 4, "grant_stalls": 0.3, "seed": 3})],
 )
 def test_every_retirement_is_right(library, tohost, machine):
-    result = run(library, program(tohost=tohost), fetch_latency=2, fetch_grant_stalls=0.1, **machine)
-    assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
+    result = passes(library, program(tohost=tohost), fetch_latency=2, fetch_grant_stalls=0.1, **machine)
     words = result.memory[TCDM_BASE][:0x100].view("<u4")
     assert words[:CORES].tolist() == [ROUNDS] * CORES
     assert words[0x48 // 4] == ROUNDS * CORES
@@ -88,8 +93,7 @@ def test_every_retirement_is_right(library, tohost, machine):
 )
 def test_words_that_all_cores_draw_and_share(library, monkeypatch, source, rounds, block, machine):
     monkeypatch.setattr(session, "BLOCK_RETIREMENTS", block or session.BLOCK_RETIREMENTS)
-    result = run(library, program(source, rounds=rounds), **machine)
-    assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
+    result = passes(library, program(source, rounds=rounds), **machine)
     assert source != RANDOM or result.instructions > 1000 * rounds
 
 
@@ -173,9 +177,7 @@ def test_who_waits_for_the_timer_does_not_wait_in_vain(library):
         p.elw t1, 0x3c(s2)
         bne s0, x0, rest
     """
-    result = run(library, program(source + PASS))
-    assert (result.exit.text, result.mismatches) == ("pass", 0)
-    assert 150_000 < result.cycles < 150_400
+    assert 150_000 < passes(library, program(source + PASS)).cycles < 150_400
 
 
 OUTSIDE_PROGRAM = "start:\ncsrr s0, mhartid\nli t0, 2\nbne s0, t0, rest\nguilty:\nli t1, {}\n{}\nrest: j rest"
@@ -233,8 +235,7 @@ def test_all_addresses_of_the_tcdm_are_one_memory(library):
         sw t1, 0(t0)
     rest: j rest
     """
-    result = run(library, program(source))
-    assert (result.exit.text, result.mismatches, result.difference) == ("pass", 0, None)
+    passes(library, program(source))
 
 
 def test_stalls_are_told_apart(library):

@@ -22,7 +22,7 @@ from xpulpnn_sim.reference.iss.cluster import ClusterSession
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import load, load_for
 from xpulpnn_sim.reference.programs.exits import Exit
-from xpulpnn_sw.networks.network import Scaling
+from xpulpnn_sw.networks.network import Network, Scaling
 from xpulpnn_sw.networks.network_file import NetworkBuilder, read_network
 from xpulpnn_sw.toolchain import compilers
 from xpulpnn_sw.toolchain.build import build
@@ -44,8 +44,11 @@ def program_of(seed: int, config: Config, images: int = 2) -> NetworkProgram:
         samples, scaling = (values + 1) // 2, Scaling(multiply=2, add=-1)
     elif values.min() < 0:
         samples, scaling = values + 128, Scaling(subtract=(128,) * values.shape[-1])
-    inputs = Inputs(values=values, samples=samples, scaling=scaling)
-    return network_program(network, inputs, config, core="xpulpnn", settings="--preset xpulpnn")
+    return c_program(network, Inputs(values=values, samples=samples, scaling=scaling), config)
+
+
+def c_program(network: Network, inputs: Inputs, config: Config, core: str = "xpulpnn") -> NetworkProgram:
+    return network_program(network, inputs, config, core=core, settings=f"--preset {core}")
 
 
 def built(program: NetworkProgram, folder: Path, config: Config, compiler: str | None = None) -> Path:
@@ -62,6 +65,13 @@ def run(path: Path, config: Config) -> tuple[Exit, str]:
     kind = ClusterSession if isinstance(config, ClusterConfig) else IssSession
     session = kind(load_for(path, config, ()), config, output=lambda output: printed.append(output.data))
     return session.run(LIMIT), b"".join(printed).decode()
+
+
+def printed(program: NetworkProgram, folder: Path, config: Config) -> str:
+    """What a program prints that ends well."""
+    end, text = run(built(program, folder, config), config)
+    assert end.ok, text
+    return text
 
 
 @pytest.fixture(params=compilers.COMPILERS)
@@ -81,8 +91,7 @@ def test_random_networks(seed: int, cores: int, tmp_path: Path):
     assert "input.c" in program.sources
     # the model that net run takes
     assert cores == 1 or "run $(CORE) --cores 3 --icache 512 $<\n" in program.texts["Makefile"]
-    end, text = run(built(program, tmp_path, config), config)
-    assert end.ok, text
+    text = printed(program, tmp_path, config)
     assert text.endswith("0 wrong layers, 0 wrong scores\n")
     names = [layer.stage.name for layer in program.network.layers]
     assert [line.split()[0] for line in text.splitlines()[1 : len(names) + 1]] == names
@@ -96,8 +105,7 @@ def test_what_has_no_room_in_the_tcdm_is_used_where_it_is(tmp_path: Path):
     assert plan.weights_outside
     assert plan.outside
     assert plan.pieces
-    end, text = run(built(program, tmp_path, config), config)
-    assert end.ok, text
+    printed(program, tmp_path, config)
 
 
 @pytest.mark.parametrize("name", ["xpulpnn", "xpulpnn3"])
@@ -107,9 +115,7 @@ def test_a_layer_of_one_pixel(name: str, tmp_path: Path):
     arrays = {"weights": rng.integers(-8, 8, (8, 1, 1, 8)), "shift": np.array(3)}
     builder.add("only", "pointwise", "1x1x8:8", "8x4x8", arrays, requantise="shift")
     inputs = Inputs(values=rng.integers(0, 256, (2, 1, 1, 8)))
-    program = network_program(builder.finish().network, inputs, config, core=name, settings=f"--preset {name}")
-    end, text = run(built(program, tmp_path, config), config)
-    assert end.ok, text
+    text = printed(c_program(builder.finish().network, inputs, config, name), tmp_path, config)
     assert text.endswith("0 wrong layers, 0 wrong scores\n")
 
 
@@ -119,9 +125,7 @@ def test_more_results_than_a_stack_has_room_for(tmp_path: Path):
     builder.add("last", "linear", "16:640:raw", "8x8xi32", {"weights": weights})
     network = builder.finish()
     inputs = Inputs(values=network.random_input(0)[np.newaxis])
-    program = network_program(network.network, inputs, config, core="xpulpnn", settings="--preset xpulpnn")
-    end, text = run(built(program, tmp_path, config), config)
-    assert end.ok, text
+    printed(c_program(network.network, inputs, config), tmp_path, config)
 
 
 def test_digits_on_the_core(compiler: str, tmp_path: Path):
@@ -129,14 +133,8 @@ def test_digits_on_the_core(compiler: str, tmp_path: Path):
     config = PRESETS["xpulpnn-full"]
     described = read_network(DIGITS / "digits4.json")
     values = described.random_input(3)[np.newaxis]
-    program = network_program(
-        described.network,
-        Inputs(values=values, labels=np.array([7])),
-        config,
-        core="",
-        settings="",
-        classes=described.labels,
-    )
+    inputs = Inputs(values=values, labels=np.array([7]))
+    program = network_program(described.network, inputs, config, core="", settings="", classes=described.labels)
     path = built(program, tmp_path, config, compiler)
     text: list[bytes] = []
     result = run_program(
@@ -162,9 +160,9 @@ def test_faults_are_noticed(fault: str, tmp_path: Path):
     name, pattern, replacement = FAULTS[fault]
     program.texts[name], count = re.subn(pattern, replacement, program.texts[name], count=1)
     assert count == 1
-    end, printed = run(built(program, tmp_path, CORE), CORE)
+    end, text = run(built(program, tmp_path, CORE), CORE)
     assert end.code == 1
-    assert ("results must be those of the reference" in printed) != (fault == "an expected score")
+    assert ("results must be those of the reference" in text) != (fault == "an expected score")
 
 
 def test_a_network_larger_than_the_memory_is_refused():
@@ -175,7 +173,7 @@ def test_a_network_larger_than_the_memory_is_refused():
     inputs = Inputs(values=np.zeros((1, 2048), int))
     message = r"^program must be at most 4194304 bytes, not \d+: weights 42\d+, .* of large, in the memory of code .*$"
     with pytest.raises(LayerError, match=message):
-        network_program(network, inputs, CORE, core="", settings="")
+        c_program(network, inputs, CORE)
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):

@@ -170,26 +170,22 @@ def test_jump_that_the_stream_does_not_have(monkeypatch):
     assert result.difference.endswith(", not 0x00001018")
 
 
-def test_branch_of_the_stream_that_the_design_does_not_take():
-    result = run(LOOP, [0, 1, 2, 1, 2, 1])
-    assert result.mismatches
-    assert result.exit.reason is Reason.STUCK
-    assert result.difference == f"the core has not retired an instruction for {WATCHDOG_CYCLES} cycles"
+ILLEGAL = [*words_of(SUM)[:2], 0xFFFF_FFFF]
 
 
-def test_sequence_that_no_program_counter_takes():
-    result = run(LOOP, [0, 1, 3])
-    assert result.mismatch_position == 2
-    assert "pc_rdata must be 0x1008, not 0x100c" in result.difference
-
-
-@pytest.mark.parametrize("position", [1, 2])
-def test_illegal_instruction_is_a_trap(position):
-    words = words_of("addi x5, x0, 1\naddi x6, x0, 1\naddi x7, x0, 1")
-    words[position] = 0xFFFF_FFFF
-    result = run(words)
-    assert result.mismatch_position == position
-    assert "trap must be 0x0, not 0x1" in result.difference
+@pytest.mark.parametrize(
+    ("words", "sequence", "reason", "text"),
+    [
+        # a branch that the design does not take, a sequence that no program counter takes, a trap
+        (LOOP, [0, 1, 2, 1, 2, 1], Reason.STUCK, f"not retired an instruction for {WATCHDOG_CYCLES} cycles"),
+        (LOOP, [0, 1, 3], Reason.DIFFERENCE, "pc_rdata must be 0x1008, not 0x100c"),
+        (np.array(ILLEGAL, np.uint32), [0, 1, 2], Reason.DIFFERENCE, "trap must be 0x0, not 0x1"),
+    ],
+)
+def test_streams_that_cannot_be(words, sequence, reason, text):
+    result = run(words, sequence)
+    assert (result.exit.reason, text in result.difference) == (reason, True)
+    assert result.mismatch_position == (2 if reason is Reason.DIFFERENCE else None)
 
 
 def test_slow_memory_changes_cycles_and_nothing_else():

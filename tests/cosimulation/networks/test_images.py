@@ -64,9 +64,7 @@ def test_the_first_of_them_and_their_classes(mnist):
 
 
 def test_labels_that_do_not_exist(mnist, tmp_path):
-    with pytest.raises(
-        InputError, match=r"^labels must be in a file .*, and there is no /.*lables$"
-    ):
+    with pytest.raises(InputError, match=r"^labels must be in a file .*, and there is no /.*lables$"):
         read_images(mnist, tmp_path / "lables")
 
 

@@ -7,7 +7,6 @@ from tests.programs import program_of
 
 from xpulpnn_sim.reference.bare.program import elf_bytes as written
 from xpulpnn_sim.reference.iss.core import Iss
-from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.assembly.asm import assemble
 
 SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB = 1, 2, 3
@@ -18,11 +17,6 @@ def booted(source: str = "", at: int = 0x80, **settings: object) -> Iss:
     iss = Iss(at, **settings)
     iss.memory.write_bytes(at, assemble(source, at).to_bytes())
     return iss
-
-
-@pytest.fixture
-def program() -> Callable[..., Executable]:
-    return program_of
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from tests.programs import program_of
 
 from xpulpnn.config import PRESETS, ClusterConfig
 from xpulpnn.errors import InputError
@@ -28,15 +29,10 @@ FAIL = "\nwrong: li x30, 11; sw x30, 0(x31)\nstop: j stop\n"
 ALL_WAIT_FOR_BARRIERS = "li x6, {mask}; li x7, 1 << 16; sw x7, 0(x20); sw x6, 0(x21); sw x6, 12(x21)\n"
 
 
-@pytest.fixture
-def session(program):
-    def build(source, cores=4, **options):
-        config = ClusterConfig(cores=cores, core=options.pop("core", PRESETS["xpulpnn"]), **options.pop("config", {}))
-        text = START + source + FAIL
-        executable = replace(program(text, options.pop("vectors", "")), symbols={}, **options.pop("replaced", {}))
-        return ClusterSession(executable, config, output=lambda printed: None, lines=lambda pc: "", **options)
-
-    return build
+def session(source, cores=4, *, core=PRESETS["xpulpnn"], config=(), vectors="", replaced=(), **options):
+    executable = replace(program_of(START + source + FAIL, vectors), symbols={}, **dict(replaced))
+    config = ClusterConfig(cores=cores, core=core, **dict(config))
+    return ClusterSession(executable, config, output=lambda printed: None, lines=lambda pc: "", **options)
 
 
 def ended(made, limit=100_000):
@@ -44,17 +40,13 @@ def ended(made, limit=100_000):
     return end.reason, end.text
 
 
-@pytest.fixture
-def passes(session):
-    def run(source, count=0, limit=100_000, **options):
-        made = session(source if PASS in source else source + PASS, **options)
-        assert ended(made, limit) == (Reason.PASS, "pass")
-        return [made.memory.read(WORK + 4 * index, 4) for index in range(count)]
-
-    return run
+def passes(source, count=0, limit=100_000, **options):
+    made = session(source if PASS in source else source + PASS, **options)
+    assert ended(made, limit) == (Reason.PASS, "pass")
+    return [made.memory.read(WORK + 4 * index, 4) for index in range(count)]
 
 
-def test_every_core_has_its_number_and_starts_at_the_entry(passes):
+def test_every_core_has_its_number_and_starts_at_the_entry():
     # a word for each, the first waits for the others by looking
     source = """
         slli x6, x5, 2; add x6, x6, x22; addi x7, x5, 100; sw x7, 0(x6)
@@ -65,7 +57,7 @@ def test_every_core_has_its_number_and_starts_at_the_entry(passes):
 
 
 @pytest.mark.parametrize("quantum", [1, 5, 64, 10_000])
-def test_a_barrier_lets_nobody_pass_early(passes, quantum):
+def test_a_barrier_lets_nobody_pass_early(quantum):
     rounds = 20
     source = (
         ALL_WAIT_FOR_BARRIERS.format(mask=0xF)
@@ -85,7 +77,7 @@ def test_a_barrier_lets_nobody_pass_early(passes, quantum):
 
 
 @pytest.mark.parametrize("instruction", ["p.elw x7, 0x38(x20)", "lw x7, 0x38(x20)"])
-def test_loads_that_wait_are_executed_once(passes, instruction):
+def test_loads_that_wait_are_executed_once(instruction):
     """Not before the event, and whatever the load is called."""
     source = (
         f"""
@@ -154,11 +146,11 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_one_core(passes, name):
+def test_one_core(name):
     passes(f"bne x5, x0, stay; {PROGRAMS[name]}", config={"icache_private": 512})
 
 
-def test_waiting_takes_time(passes):
+def test_waiting_takes_time():
     """Core 1 works for long; core 0 waits for it, and both see the same cycles."""
     source = (
         ALL_WAIT_FOR_BARRIERS.format(mask=3)
@@ -176,7 +168,7 @@ def test_waiting_takes_time(passes):
     assert abs(first - second) <= 2 * 16
 
 
-def test_the_timer_wakes_the_only_one(passes):
+def test_the_timer_wakes_the_only_one():
     source = """
         li x6, 1 << 10; sw x6, 0(x20)
         li x6, 100000; sw x6, 0x10(x23)
@@ -188,7 +180,7 @@ def test_the_timer_wakes_the_only_one(passes):
     assert passes(source, 1, limit=100, cores=1) == [1 << 10]
 
 
-def test_interrupts_of_the_event_unit(session):
+def test_interrupts_of_the_event_unit():
     """Core 1 interrupts core 0, which sleeps; the handler ends the program."""
     source = """
         bne x5, x0, other
@@ -206,7 +198,7 @@ def test_interrupts_of_the_event_unit(session):
     assert [made.memory.read(WORK + 4 * index, 4) for index in range(2)] == [0x8000_000B, 4]
 
 
-def test_deadlock(session):
+def test_deadlock():
     source = (
         ALL_WAIT_FOR_BARRIERS.format(mask=0xF)
         + """
@@ -229,7 +221,7 @@ def test_deadlock(session):
     assert places[1].endswith("(loop)")
 
 
-def test_ends_name_the_core(session):
+def test_ends_name_the_core():
     reason, text = ended(session("li x6, 2; beq x5, x6, wrong\nrest: j rest"))
     assert (reason, text.partition(" at ")[0]) == (Reason.FAIL, "core 2: fail: the program reports code 5")
     reason, text = ended(session("li x6, 0x10300000; bne x5, x0, rest; lw x6, 0(x6)\nrest: j rest"))
@@ -258,20 +250,20 @@ def test_ends_name_the_core(session):
         0x102F_0000,
     ],
 )
-def test_where_nothing_is_the_bus_answers_with_an_error(passes, address, access, cause):
+def test_where_nothing_is_the_bus_answers_with_an_error(address, access, cause):
     source = f"bne x5, x0, stay; li x6, {address}; {access}; j wrong"
     handler = f"csrrs x8, mcause, x0; li x9, {cause}; bne x8, x9, bad; li x9, {address}; bne x6, x9, bad; li x30, 1\n"
     handler += "tell: sw x30, 0(x31)\nhang: j hang\nbad: li x30, 5; j tell"
     passes(source, vectors=handler, config={"tcdm_bytes": 4096, "icache_private": 0})
 
 
-def test_the_limit_is_that_of_all_cores_together(session):
+def test_the_limit_is_that_of_all_cores_together():
     made = session("loop: beq x0, x0, next\nnext: beq x0, x0, loop", quantum=10)
     made.run(95)
     assert [iss.executed for iss in made.harts] == [30, 25, 20, 20]
 
 
-def test_what_does_not_fit(session):
+def test_what_does_not_fit():
     with pytest.raises(InputError, match=r"^quantum must be at least 1, not 0$"):
         session(PASS, quantum=0)
     large = (Segment(0x1000_0000, b"", 8 << 10), Segment(ENTRY - 0x80, bytes(0x200), 0x200))
@@ -282,6 +274,6 @@ def test_what_does_not_fit(session):
     )
 
 
-def test_without_post_increment_cores_wait_too(passes):
+def test_without_post_increment_cores_wait_too():
     core = replace(PRESETS["ri5cy"], xpulpv2=False)
     passes(ALL_WAIT_FOR_BARRIERS.format(mask=3) + "lw x6, 0x1c(x21)\n", cores=2, core=core)

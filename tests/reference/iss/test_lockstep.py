@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.programs import program_of
 
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.table import find
@@ -67,8 +68,8 @@ class Design:
 
 
 @pytest.fixture
-def executable(program):
-    return program(PROGRAM, HANDLER, bytes(range(1, 256)))
+def executable():
+    return program_of(PROGRAM, HANDLER, bytes(range(1, 256)))
 
 
 @pytest.fixture
@@ -156,9 +157,9 @@ def test_other_csrs_are_compared(executable, records):
 
 
 @pytest.mark.parametrize("reported", [False, True])
-def test_an_increment_that_is_lost_may_be_reported(program, reported):
+def test_an_increment_that_is_lost_may_be_reported(reported):
     """The base is rd as well: the loaded value stays."""
-    executable = program("li x8, data; p.lw x8, 4(x8!); addi x9, x8, 0", data=bytes(range(8)))
+    executable = program_of("li x8, data; p.lw x8, 4(x8!); addi x9, x8, 0", data=bytes(range(8)))
     records = Design(executable).retire(3).records()
     if reported:
         records["base_we"][1], records["base_addr"][1], records["base_wdata"][1] = 1, 8, DATA + 4
@@ -201,10 +202,10 @@ def test_the_report(executable, records):
 
 
 @pytest.fixture
-def interrupted(program):
+def interrupted():
     """Handlers of all usable lines that return at once."""
     vectors = "; ".join(["j pc+0"] * 3 + ["mret"] * 29)
-    return program(
+    return program_of(
         "csrrwi x0, mie, 8; li x5, 0xffff0888; csrrw x0, mie, x5; csrrsi x0, mstatus, 8;" + "addi x6, x6, 1;" * 40,
         vectors,
     )
@@ -298,10 +299,10 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
-def test_what_only_the_design_knows_is_followed(program, name):
+def test_what_only_the_design_knows_is_followed(name):
     """Memory outside the program too: the design decides what it is, the simulator has the whole address space."""
     source, vectors, steps, reported = FOLLOWED[name]
-    executable = program(source, vectors, PRINTED)
+    executable = program_of(source, vectors, PRINTED)
     design = Design(executable)
     design.iss.memory._windows = None
     for count, lines in steps:

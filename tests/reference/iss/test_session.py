@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+from tests.programs import program_of
 
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.reference.iss.memory import AccessError, Memory
@@ -14,15 +15,11 @@ ENTRY = CODE + 0x80
 EXIT = "li x31, tohost; li x30, {}; sw x30, 0(x31); addi x29, x29, 1; j pc+0"
 
 
-@pytest.fixture
-def session(program):
-    def build(source, vectors="", config=PRESETS["xpulpnn"], data=b"", **options):
-        printed = []
-        made = IssSession(program(source, vectors, data), config, output=printed.append, **options)
-        made.printed = printed
-        return made
-
-    return build
+def session(source, vectors="", data=b""):
+    printed = []
+    made = IssSession(program_of(source, vectors, data), PRESETS["xpulpnn"], output=printed.append)
+    made.printed = printed
+    return made
 
 
 def ended(session, limit=10_000):
@@ -30,7 +27,7 @@ def ended(session, limit=10_000):
     return end.reason, end.text
 
 
-def test_pass_stops_right_after_the_store(session):
+def test_pass_stops_right_after_the_store():
     made = session(EXIT.format(1))
     end = made.run(1000)
     assert (end.reason, end.ok, end.code, end.text) == (Reason.PASS, True, 0, "pass")
@@ -39,7 +36,7 @@ def test_pass_stops_right_after_the_store(session):
     assert made.memory.read(TOHOST, 4) == 1
 
 
-def test_failing_code(session):
+def test_failing_code():
     made = session(EXIT.format(2 * 33 + 1))
     end = made.run(1000)
     assert (end.reason, end.ok, end.code) == (Reason.FAIL, False, 33)
@@ -54,12 +51,12 @@ def test_failing_code(session):
         ("li x30, 0x0700; sh x30, -1(x31); j pc+0", 3),
     ],
 )
-def test_final_value_in_pieces_counts_as_the_word(session, stores, code):
+def test_final_value_in_pieces_counts_as_the_word(stores, code):
     end = session(f"li x31, tohost; {stores}").run(100)
     assert (end.reason, end.code) == (Reason.FAIL, code)
 
 
-def test_stores_beside_the_channel_do_not_end(session):
+def test_stores_beside_the_channel_do_not_end():
     made = session("li x31, tohost; li x30, 1; sw x30, 4(x31); sw x30, -4(x31); sw x0, 0(x31); nop")
     assert made.run(7).reason is Reason.MAX_CYCLES
 
@@ -79,14 +76,14 @@ wait: lw x29, 8(x31); beq x29, x0, wait
 
 
 @pytest.mark.parametrize("descriptor", [1, 2])
-def test_printing_goes_on_after_the_call(session, descriptor):
+def test_printing_goes_on_after_the_call(descriptor):
     made = session(PRINT, data=call_block(descriptor))
     assert made.run(100).ok
     assert [(printed.descriptor, printed.data) for printed in made.printed] == [(descriptor, b"hello")]
     assert made.iss.state.regs[28:30] == [0, 1]
 
 
-def test_a_call_must_be_aligned(session):
+def test_a_call_must_be_aligned():
     made = session(PRINT.replace("li x30, data", "li x30, data+4"), data=bytes(4) + call_block())
     end = made.run(100)
     assert (end.reason, end.code, made.printed) == (Reason.FAIL, (DATA + 4) >> 1, [])
@@ -104,7 +101,7 @@ def test_a_call_must_be_aligned(session):
         call_block(buffer=(1 << 32) - 4),
     ],
 )
-def test_other_even_values_are_failures(session, block):
+def test_other_even_values_are_failures(block):
     made = session(PRINT, data=block)
     end = made.run(100)
     assert (end.reason, end.code, made.printed) == (Reason.FAIL, DATA >> 1, [])
@@ -134,19 +131,19 @@ ENDS = {
 
 
 @pytest.mark.parametrize("source", ENDS)
-def test_every_program_ends(session, source):
+def test_every_program_ends(source):
     text, _, vectors = source.partition("|")
     assert ended(session(text, vectors)) == ENDS[source]
 
 
-def test_limits(session):
+def test_limits():
     made = session("main: addi x5, x5, 1; j main")
     text = f"not finished after 1001 instructions, at 0x{ENTRY + 4:08x} (main+0x4)"
     assert ended(made, 1001) == (Reason.MAX_CYCLES, text)
     assert (made.iss.executed, made.iss.state.regs[5]) == (1001, 501)
 
 
-def test_a_trap_that_is_handled_is_no_loop(session):
+def test_a_trap_that_is_handled_is_no_loop():
     handler = "csrrs x6, mepc, x0; addi x6, x6, 4; csrrw x0, mepc, x6; addi x7, x7, 1; mret"
     made = session("ecall; ecall; .word 0;" + EXIT.format(1), vectors=handler)
     assert made.run(1000).ok
@@ -165,7 +162,7 @@ def test_a_trap_that_is_handled_is_no_loop(session):
         ("lw x5, -2(x0)", "load of 4 bytes outside memory: address 0xfffffffe"),
     ],
 )
-def test_accesses_outside_memory(session, access, text):
+def test_accesses_outside_memory(access, text):
     made = session(f"li x8, data; li x9, data+0xffd; main: {access}")
     end = made.run(100)
     assert end.reason is Reason.BAD_ACCESS
@@ -174,12 +171,12 @@ def test_accesses_outside_memory(session, access, text):
     assert made.iss.executed == (end.pc - ENTRY) // 4
 
 
-def test_the_last_bytes_of_memory_are_usable(session):
+def test_the_last_bytes_of_memory_are_usable():
     made = session("li x8, data+0xffc; lw x5, 0(x8); sb x5, 3(x8); lh x5, 2(x8); sw x5, 0(x8);" + EXIT.format(1))
     assert made.run(100).ok
 
 
-def test_half_a_word_at_the_end_of_memory(session):
+def test_half_a_word_at_the_end_of_memory():
     """A compressed instruction may be the last half-word, a long one may not begin there."""
     source = "c.nop; j pc+4; .half {}"
     compressed = session(source.format(0x0285))
@@ -188,15 +185,15 @@ def test_half_a_word_at_the_end_of_memory(session):
     assert session(source.format(0x0013)).run(100).pc == ENTRY + 6
 
 
-def test_half_a_word_at_the_end_of_the_last_page(program):
+def test_half_a_word_at_the_end_of_the_last_page():
     size = 0x1000 - 0x80
     source = "j pc+{}; {} .half 0x0013".format(size - 2, ".word 0;" * ((size - 8) // 4) + ".half 0;")
-    end = IssSession(program(source), PRESETS["xpulpnn"], output=print).run(100)
+    end = session(source).run(100)
     assert (end.reason, end.pc) == (Reason.BAD_FETCH, CODE + 0xFFE)
 
 
 @pytest.mark.parametrize("source", ["addi x5, x5, 1; j pc-4", "csrrs x6, mscratch, x0; j pc-4"])
-def test_progress_is_told_now_and_then(session, source, monkeypatch):
+def test_progress_is_told_now_and_then(source, monkeypatch):
     monkeypatch.setattr("xpulpnn_sim.reference.iss.session._CHUNK", 1000)
     progress = []
     session(source).run(5000, progress.append)
