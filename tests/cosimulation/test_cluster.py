@@ -347,3 +347,6 @@ def test_waveforms_have_a_view_for_each_core(monkeypatch):
     assert "cluster.core1.backend.id_stage" in instances
     assert all(instance.startswith(("cluster.core1", "cluster.demux1")) for instance in instances)
     assert all(groups.values())
+    # of a core without Mac&Load
+    names = {shown.name for signals in groups.values() for shown in signals}
+    assert ("lpcount0" in names, "nn_we" in names) == (True, False)

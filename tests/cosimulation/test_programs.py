@@ -67,11 +67,11 @@ def test_interrupts_are_taken():
 
 def test_verify_command(tmp_path, capsys):
     path = tmp_path / "verify.json"
-    words = ["verify", *DESIGN, "--instructions", "15000", "--seed", "5", "--jobs", "1", "--json", str(path)]
+    words = ["verify", *DESIGN, "--instructions", "40000", "--seed", "5", "--jobs", "1", "--json", str(path)]
     assert main(words) == 0
     assert "differences" in capsys.readouterr().out
     result = read_results(path)[0]
-    assert result["instructions"] >= 15000
+    assert result["instructions"] >= 40000
     assert result["differences"] == 0
     assert np.sum([row["retirements"] for row in result["rows"].values()]) > 0
 

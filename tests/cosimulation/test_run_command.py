@@ -87,7 +87,7 @@ def test_a_fetch_that_the_bus_answers_with_an_error_is_an_access_fault(core_elf,
     program = core_elf(UNREADABLE, vectors="handler")
     options = ("--bus-error", "0x20000000:4", "--dump", f"{DATA:#x}:8:{dump}")
     for command in (("run", "--check", "all", "--lockstep"), ("iss",)):
-        assert main([command[0], str(program), *options, *command[1:]]) == 0
+        assert main([command[0], str(program), "--preset", "xpulpnn-full", *options, *command[1:]]) == 0
         assert dump.read_bytes() == b"\x01\0\0\0" + b"\x02\0\0\x20"
         dump.unlink()
     capfd.readouterr()
@@ -127,7 +127,7 @@ def test_an_access_that_the_bus_answers_with_an_error_is_an_access_fault(core_el
         ("run", "--response-latency", "5", "--check", "all"),
         ("iss",),
     ):
-        assert main([command[0], str(program), *options, *command[1:]]) == 0
+        assert main([command[0], str(program), "--preset", "xpulpnn-full", *options, *command[1:]]) == 0
         assert (dump.read_bytes(), low.read_bytes()) == (results, b"\0\0\2\0")
         dump.unlink()
 

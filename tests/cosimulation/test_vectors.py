@@ -15,6 +15,7 @@ from xpulpnn.isa.table import Decoder, enabled, find
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.checks.vector_stream import VectorBench
 from xpulpnn_sim.cosimulation.checks.vectors import VectorReader, check_golden, registers_of
+from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.verification.random.drawn_vectors import drawn_vectors
 
@@ -219,8 +220,9 @@ def test_unreadable_files_are_named(tmp_path, refused, name, content):
     assert line.startswith(f"vector file must be readable text or gzip, not {tmp_path / name}")
 
 
-DRAWN_CONFIGS = {name: config for name, config in PRESETS.items() if config.mac_load_nn or config.mac_load_cu}
-DRAWN_CONFIGS["all forms"] = replace(preset("xpulpnn3"), mac_load_cu=True)
+NAMES = ("xpulpnn", "xpulpnn-cu", "xpulpnn-full", "xpulpnn2")
+DRAWN_CONFIGS = {name: simulated(PRESETS[name]) for name in NAMES}
+DRAWN_CONFIGS["all forms"] = simulated(replace(PRESETS["xpulpnn3"], mac_load_cu=True))
 
 
 def rows_with_entries(config):
@@ -257,7 +259,7 @@ def test_drawn_vectors_agree_with_the_instruction_reference(tmp_path, name):
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize("name", ["xpulpnn-cu", "all forms"])
+@pytest.mark.parametrize("name", ["xpulpnn-full", "all forms"])
 def test_drawn_vectors_pass_on_the_design(tmp_path, name):
     config = DRAWN_CONFIGS[name]
     assert VectorBench(config).check(drawn_file(tmp_path / "drawn.jsonl", config, 10)) == []

@@ -90,12 +90,10 @@ def words() -> EmittedVerilog:
     return emit(Words(), "words", config={})
 
 
-def proved(design: EmittedVerilog, name: str, text: str) -> Outcome:
-    """Outcome of a module whose text is another one."""
-    changed = replace(design, modules=design.modules | {name: text})
-    (source,) = [source for source in emission_sources(changed) if source.name == name]
-    (elaborated,) = elaborate([source])
-    return prove_emission(elaborated, timeout_s=60)
+def proved(design: EmittedVerilog, text: str = "", *, initial: bool = True) -> Outcome:
+    """Outcome of the module, with another text or its own."""
+    (elaborated,) = elaborate(emission_sources(replace(design, modules={"words": text or design.modules["words"]})))
+    return prove_emission(elaborated, timeout_s=60, initial=initial)
 
 
 def run(*options: str) -> int:
@@ -128,7 +126,7 @@ def run(*options: str) -> int:
 )
 def test_every_fault_is_found_with_a_signal(old: str, new: str, signal: str | None):
     assert BY_HAND.count(old) == 1
-    outcome = proved(words(), "words", BY_HAND.replace(old, new))
+    outcome = proved(words(), BY_HAND.replace(old, new))
     if signal is None:
         assert (outcome.verdict, outcome.parts) == (EQUAL, ())
     else:
@@ -137,28 +135,26 @@ def test_every_fault_is_found_with_a_signal(old: str, new: str, signal: str | No
 
 def test_a_missing_port_is_a_difference():
     missing = BY_HAND.replace("output [7:0] word,", "").replace("assign word", "wire [7:0] word; assign word")
-    outcome = proved(words(), "words", missing)
+    outcome = proved(words(), missing)
     assert (outcome.verdict, outcome.parts) == (DIFFERENT, ("port word of the module must be connected",))
 
 
 def test_a_latch_is_refused():
     with pytest.raises(ToolError, match=r"^words must consist of operators and registers, not of \$dlatch "):
-        proved(words(), "words", re.sub(r" +default: .*\n", "", BY_HAND))
+        proved(words(), re.sub(r" +default: .*\n", "", BY_HAND))
 
 
 @pytest.mark.parametrize(("reset", "initial"), [("sync", True), ("async-low", True), ("async-low", False)])
 def test_emitted_text_is_equal(reset: Reset, initial: bool):
     design = emit(Words(), "words", config={}, reset=reset, initial=initial)
-    (source,) = emission_sources(design)
-    (elaborated,) = elaborate([source])
-    assert prove_emission(elaborated, timeout_s=60, initial=initial).verdict == EQUAL
+    assert proved(design, initial=initial).verdict == EQUAL
 
 
 def test_registers_that_are_reset_at_the_clock_edge_only_are_found():
     design = emit(Words(), "words", config={}, reset="async-low")
     late = design.modules["words"].replace("always @(posedge clk or negedge rst_n)", "always @(posedge clk)")
     assert late != design.modules["words"]
-    assert proved(design, "words", late).verdict == DIFFERENT
+    assert proved(design, late).verdict == DIFFERENT
 
 
 def test_modules_of_a_core(tmp_path: Path):

@@ -1,21 +1,23 @@
-"""Faults in a core with all of them, one of which is chosen, are found by programs or costs."""
+"""Faults in a design with all of them, one of which is chosen, are found by programs or costs."""
 
 import pytest
 
-from xpulpnn.config import PRESETS
+from xpulpnn.config import PRESETS, ClusterConfig
 from xpulpnn.field_values import apply_settings
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
-from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
+from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS, CLUSTER_BRIDGE_FAULTS
 from xpulpnn_sim.proofs.faults.catalog import COUNTER_FAULTS, PROGRAM_FAULTS
 from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
+from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
+from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource
 from xpulpnn_sim.verification.random.designs import WISHBONE
 from xpulpnn_sim.verification.random.faulty_core import find_faults
 from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 pytestmark = pytest.mark.flow
 
-CONFIG = simulated(apply_settings(PRESETS["ri5cy"], {"performance_counters": "true"}))
+SOURCE = CoreSource(config=simulated(apply_settings(PRESETS["ri5cy"], {"performance_counters": "true"})))
 QUICK = (
     "jump_register_stalls never counts",
     "fetch_stalls counts redirects",
@@ -35,7 +37,7 @@ QUICK = (
 
 def test_faults_of_counters_and_around_the_core_are_found():
     faults = [fault for fault in (*COUNTER_FAULTS, *PROGRAM_FAULTS) if fault.name in QUICK]
-    detections = list(find_faults(CoreSource(config=CONFIG), faults, 6000, seed=2))
+    detections = list(find_faults(SOURCE, faults, 6000, seed=2))
     assert len(detections) == len(QUICK)
     assert [detection.fault.name for detection in detections if not detection.check] == []
 
@@ -50,11 +52,30 @@ QUICK_BRIDGES = (
     "whole words are written",
     "a fetch in the cycle of fence.i hits",
 )
+CLUSTER = ClusterConfig(core=PRESETS["ri5cy"], cores=2, banks=2, icache_private=512, dma=False)
+QUICK_CLUSTER_BRIDGES = (
+    "a burst is answered at its first word",
+    "a transfer that fails does not end",
+    "an access granted at the end of another is lost",
+    "instructions come from two words further",
+)
 
 
-def test_faults_of_bridges_are_found_and_nothing_else():
+@pytest.mark.cosim
+@pytest.mark.parametrize(
+    ("catalog", "names", "find"),
+    [
+        (BRIDGE_FAULTS, QUICK_BRIDGES, lambda faults: find_faults(SOURCE, faults, 6000, engine=WISHBONE)),
+        (
+            CLUSTER_BRIDGE_FAULTS,
+            QUICK_CLUSTER_BRIDGES,
+            lambda faults: find_bridge_faults(ClusterSource(config=simulated(CLUSTER)), faults, 6000),
+        ),
+    ],
+    ids=["core", "cluster"],
+)
+def test_faults_of_bridges_are_found_and_nothing_else(catalog, names, find):
     none = Fault(WishboneBridge, "none", "port.rvalid", "right", PROGRAMS)
-    faults = [none, *(fault for fault in BRIDGE_FAULTS if fault.name in QUICK_BRIDGES)]
-    detections = list(find_faults(CoreSource(config=CONFIG), faults, 6000, engine=WISHBONE))
-    assert len(detections) == 1 + len(QUICK_BRIDGES)
+    detections = list(find([none, *(fault for fault in catalog if fault.name in names)]))
+    assert len(detections) == 1 + len(names)
     assert [(detection.fault.name, detection.text) for detection in detections if not detection.check] == [("none", "")]

@@ -15,6 +15,7 @@ from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated
 from xpulpnn_sw.networks.importers.onnx_file import import_onnx
 from xpulpnn_sw.networks.importers.quantiser import Affine
 from xpulpnn_sw.networks.importers.registry import ImportOptions, request_of
+from xpulpnn_sw.networks.network import NetworkModel
 
 from .onnx_models import Model, check, conv, correlation, imported, kinds
 
@@ -234,12 +235,13 @@ def test_sum_of_maps_with_long_scales(tmp_path: Path) -> None:
     assert correlation(model, net, images, images.astype(np.float32) / np.float32(255)) > 0.999
 
 
-def annotated(model: Model, name: str) -> Any:
+def annotated(model: Model, name: str, path: Path) -> NetworkModel:
     proto = model.proto()
     note = TensorAnnotation(tensor_name="image")
     note.quant_parameter_tensor_names.add(key="finn_datatype", value=name)
     proto.graph.quantization_annotation.append(note)
-    return proto
+    path.write_bytes(proto.SerializeToString())
+    return import_onnx(path, ImportOptions(name="model"))
 
 
 @pytest.mark.parametrize(("name", "low"), [("UINT8", 0), ("INT8", -128)])
@@ -248,22 +250,13 @@ def test_annotated_inputs(tmp_path: Path, name: str, low: int) -> None:
     model = Model((1, 3, 4, 4))
     conv(model, (4, 3, 3, 3), 4, rng, pads=[0] * 4)
     model.quant(16.0, 8, signed=True)
-    path = tmp_path / "model.onnx"
-    path.write_bytes(annotated(model, name).SerializeToString())
-    net = import_onnx(path, ImportOptions(name="model"))
+    net = annotated(model, name, tmp_path / "model.onnx")
     images = pictures(rng, 4).astype(np.int64)
     results = run_reference(net.network, net.batch(images))[-1]
     expected = [model.computed(image.transpose(2, 0, 1)[np.newaxis] + low)[0] / 16 for image in images]
     np.testing.assert_array_equal(results.transpose(0, 3, 1, 2), expected)
-
-
-def test_annotated_input_of_other_numbers(tmp_path: Path) -> None:
-    model = Model((1, 3, 4, 4))
-    conv(model, (4, 3, 3, 3), 4, np.random.default_rng(8))
-    path = tmp_path / "model.onnx"
-    path.write_bytes(annotated(model, "UINT4").SerializeToString())
     with pytest.raises(InputError, match="samples must be given for an input whose numbers are UINT4"):
-        import_onnx(path, ImportOptions(name="model"))
+        annotated(model, "UINT4", tmp_path / "model.onnx")
 
 
 def two_readers(rng: np.random.Generator, first: float, second: float) -> Model:
@@ -279,13 +272,11 @@ def two_readers(rng: np.random.Generator, first: float, second: float) -> Model:
 
 
 def test_input_that_another_layer_reads_in_a_quantiser_s_scale(tmp_path: Path) -> None:
+    """Unless it has that scale already."""
     rng = np.random.default_rng(9)
     check(two_readers(rng, 1.0, 3.0), tmp_path, 4.0, rng, near=1)
-
-
-def test_input_that_has_a_quantiser_s_scale_already(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="input must be quantised everywhere or nowhere, not in parts"):
-        imported(two_readers(np.random.default_rng(9), 3.0, 1.0), tmp_path)
+        imported(two_readers(rng, 3.0, 1.0), tmp_path)
 
 
 def test_input_of_integers_in_another_scale(tmp_path: Path) -> None:
