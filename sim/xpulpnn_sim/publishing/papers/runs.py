@@ -16,7 +16,8 @@ from xpulpnn_sim.cosimulation.workloads.cifar10 import random_network
 from xpulpnn_sim.cosimulation.workloads.packed_products import SweepPoint, run_point
 from xpulpnn_sim.publishing.papers.table import Record
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.ulppack.packing import METHODS
+from xpulpnn_sw.kernels.ulppack.packing import METHODS, methods
+from xpulpnn_sw.kernels.ulppack.plan import best_plan
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import MatmulLayer
 
@@ -117,7 +118,8 @@ class PackedRun:
         if self.product == BIT_SERIAL:
             return SweepPoint(layer=layer, w=self.w, a=self.a)
         if self.product == BYTES:
-            return request.bytes_point("xpulpv2", self.w, self.a)
-        plan = request.plan(self.w, self.a, [method for method in METHODS if method.product == self.product])
+            plan = best_plan(layer, self.w, self.a, methods("xpulpv2"), scheme=BYTES)
+        else:
+            plan = request.plan(self.w, self.a, [method for method in METHODS if method.product == self.product])
         assert plan is not None
         return request.point(plan)
