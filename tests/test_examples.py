@@ -8,7 +8,7 @@ import pytest
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.main import parsed
+from xpulpnn_sim.cli.main import parse_command
 from xpulpnn_sim.cli.options import examples
 from xpulpnn_sim.cli.tree import COMMANDS, app
 from xpulpnn_sw.toolchain import compilers
@@ -56,7 +56,7 @@ def test_every_subcommand_has_examples():
 @pytest.mark.parametrize(("command", "line"), ALL)
 def test_examples_are_valid(command: str, line: str, capsys: pytest.CaptureFixture[str], monkeypatch, tmp_path: Path):
     monkeypatch.chdir(tmp_path)
-    run, _ = parsed(words(line))
+    run, _ = parse_command(words(line))
     assert run.__name__ == f"{command.replace(' ', '_').replace('-', '_')}_command"
     if line == EXAMPLES[command][0]:
         assert cli.main([*command.split(), "--help"]) == 0

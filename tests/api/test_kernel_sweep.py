@@ -10,7 +10,7 @@ from tests.designs import EVERY_ROW, FULL
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
-from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, SweepResult, combinations, of_pass, run_combinations
+from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, SweepResult, combinations, run_combinations, select_pass
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.workloads import kernel_series
@@ -29,7 +29,7 @@ every = cache(lambda kernel: [*combinations((kernel,), CORES)])
 
 
 def sample(kernel: str, seed: int = 0):
-    selected = of_pass(every(kernel), seed)
+    selected = select_pass(every(kernel), seed)
     return selected[seed :: max(1, len(selected) // SAMPLE)]
 
 
@@ -53,7 +53,7 @@ def test_a_sample_of_all_combinations(kernel):
 @pytest.mark.cosim
 def test_single_pixels_of_cores_that_widen_weights():
     """Those that one core computes in place only if there are several pixels; a sample might miss them."""
-    pointwise = of_pass(every("pointwise"), 1)
+    pointwise = select_pass(every("pointwise"), 1)
     mixing = [c for c in pointwise if c.variant == "x3_4x4" and c.precision.x in (2 * c.precision.w, 8)]
     result = ran([c for c in mixing if c.precision.w < c.precision.x <= 8][::3], 1)
     assert (result.wrong, result.reports) == (0, [])
@@ -62,7 +62,7 @@ def test_single_pixels_of_cores_that_widen_weights():
 
 def test_a_pass_is_a_square():
     """Each number of inputs meets each of outputs equally often, and a kernel's sign is another in the next pass."""
-    first, second = (of_pass(every("pointwise"), number) for number in (0, 1))
+    first, second = (select_pass(every("pointwise"), number) for number in (0, 1))
     layers = [(case.layer, case.specialise, cores) for choice in first for case, cores in choice.cases(0)]
     for pixels in PIXELS:
         own = [layer for layer in layers if (layer[0].height, layer[0].width) == pixels]

@@ -16,7 +16,7 @@ from tests.programs import plots_of, read_results
 from xpulpnn import user_cache
 from xpulpnn_sim.cli import common, doctor
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.tree import GROUPS, expanded
+from xpulpnn_sim.cli.tree import GROUPS, with_default_command
 from xpulpnn_sim.cosimulation.model import build
 from xpulpnn_sw.kernels.variants import VARIANTS
 
@@ -95,10 +95,10 @@ def test_bad_input_is_one_line_that_names_the_argument(case, refused, tmp_path, 
 
 
 def test_usual_commands_of_groups():
-    assert expanded(["verify", "--seed", "3"]) == ["verify", "random", "--seed", "3"]
-    assert expanded(["net", "digits.json"]) == ["net", "run", "digits.json"]
-    assert expanded(["cosim", "bnn"]) == ["cosim", "bnn"]
-    assert expanded(["verify", "--help"]) == ["verify", "--help"]
+    assert with_default_command(["verify", "--seed", "3"]) == ["verify", "random", "--seed", "3"]
+    assert with_default_command(["net", "digits.json"]) == ["net", "run", "digits.json"]
+    assert with_default_command(["cosim", "bnn"]) == ["cosim", "bnn"]
+    assert with_default_command(["verify", "--help"]) == ["verify", "--help"]
 
 
 @pytest.mark.flow

@@ -8,16 +8,16 @@ from tests.exploration.sample_results import spent_by
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.energy import cluster
-from xpulpnn_sim.exploration.energy.estimate import pieces
+from xpulpnn_sim.exploration.energy.estimate import chunk_starts
 
 
 def test_pieces_are_spread_over_a_run() -> None:
-    assert pieces(1000, 3000, 512, 128) == ([1000, 1624, 2248, 2872], 128)
-    assert pieces(1000, 3000, 100, 128) == ([1936], 128)
+    assert chunk_starts(1000, 3000, 512, 128) == ([1000, 1624, 2248, 2872], 128)
+    assert chunk_starts(1000, 3000, 100, 128) == ([1936], 128)
     # a run that is shorter than a piece, in whole words of cycles
-    assert pieces(0, 130, 512) == ([1], 128)
+    assert chunk_starts(0, 130, 512) == ([1], 128)
     with pytest.raises(ToolError, match="workload must take at least 64 cycles, not 63"):
-        pieces(5, 68, 512)
+        chunk_starts(5, 68, 512)
 
 
 def test_accesses_are_told_by_ports() -> None:
@@ -34,7 +34,7 @@ def test_accesses_are_told_by_ports() -> None:
 
 
 def test_cores_stand_together() -> None:
-    together = cluster.instances_together(["", "core0", "tcdm", "core1", "core12"])
+    together = cluster.group_instances(["", "core0", "tcdm", "core1", "core12"])
     assert together == {"": [""], "cores": ["core0", "core1", "core12"], "tcdm": ["tcdm"]}
     placed = list(cluster.placed_modules([spent_by("core", 2.0), spent_by("lsu", 1.5)], "cluster.cores", 3))
     assert [(energy.path, energy.total) for energy in placed] == [("cluster.cores", 6.0), ("cluster.cores.lsu", 4.5)]

@@ -8,12 +8,12 @@ from tests.exploration import sample_results
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, assembled, part, part_instances
+from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, extract_module, join_netlists, part_instances
 from xpulpnn_sim.exploration.liberty import Expression
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import EmittedDesign
-from xpulpnn_sim.tools.netlists import NetlistCell, in_order
+from xpulpnn_sim.tools.netlists import NetlistCell, sort_gates
 
 VERILOG = """
 module bank (
@@ -80,11 +80,11 @@ def design() -> EmittedDesign:
 
 def test_parts_are_cut_out_of_the_text(design: EmittedDesign) -> None:
     assert part_instances(design) == {"core0": "core", "core1": "core", "tcdm": "tcdm"}
-    memory, rest = part(design, "tcdm"), part(design, "cluster", frozenset({"core", "tcdm"}))
-    assert (memory.module, memory.memories, memory.apart) == ("tcdm", ("bank",), frozenset())
+    memory, rest = extract_module(design, "tcdm"), extract_module(design, "cluster", frozenset({"core", "tcdm"}))
+    assert (memory.module, memory.memories, memory.black_boxes) == ("tcdm", ("bank",), frozenset())
     assert re.findall(r"^module (\w+)", memory.verilog, re.MULTILINE) == ["bank", "tcdm"]
     assert memory.manifest["hierarchy"] == {"tcdm": "tcdm", "tcdm.bank0": "bank"}
-    assert (rest.memories, rest.apart) == ((), {"core", "tcdm"})
+    assert (rest.memories, rest.black_boxes) == ((), {"core", "tcdm"})
     assert "assign gnt" not in rest.verilog
     assert "pc <=" not in rest.verilog
     assert rest.verilog.count("(* blackbox *)") == 2
@@ -122,7 +122,7 @@ def test_areas_are_the_sums_of_the_parts_and_paths_go_through_all(library: Libra
 def net_values(netlist: MappedNetlist, known: dict[str, bool]) -> dict[str, bool]:
     """Values of the outputs of a netlist without registers."""
     values = {netlist.inputs[name]: value for name, value in known.items()} | {0: False, 1: True}
-    for gate in in_order(netlist.gates, lambda gate: gate.read, lambda gate: gate.driven):
+    for gate in sort_gates(netlist.gates, lambda gate: gate.read, lambda gate: gate.driven):
         for pin in gate.cell.outputs:
             names = [input_pin.name for input_pin in gate.cell.inputs]
             table = Expression(pin.function).truth_table(names)
@@ -146,7 +146,7 @@ def test_an_assembly_computes_what_its_parts_do(library: Library) -> None:
         pins = {"a": [a], "b": b, "y": [y], "z": [z]}
         return NetlistCell(name=name, type="pair", pins=pins, parameters={}, outputs=frozenset({"y", "z"}))
 
-    apart = [instance("one", 2, [3, 4], 5, 6), instance("two", 5, [6, 1], 7, 8)]
+    unmapped = [instance("one", 2, [3, 4], 5, 6), instance("two", 5, [6, 1], 7, 8)]
     ports = {"one.y": 5, "one.z": 6, "two.y": 7, "two.z": 8}
     pins = {"one.a": 2, "one.b[0]": 3, "one.b[1]": 4, "two.a": 5, "two.b[0]": 6, "two.b[1]": 1}
     top = MappedNetlist(
@@ -155,9 +155,9 @@ def test_an_assembly_computes_what_its_parts_do(library: Library) -> None:
         inputs={"p": 2, "q": 3, "r": 4, **ports},
         outputs={"s": 7, "t": 8, "u": 6, **pins},
         names={net: f"net{net}" for net in range(2, 9)},
-        apart=apart,
+        unmapped=unmapped,
     )
-    netlist, nets = assembled(top, {"pair": pair})
+    netlist, nets = join_netlists(top, {"pair": pair})
     assert set(netlist.inputs) == {"p", "q", "r"}
     for p, q, r in product((False, True), repeat=3):
         values = net_values(netlist, {"p": p, "q": q, "r": r})

@@ -10,7 +10,7 @@ from tests.programs import read_results
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.main import parsed
+from xpulpnn_sim.cli.main import parse_command
 from xpulpnn_sim.exploration import exploration
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report import files
@@ -141,6 +141,6 @@ def test_kernels_that_a_point_cannot_run_are_named(fake_flows, capsys, tmp_path,
     ],
 )
 def test_command_line_of_the_report_repeats_the_run(text):
-    _, bound = parsed(shlex.split(text)[1:])
-    _, again = parsed(shlex.split(ExploreOptions(**bound.kwargs).command)[1:])
+    _, bound = parse_command(shlex.split(text)[1:])
+    _, again = parse_command(shlex.split(ExploreOptions(**bound.kwargs).command)[1:])
     assert again.kwargs == bound.kwargs

@@ -123,8 +123,8 @@ def test_known_results_are_no_steps_to_run(fake_flows, tmp_path):
     fake_flows.steps = [fake_flows.FakeStep(name, tmp_path / "diary") for name in "abc"]
     options = ExploreOptions(top="dotp", preset=("ri5cy",), output=tmp_path / "out", no_report=True, jobs=1)
     expected, begun, done, left = [], [], [], []
-    callbacks = {"begun": lambda *words: begun.append(words), "done": lambda *words: done.append(words)}
-    callbacks |= {"left": left.append}
+    callbacks = {"step_begins": lambda *words: begun.append(words), "step_ends": lambda *words: done.append(words)}
+    callbacks |= {"remaining": left.append}
     explore(options, Watcher(expect=expected.append, **callbacks))
     assert (expected[-1], begun[0], done) == (3, ("ri5cy", "a"), [("ri5cy", name) for name in "abc"])
     # by what they took, each as long as the others
@@ -139,7 +139,7 @@ def test_quick_steps_tell_nothing_of_those_of_another_kind(fake_flows, tmp_path)
     kinds = {"a": "flows", "b": "flows", "c": "energies", "d": "energies"}
     steps = [fake_flows.FakeStep(name, tmp_path / "diary", kind=kind) for name, kind in kinds.items()]
     left = []
-    loop = ExplorationLoop(ExploreOptions(output=tmp_path / "out", jobs=1), Watcher(left=left.append))
+    loop = ExplorationLoop(ExploreOptions(output=tmp_path / "out", jobs=1), Watcher(remaining=left.append))
     loop.run(build_space("dotp", ["ri5cy"], [], []).points, [steps])
     # two energies by their usual time, then by the first
     assert left[1] == 240

@@ -130,8 +130,8 @@ def test_kernels_that_the_cores_cannot_run() -> None:
 def test_the_fastest_kernel_of_each_core_is_that_of_the_comparison_of_the_paper(bits: int) -> None:
     spec = KernelSpec.parse(f"matmul:{bits}")
     for name, variant in VARIANTS.items():
-        assert spec.on(PRESETS[name]) == KernelSpec.parse(f"matmul:{bits}:{variant}")
-    assert spec.on(CLUSTER_PRESETS["cluster3"]).variant == "x3_4x4"
+        assert spec.for_config(PRESETS[name]) == KernelSpec.parse(f"matmul:{bits}:{variant}")
+    assert spec.for_config(CLUSTER_PRESETS["cluster3"]).variant == "x3_4x4"
 
 
 CLUSTER = design(top="cluster", config=replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"]))

@@ -62,7 +62,7 @@ def test_units_are_ns_ff_fj_and_nw() -> None:
     assert nand.leakage_nw == pytest.approx(2000)
     # 0.1 V squared times 10 fF is 0.1 fJ
     power = nand.pins["Y"].internal_power[0].rise_power
-    assert power.at(0.05, 99) == pytest.approx(0.6)
+    assert power.value_at(0.05, 99) == pytest.approx(0.6)
 
 
 def test_tables_are_bilinear_whatever_the_order_of_their_axes() -> None:
@@ -71,7 +71,7 @@ def test_tables_are_bilinear_whatever_the_order_of_their_axes() -> None:
     assert {arc.timing_sense for arc in arcs} == {"negative_unate"}
     table = arcs[0].cell_rise
     places = ((0.0, 10), (0.1, 10), (0.0, 30), (0.05, 20), (0.2, 40))
-    assert [table.at(*place) for place in places] == pytest.approx([0.01, 0.02, 0.03, 0.025, 0.06])
+    assert [table.value_at(*place) for place in places] == pytest.approx([0.01, 0.02, 0.03, 0.025, 0.06])
 
 
 def test_registers_and_pins() -> None:
@@ -191,8 +191,8 @@ def test_efforts_and_parasitics_are_those_of_the_textbook(library: Library, kind
     cell = library.cells[f"{kind}_X1"]
     assert cell.pins[name].capacitance_ff == pytest.approx(effort / 3)
     rise = next(arc for arc in cell.pins["Y"].timing if arc.related_pin == name).cell_rise
-    assert rise.at(0.1, 0.0) == pytest.approx(0.010 * parasitic / 3)
-    assert rise.at(0.1, 6.0) == pytest.approx(0.010 * (parasitic / 3 + 6))
+    assert rise.value_at(0.1, 0.0) == pytest.approx(0.010 * parasitic / 3)
+    assert rise.value_at(0.1, 6.0) == pytest.approx(0.010 * (parasitic / 3 + 6))
 
 
 def test_functions(library: Library) -> None:
@@ -209,7 +209,7 @@ def test_larger_cells_are_larger_and_drive_more(library: Library) -> None:
             unit = library.cells[name.replace("_X2", "_X1")]
             assert cell.area > unit.area, name
             slow, fast = (gate.outputs[0].timing[0].cell_rise for gate in (unit, cell))
-            assert fast.at(0, 20) < slow.at(0, 20), name
+            assert fast.value_at(0, 20) < slow.value_at(0, 20), name
 
 
 @pytest.mark.flow
@@ -220,5 +220,5 @@ def test_units_and_energies(library: Library) -> None:
     assert "xpulpnn_sim.exploration.generic_library" in liberty_text().splitlines()[0]
     # the energy of an inverter's edge is half its parasitic capacitance
     (power,) = library.cells["INV_X4"].pins["Y"].internal_power
-    assert power.rise_power.at(0.1, 7) == pytest.approx(4 / 2)
+    assert power.rise_power.value_at(0.1, 7) == pytest.approx(4 / 2)
     assert all(cell.leakage_nw > 0 for cell in library.cells.values())

@@ -101,7 +101,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
                 if name == stop_at:
                     raise KeyboardInterrupt
                 done.append(name)
-                results.keep(name, result := {"name": name}, digest(name))
+                results.store(name, result := {"name": name}, digest(name))
             assert result == {"name": name}
 
     with pytest.raises(KeyboardInterrupt):
@@ -113,18 +113,18 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
 
 def test_a_record_of_another_key_is_replaced(tmp_path):
     results = Results(tmp_path)
-    results.keep("a", 1, "old", files={"log.txt": "first"})
+    results.store("a", 1, "old", files={"log.txt": "first"})
     assert (results.find("a", "old"), results.find("a", "new")) == (1, None)
-    results.keep("a", 2, "new")
+    results.store("a", 2, "new")
     assert (results.find("a", "old"), results.find("a", "new")) == (None, 2)
     assert (tmp_path / "a" / "log.txt").read_text() == "first"
 
 
 def test_fresh_runs_find_nothing(tmp_path, monkeypatch):
-    Results(tmp_path / "one").keep("a", 1, "key")
+    Results(tmp_path / "one").store("a", 1, "key")
     assert Results(tmp_path / "one", fresh=True).find("a", "key") is None
     results = Results(tmp_path / "one")
-    results.keep("a", 1, "key")
+    results.store("a", 1, "key")
     monkeypatch.setattr("xpulpnn.user_cache._started", 0.0)
     ignore_before(2e10)
     assert results.find("a", "key") is None

@@ -48,7 +48,7 @@ class CoreChoice:
         return tuple(runnable or names)
 
 
-def resolved(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) -> CoreConfig | ClusterConfig:
+def resolve_config(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) -> CoreConfig | ClusterConfig:
     """Return a configuration, also for the name of a preset; unless ``exact``, with plain adders, which simulate
     faster.
 
@@ -130,22 +130,22 @@ def cosim(
     """
     if engine not in ENGINES:
         raise InputError(f"engine must be one of {', '.join(ENGINES)}, not {engine}")
-    how = _how(machine, checked=check, specialise=specialise, rule=rule)
+    how = _case_fields(machine, checked=check, specialise=specialise, rule=rule)
     cases = kernel_cases(find_kernel(kernel), _cores(config, exact=exact), layers, precisions, variants, **how)
-    return _collected(run_cases(cases, jobs, engine), progress)
+    return _collect(run_cases(cases, jobs, engine), progress)
 
 
-def _how(machine: Machine | None, **settings: Any) -> dict[str, Any]:
+def _case_fields(machine: Machine | None, **settings: Any) -> dict[str, Any]:
     return {"machine": machine or Machine(max_cycles=MOST_CYCLES), **settings}
 
 
 def _cores(config: ClusterConfig | CoreConfig | str | None, *, exact: bool) -> CoreChoice:
     if config is not None:
-        return CoreChoice(resolved(config, exact=exact).core)
-    return CoreChoice(resolved(BOTH_FORMS, exact=exact).core, resolved(DEFAULT_PRESET, exact=exact).core)
+        return CoreChoice(resolve_config(config, exact=exact).core)
+    return CoreChoice(resolve_config(BOTH_FORMS, exact=exact).core, resolve_config(DEFAULT_PRESET, exact=exact).core)
 
 
-def _collected(results: Iterable[Result], progress: Callable[[Result], None] | None) -> tuple[Result, ...]:
+def _collect(results: Iterable[Result], progress: Callable[[Result], None] | None) -> tuple[Result, ...]:
     collected: list[Result] = []
     for result in results:
         collected.append(result)
@@ -258,15 +258,15 @@ def cosim_cluster(
     ToolError
         If a model cannot be built.
     """
-    target = resolved(config or BOTH_FORMS, exact=exact)
+    target = resolve_config(config or BOTH_FORMS, exact=exact)
     cluster = target if isinstance(target, ClusterConfig) else ClusterConfig(core=target)
-    computed = find_kernel(kernel)
+    definition = find_kernel(kernel)
     if icache is not None:
         cluster = replace(cluster, icache_private=icache)
-    how = _how(machine, checked=check, specialise=specialise, rule=rule, tiling=tiling)
-    layers = layers or (computed.usual_in_cluster,)
-    cases = kernel_cases(computed, _cores(config, exact=exact), layers, precisions, variants, **how)
-    return _collected(run_cases(cluster_cases(cases, cluster, cores, banks, arbiters, placements), jobs), progress)
+    how = _case_fields(machine, checked=check, specialise=specialise, rule=rule, tiling=tiling)
+    layers = layers or (definition.usual_in_cluster,)
+    cases = kernel_cases(definition, _cores(config, exact=exact), layers, precisions, variants, **how)
+    return _collect(run_cases(cluster_cases(cases, cluster, cores, banks, arbiters, placements), jobs), progress)
 
 
 def cluster_cases(

@@ -154,10 +154,10 @@ def _with_qnt(cores: Sequence[CoreConfig]) -> Iterator[CoreConfig]:
             yield replace(config, qnt=True)
 
 
-def of_pass(every: Iterable[Combination], number: int) -> list[Combination]:
+def select_pass(all_combinations: Iterable[Combination], number: int) -> list[Combination]:
     """Return the combinations of a pass: one of each group of combinations that differ only in signs."""
     groups: dict[tuple[object, ...], list[Combination]] = {}
-    for combination in every:
+    for combination in all_combinations:
         precision = combination.precision
         key = combination.kernel, precision.x, precision.w, precision.y, combination.variant, combination.rule
         groups.setdefault((*key, combination.config), []).append(combination)

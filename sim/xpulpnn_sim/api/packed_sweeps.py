@@ -85,7 +85,7 @@ def _library(request: SweepRequest) -> list[SweepPoint]:
     ]
 
 
-def _with_rivals(request: SweepRequest, pairs: Iterable[tuple[int, int]]) -> Iterator[SweepPoint]:
+def _with_baselines(request: SweepRequest, pairs: Iterable[tuple[int, int]]) -> Iterator[SweepPoint]:
     """Yield packed products and, for instruction sets that can count bits, bit-serial ones of unsigned operands."""
     for w, a in pairs:
         yield from _packed(request, w, a)
@@ -100,7 +100,7 @@ def _table(request: SweepRequest) -> Iterator[SweepPoint]:
     for pair in pairs if is_chosen else ():
         if not _packed(request, *pair):
             raise LayerError(_illegal(request, *pair))
-    yield from _with_rivals(request, pairs)
+    yield from _with_baselines(request, pairs)
     yield from _library(request)
 
 
@@ -140,7 +140,7 @@ def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
 
 
 def _best(request: SweepRequest) -> Iterator[SweepPoint]:
-    return _with_rivals(request, product(WIDTHS, WIDTHS))
+    return _with_baselines(request, product(WIDTHS, WIDTHS))
 
 
 def _iterations(request: SweepRequest) -> Iterator[SweepPoint]:
@@ -160,14 +160,14 @@ def _iterations(request: SweepRequest) -> Iterator[SweepPoint]:
 
 
 def _bits(request: SweepRequest) -> Iterator[SweepPoint]:
-    yield from _with_rivals(request, [(bits, bits) for bits in (*WIDTHS, _BYTES)])
+    yield from _with_baselines(request, [(bits, bits) for bits in (*WIDTHS, _BYTES)])
     yield from _library(request)
 
 
 def _reduction(request: SweepRequest) -> Iterator[SweepPoint]:
     for pair, reduction in product(request.pairs or ((3, 3),), _REDUCTIONS):
         longer = replace(request, layer=replace(request.layer, reduction=reduction))
-        yield from _with_rivals(longer, [pair])
+        yield from _with_baselines(longer, [pair])
         yield from _library(longer)
 
 

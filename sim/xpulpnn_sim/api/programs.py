@@ -11,7 +11,7 @@ from typing import Any
 from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.field_values import apply_settings
-from xpulpnn_sim.api.cosimulation import resolved
+from xpulpnn_sim.api.cosimulation import resolve_config
 from xpulpnn_sim.cosimulation.checks.vector_stream import VectorBench
 from xpulpnn_sim.cosimulation.checks.vectors import Vector, VectorMismatch, VectorReader, check_golden
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -74,7 +74,7 @@ def check_vectors(
     """
     if engine not in ENGINES:
         raise InputError(f"engine must be one of {', '.join(ENGINES)}, not {engine}")
-    chosen = resolved(config).core
+    chosen = resolve_config(config).core
     reader = VectorReader(chosen)
     source = (vector for path in files for vector in reader.read(Path(path)))
     check: Callable[[list[Vector]], list[VectorMismatch]] | None = None
@@ -112,11 +112,11 @@ def _program_on(
     if config is None:
         program = load(path, ram=ram)
         name, *settings = named_core(program.cores).split()
-        config = apply_settings(resolved(name), dict(setting.split("=", 1) for setting in settings))
+        config = apply_settings(resolve_config(name), dict(setting.split("=", 1) for setting in settings))
         if program.cluster is not None:
             cluster = config if isinstance(config, ClusterConfig) else ClusterConfig(core=config)
             config = replace(cluster, cores=program.cluster.cores)
-    target = resolved(config, exact=exact)
+    target = resolve_config(config, exact=exact)
     return load_for(path, target, ram), target
 
 
@@ -215,15 +215,15 @@ def simulate(
     """
     printed = bytearray()
 
-    def keep(output: Output) -> None:
+    def collect_output(output: Output) -> None:
         if output.descriptor == STDOUT:
             printed.extend(output.data)
 
     executable, target = _program_on(Path(program), config, ram)
     if isinstance(target, ClusterConfig):
-        session = ClusterSession(executable, target, quantum=quantum, ram=ram, output=keep)
+        session = ClusterSession(executable, target, quantum=quantum, ram=ram, output=collect_output)
     else:
-        session = IssSession(executable, target, ram=ram, hart_id=hart_id, output=keep)
+        session = IssSession(executable, target, ram=ram, hart_id=hart_id, output=collect_output)
     begin = time.perf_counter()
     end = session.run(limit, progress)
     return SimulatedRun(

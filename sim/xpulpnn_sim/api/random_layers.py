@@ -141,8 +141,8 @@ def _with_random_layer(case: Case, kernel: Kernel, rng: Random) -> Case:
     values, small = (Random(f"{kernel.name} {case.machine.seed} {what}") for what in ("outside", "small"))
     is_small = small.random() < _SMALL
     for _ in range(_TRIES):
-        layer = kernel.layer.parse(_small(kernel.name, small) if is_small else kernel.random_text(rng))
-        drawn = replace(case, layer=_surrounded(layer, case.precision, values))
+        layer = kernel.layer.parse(_small_layer(kernel.name, small) if is_small else kernel.random_text(rng))
+        drawn = replace(case, layer=_with_random_padding(layer, case.precision, values))
         try:
             if kernel.precision(layer, case.precision) == case.precision:
                 drawn.check()
@@ -153,13 +153,13 @@ def _with_random_layer(case: Case, kernel: Kernel, rng: Random) -> Case:
     raise InputError(str(problem))
 
 
-def _small(kernel: str, rng: Random) -> str:
+def _small_layer(kernel: str, rng: Random) -> str:
     """Return a random layer of few pixels, often with a single input or output channel."""
     inputs, outputs = (rng.choice((1, rng.randint(1, CHANNELS))) for _ in range(2))
     return small_layer(kernel, rng.choice(PIXELS), inputs, outputs, rng.randint(0, 1))
 
 
-def _surrounded(layer: Any, precision: Precision, rng: Random) -> Any:
+def _with_random_padding(layer: Any, precision: Precision, rng: Random) -> Any:
     """Return the layer, every other time with a random padding value if the layer supports one."""
     if not hasattr(layer, "outside") or precision.x == SIGN_BITS:
         return layer

@@ -58,7 +58,7 @@ async def _judge(dut: Dut, mutant: int, tests: Sequence[Any]) -> NoReturn:
 
 def _tell(mutant: int, verdict: dict[str, Any]) -> None:
     data = bench_data()
-    Results(Path(data["verdicts"])).keep(str(mutant), {**verdict, "tests": data["tests"]}, data["key"])
+    Results(Path(data["verdicts"])).store(str(mutant), {**verdict, "tests": data["tests"]}, data["key"])
 
 
 async def _run(dut: Dut, mutant: int, test: Any) -> NoReturn:

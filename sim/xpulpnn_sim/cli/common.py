@@ -114,7 +114,7 @@ class _Terminal:
     lock: threading.Lock = field(default_factory=threading.Lock)
     bar: Progress | None = None
     written: float = 0.0  # time of the last output
-    part: TextIO | None = None  # stream whose last line is incomplete
+    open_line: TextIO | None = None  # stream whose last line is incomplete
 
     @contextmanager
     def writing(self, stream: TextIO, *, goes_on: bool = False) -> Generator[None]:
@@ -122,16 +122,16 @@ class _Terminal:
         with self.lock:
             if self.bar is not None:
                 self.bar.stop()
-            if self.part is not None and stream.isatty() and not goes_on:
-                print(file=self.part, flush=True)
-                self.part = None
+            if self.open_line is not None and stream.isatty() and not goes_on:
+                print(file=self.open_line, flush=True)
+                self.open_line = None
             yield
             self.written = monotonic()
 
     def draw(self, progress: Progress, done: threading.Event) -> None:
         while not done.wait(_QUIET_S / 10):
             with self.lock:
-                if self.part is None and monotonic() - self.written > _QUIET_S:
+                if self.open_line is None and monotonic() - self.written > _QUIET_S:
                     self.bar = progress
                     progress.start()
 
@@ -163,7 +163,7 @@ def pass_on(data: bytes, *, error: bool) -> None:
         stream.buffer.write(data)
         stream.buffer.flush()
         if data and stream.isatty():
-            _TERMINAL.part = None if data.endswith(b"\n") else stream
+            _TERMINAL.open_line = None if data.endswith(b"\n") else stream
 
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # right-aligned cells
@@ -245,8 +245,8 @@ class Bar:
         self.progress.reset(self.task, total=total)
 
 
-def quotient(above: float | None, below: float) -> str:
-    return f"{above / below:.2f}" if above is not None and below else "-"
+def quotient(dividend: float | None, divisor: float) -> str:
+    return f"{dividend / divisor:.2f}" if dividend is not None and divisor else "-"
 
 
 def run_results(

@@ -198,7 +198,7 @@ def _table(records: list[dict[str, Any]]) -> Table:
     return table(headings, rows, title=title)
 
 
-def _known(name: str, digits: int) -> Callable[[dict[str, Any]], str]:
+def _optional(name: str, digits: int) -> Callable[[dict[str, Any]], str]:
     return lambda record: "-" if record.get(name) is None else f"{record[name]:.{digits}f}"
 
 
@@ -206,10 +206,10 @@ _KERNEL_COLUMNS: Columns = {
     **KERNEL,
     **plain("cycles"),
     "cyc/sdotp": "{[cycles_per_sdotp]:.3f}",
-    "paper": _known("paper", 3),
-    "model": _known("model", 3),
+    "paper": _optional("paper", 3),
+    "model": _optional("model", 3),
     "MAC/cyc": "{[macs_per_cycle]:.2f}",
-    "model ": _known("model_rate", 2),  # ends in a space to differ from another heading
+    "model ": _optional("model_rate", 2),  # ends in a space to differ from another heading
     "OPEF": "{[opef]:.2f}",
     **RUN,
 }

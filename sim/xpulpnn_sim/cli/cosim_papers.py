@@ -203,7 +203,7 @@ def cosim_bnn_command(options: BnnOptions) -> int:
     ]
     cases = [
         BnnCase(variant=variant, popcount=popcount, config=target, machine=machine, checked=checked)
-        for variant, popcount in _able(_ways(options), core, is_open=not options.variant)
+        for variant, popcount in _runnable(_ways(options), core, is_open=not options.variant)
         for target in targets
     ]
     name = "{0[variant]}, {0[popcount]} popcount, {0[cores]} cores".format
@@ -224,11 +224,11 @@ def _ways(options: BnnOptions) -> list[tuple[str, str]]:
     return ways
 
 
-def _able(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> list[tuple[str, str]]:
-    able = [way for way in ways if CLASSIFIER_VARIANTS[way[0]] <= core.extensions]
-    if able and (is_open or len(able) == len(ways)):
-        return able
-    variant = next(way[0] for way in ways if way not in able)
+def _runnable(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -> list[tuple[str, str]]:
+    runnable = [way for way in ways if CLASSIFIER_VARIANTS[way[0]] <= core.extensions]
+    if runnable and (is_open or len(runnable) == len(ways)):
+        return runnable
+    variant = next(way[0] for way in ways if way not in runnable)
     missing = min(extension.value for extension in CLASSIFIER_VARIANTS[variant] - core.extensions)
     raise InputError(f"variant must be one that the configuration can run, not {variant} (needs {missing})")
 

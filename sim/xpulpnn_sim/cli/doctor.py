@@ -13,7 +13,7 @@ from typing import Any
 from xpulpnn.user_cache import CACHE_VARIABLE, DEFAULT, cache_place, cache_size, clean_cache
 from xpulpnn_sim.cli.common import finish, table, tell
 from xpulpnn_sim.cli.options import Json, arguments, command
-from xpulpnn_sim.tools.yosys import printed_by
+from xpulpnn_sim.tools.yosys import command_output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ def _program(*names: str, version: str = "--version") -> Callable[[], tuple[str,
         place = next((path for name in names if (path := shutil.which(name))), None)
         if place is None:
             return None
-        number = re.search(r"\d+(\.\d+)+", printed := printed_by([place, version]))
+        number = re.search(r"\d+(\.\d+)+", printed := command_output([place, version]))
         return (number[0] if number else "unknown", place) if printed else None
 
     return find

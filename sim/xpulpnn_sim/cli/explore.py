@@ -25,9 +25,9 @@ def explore_command(options: ExploreOptions) -> int:
         watcher = Watcher(
             remark=remark,
             expect=lambda total: bar.progress.update(bar.task, total=total),
-            begun=lambda label, step: bar.describe(f"{label}: {step}"),
-            done=lambda _label, _step: bar.advance(),
-            left=bar.end_in,
+            step_begins=lambda label, step: bar.describe(f"{label}: {step}"),
+            step_ends=lambda _label, _step: bar.advance(),
+            remaining=bar.end_in,
         )
         try:
             finished = explore(options, watcher)
@@ -36,7 +36,7 @@ def explore_command(options: ExploreOptions) -> int:
             field, must, rule = str(error).partition(" must ")
             raise InputError(f"{option_name(field)}{must}{rule}" if field in _FIELDS else str(error)) from None
     write_json(options.json, finished.record())
-    tell(*finished.shown())
+    tell(*finished.printed_parts())
     files = [*FILES[:2], f"{POINTS}/", *([] if options.no_report else [REPORT])]
     tell(f"{options.output}: {', '.join(files)}")
     if finished.lost:

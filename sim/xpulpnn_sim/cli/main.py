@@ -14,7 +14,7 @@ from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedC
 
 from xpulpnn.errors import InputError, XpulpnnError, unreadable
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
-from xpulpnn_sim.cli.tree import EXTRAS, PROGRAM, app, command_name, expanded
+from xpulpnn_sim.cli.tree import EXTRAS, PROGRAM, app, command_name, with_default_command
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT
 
 _SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of `cc` whose value may follow without space
@@ -24,13 +24,13 @@ _WITH_WORD = ("-include", "-isystem", "-iquote", "-MF", "-MT", "-Xlinker")
 _LINKED = ("-L", "-l")
 
 
-def separated(words: Sequence[str]) -> list[str]:
+def separate_cc_options(words: Sequence[str]) -> list[str]:
     """Separate options and values of `cc`; put compiler and linker options after a named option."""
     left = iter(words)
-    return [part for word in left for part in _separated(word, left)]
+    return [part for word in left for part in _separate_option(word, left)]
 
 
-def _separated(word: str, left: Iterator[str]) -> Iterator[str]:
+def _separate_option(word: str, left: Iterator[str]) -> Iterator[str]:
     start = word[:2]
     if word == "-nostartfiles":
         yield f"-{word}"
@@ -53,7 +53,7 @@ def split_words(words: Sequence[str]) -> list[str]:
     """Separate the words that are passed to a compiler or to a LiteX script."""
     first, *rest = words or [""]
     if first == "cc":
-        return [first, *separated(rest)]
+        return [first, *separate_cc_options(rest)]
     if first == "litex" and rest[:1] not in ([], ["--help"], ["-h"]):
         return [first, "--", *rest]
     return list(words)
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return FAILED
         return _report(with_suggestion(str(error)), BAD_INPUT)
     except ImportError as error:
-        return _report(_missing(error, command_name(expanded(split_words(typed)))), BAD_INPUT)
+        return _report(_missing(error, command_name(with_default_command(split_words(typed)))), BAD_INPUT)
     except BrokenPipeError:
         # the reader of stdout has gone: avoid errors while Python flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -94,7 +94,7 @@ _WRITTEN = ("json", "report", "waves", "trace")  # options whose files are repor
 
 def execute_command(typed: Sequence[str]) -> int:
     """Run the command and return its exit code; raise :class:`XpulpnnError` for bad input."""
-    run, bound = parsed(typed)
+    run, bound = parse_command(typed)
     typed_before = TYPED.set(tuple(typed))
     results_before = RESULTS_ON_OUTPUT.set(bound.kwargs.get("json") == STANDARD_OUTPUT)
     files = [path for name in _WRITTEN if (path := bound.kwargs.get(name)) and path != STANDARD_OUTPUT]
@@ -111,9 +111,9 @@ def execute_command(typed: Sequence[str]) -> int:
         RESULTS_ON_OUTPUT.reset(results_before)
 
 
-def parsed(typed: Sequence[str]) -> tuple[Callable[..., int | None], BoundArguments]:
+def parse_command(typed: Sequence[str]) -> tuple[Callable[..., int | None], BoundArguments]:
     """Return the command and its arguments; raise :class:`InputError` for words that are not understood."""
-    words = expanded(split_words(typed)) or ["--help"]
+    words = with_default_command(split_words(typed)) or ["--help"]
     try:
         run, bound, _ = app().parse_args(words, verbose=False)
     except MissingArgumentError as error:

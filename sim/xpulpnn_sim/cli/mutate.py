@@ -216,19 +216,19 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
     results, stop = hunt(sources, options.output, search)
     counts = {name: _counts(judged, _CORE_NUMBERS, _kind_of) for name, judged in results.items()}
     tell(outcome_table("core", _CORE_NUMBERS, counts), _CORE_FOOT)
-    tell_survivors({name: sorted(judged, key=_place) for name, judged in results.items()})
+    tell_survivors({name: sorted(judged, key=_sort_key) for name, judged in results.items()})
     settings = {**asdict(options.campaign), "instructions": options.instructions}
     records = _records(results, _CORE_NUMBERS, _kind_of)
     record = {"complete": not stop.interrupted, "settings": settings, "cores": records}
     return finish(options.json, record, stop=stop, done=f"{len(results)} of {len(sources)} cores")
 
 
-def _place(each: Judged) -> tuple[str, int]:
-    return each.mutant.source or "~", each.mutant.number
+def _sort_key(judged: Judged) -> tuple[str, int]:
+    return judged.mutant.source or "~", judged.mutant.number
 
 
-def _kind_of(each: Judged) -> str:
-    if not each.killed:
-        return "alive" if each.alive else each.proof
+def _kind_of(judged: Judged) -> str:
+    if not judged.killed:
+        return "alive" if judged.alive else judged.proof
     known = {"random program": "random", "cycle costs": "costs"}
-    return next((kind for start, kind in known.items() if each.test.startswith(start)), "directed")
+    return next((kind for start, kind in known.items() if judged.test.startswith(start)), "directed")

@@ -90,7 +90,7 @@ def net_explore_command(options: NetExploreOptions) -> int:
 
         exploration = explore_widths(studied, space, test, floor=floor, progress=report_progress, **limits)
     _show(exploration, options.floor)
-    files = _written(options, studied, exploration)
+    files = _write_files(options, studied, exploration)
     tell(*files)
     record = exploration.record() | {"model": options.model.name, "files": files}
     return finish(options.json, record, good=not exploration.reports)
@@ -152,7 +152,7 @@ def _show(exploration: Exploration, floor: float | None) -> None:
         tell(f"fastest with {floor:g} % of the images that decide: {chosen}")
 
 
-def _written(options: NetExploreOptions, studied: StudiedModel, exploration: Exploration) -> list[Path]:
+def _write_files(options: NetExploreOptions, studied: StudiedModel, exploration: Exploration) -> list[Path]:
     files: list[Path] = []
     if options.output is not None:
         for widths in (best.widths for best in exploration.best):

@@ -152,7 +152,7 @@ Numbers = Annotated[tuple[int, ...], Parameter(converter=_numbers, metavar="LIST
 Repeated = tuple[str, ...]
 
 
-def _place(check: Callable[[Path, str], object], metavar: str) -> Parameter:
+def _path(check: Callable[[Path, str], object], metavar: str) -> Parameter:
     def convert(_kind: type, tokens: Sequence[Token]) -> Path:
         (token,) = tokens
         check(Path(token.value), token.keyword or metavar)
@@ -166,10 +166,10 @@ def _require_existing(path: Path, option: str) -> None:
         raise InputError(f"{option} must be an existing file, not {path}")
 
 
-OldFile = Annotated[Path, _place(_require_existing, "FILE")]  # an existing file
-NewFile = Annotated[Path, _place(lambda path, name: path == STANDARD_OUTPUT or require_writable(path, name), "FILE")]
+OldFile = Annotated[Path, _path(_require_existing, "FILE")]  # an existing file
+NewFile = Annotated[Path, _path(lambda path, name: path == STANDARD_OUTPUT or require_writable(path, name), "FILE")]
 """A writable file, or standard output."""
-NewFolder = Annotated[Path, _place(require_place, "DIR")]  # a writable or new folder
+NewFolder = Annotated[Path, _path(require_place, "DIR")]  # a writable or new folder
 
 Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME", show_choices=True)]
 CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", show_choices=True)]

@@ -130,7 +130,7 @@ def sentence(text: str) -> str:
 _SIMILARITY = 0.75  # similarity (0 to 1) above which a word counts as misspelt
 
 
-def expanded(words: Sequence[str]) -> list[str]:
+def with_default_command(words: Sequence[str]) -> list[str]:
     """Insert the default command of a group, unless the words name a command, possibly misspelt."""
     if not words or words[0] not in GROUPS or words[1:2] in (["--help"], ["-h"]):
         return list(words)

@@ -125,16 +125,16 @@ def _print_summary(summary: dict[str, Any]) -> None:
     stalls = {cause.replace("_", " "): summary["stalls"].get(cause, 0) for cause in _STALLS_SHOWN}
     figures = {
         **{name: summary[name] for name in ("programs", "instructions", "misaligned", "traps")},
-        "accesses": _listed(summary["accesses"]),
-        "phases": _listed(summary["phases"]),
-        "stall cycles": _listed(stalls),
+        "accesses": _counts_text(summary["accesses"]),
+        "phases": _counts_text(summary["phases"]),
+        "stall cycles": _counts_text(stalls),
         "instructions/s": f"{summary['instructions_per_s']} in each process",
         "differences": summary["differences"],
     }
     tell(record_table(columns, rows, title="programs of all cores"), pairs(figures))
 
 
-def _listed(counts: dict[str, int]) -> str:
+def _counts_text(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.api.kernel_sweep import Combination, SweepResult, combinations, of_pass, run_combinations
+from xpulpnn_sim.api.kernel_sweep import Combination, SweepResult, combinations, run_combinations, select_pass
 from xpulpnn_sim.cli.common import Columns, finish, interruptible, plain, progress_bar, record_table, tell
 from xpulpnn_sim.cli.configurations import Settings
 from xpulpnn_sim.cli.options import Count, Fresh, Jobs, Json, Seed, arguments, command, listed
@@ -66,7 +66,7 @@ def verify_kernels_command(options: KernelSweepOptions) -> int:
         results = pool.map(run_combinations, *([entry[place] for entry in left] for place in (1, 2)))
         for name, batch, _ in waiting:
             result = SweepResult(**known[name]) if name in known else next(results)
-            store.keep(name, asdict(result))
+            store.store(name, asdict(result))
             tell(*result.reports)
             totals[batch[0].kernel].merge(result)
             numbers[batch[0].kernel] += len(batch)
@@ -86,7 +86,7 @@ def _batches(
     """Yield batches of combinations with the same kernel and core, each with the number of its pass."""
     for number in range(options.seed, options.seed + options.passes):
         groups: dict[tuple[str, CoreConfig], list[Combination]] = {}
-        for combination in of_pass(chosen, number)[number % options.every :: options.every]:
+        for combination in select_pass(chosen, number)[number % options.every :: options.every]:
             groups.setdefault((combination.kernel, combination.config), []).append(combination)
         for group in groups.values():
             for start in range(0, len(group), _BATCH):

@@ -139,7 +139,7 @@ class AsicFlow:
                     timed = opensta.delay_ps(by_delay.mapped, library, folder)
                 others |= {} if timed is None else {opensta.tool: timed}
             path = replace(path, others=others)
-        delay, bits = by_delay.delay, memory_bits(by_area.mapped.apart)
+        delay, bits = by_delay.delay, memory_bits(by_area.mapped.unmapped)
         result = FlowResult(
             flow=self.name,
             script=self.script,
@@ -196,7 +196,7 @@ class AsicFlow:
                 if _AS_WRITTEN in results:
                     written = (folder / _AS_WRITTEN).read_text()
                 flat = read_module(folder / "mapped.json", design.module)
-                apart = {*design.apart, *([MEMORY] if design.memories else [])}
+                apart = {*design.black_boxes, *([MEMORY] if design.memories else [])}
                 mapped = mapped_module(flat, self.library.cells, apart)
                 runs.append(_Run(number, source, flat, mapped, delay_ps(folder, "mapped.log")))
         return runs

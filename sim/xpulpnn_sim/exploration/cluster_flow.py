@@ -49,18 +49,18 @@ def part_instances(design: EmittedDesign) -> dict[str, str]:
     }
 
 
-def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()) -> EmittedDesign:
+def extract_module(design: EmittedDesign, module: str, black_boxes: frozenset[str] = frozenset()) -> EmittedDesign:
     """Return ``module`` with its submodules; modules in ``apart`` are black boxes, and memories stay unmapped."""
     modules: Mapping[str, Any] = design.manifest["modules"]
     hierarchy, waiting = dict[str, str](), [(module, module)]
     while waiting:
         path, inside = waiting.pop()
         hierarchy[path] = inside
-        if inside not in apart:
+        if inside not in black_boxes:
             waiting += [(f"{path}.{name}", inner) for name, inner in modules[inside]["instances"].items()]
     texts = {match[1]: match[0] for match in _MODULE.finditer(design.verilog)}
     required = set(hierarchy.values())
-    for name in apart & texts.keys():
+    for name in black_boxes & texts.keys():
         header = _HEADER.match(texts[name])
         texts[name] = f"(* blackbox *)\n{header[0] if header else texts[name]}\nendmodule"
     required_texts = [text for name, text in texts.items() if name in required]
@@ -70,19 +70,19 @@ def part(design: EmittedDesign, module: str, apart: frozenset[str] = frozenset()
         config=design.config,
         verilog="\n\n".join(required_texts) + "\n",
         manifest={**design.manifest, "top": module, "hierarchy": hierarchy},
-        apart=apart,
-        memories=tuple(sorted(name for name in required - apart if modules[name]["component"] in MACROS)),
+        black_boxes=black_boxes,
+        memories=tuple(sorted(name for name in required - black_boxes if modules[name]["component"] in MACROS)),
     )
 
 
-def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[MappedNetlist, dict[str, int]]:
+def join_netlists(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[MappedNetlist, dict[str, int]]:
     """Replace each black box in ``top`` by the netlist of its module in ``parts``.
 
     The second result maps port bits of the replaced instances, such as ``core0.data__addr[3]``, to nets.
     """
     driver: dict[int, int] = {}
     gates, names, pins = list(top.gates), dict(top.names), dict[str, int]()
-    apart = [cell for cell in top.apart if cell.type not in parts]
+    apart = [cell for cell in top.unmapped if cell.type not in parts]
     offset = 0
 
     def joined_net(net: int) -> int:
@@ -101,7 +101,7 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
         return net + offset if net > ONE else net
 
     latest = top
-    for instance in (cell for cell in top.apart if cell.type in parts):
+    for instance in (cell for cell in top.unmapped if cell.type in parts):
         pins_of_gates = (net for gate in latest.gates for net in gate.pins.values())
         offset += max(ONE, *latest.names, *latest.inputs.values(), *latest.outputs.values(), *pins_of_gates)
         part = latest = parts[instance.type]
@@ -116,7 +116,7 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
         for gate in part.gates:
             path = f"{instance.name}.{gate.path}".rstrip(".")
             gates.append(replace(gate, path=path, pins={pin: moved(net) for pin, net in gate.pins.items()}))
-        for cell in part.apart:
+        for cell in part.unmapped:
             inner_pins = {pin: [moved(net) for net in nets] for pin, nets in cell.pins.items()}
             apart.append(replace(cell, name=f"{instance.name}.{cell.name}", pins=inner_pins))
         names |= {moved(net): f"{instance.name}.{name}" for net, name in part.names.items() if net > ONE}
@@ -132,7 +132,7 @@ def assembled(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[M
         outputs=all_of(outputs),
         # the top's own names win over names in the parts
         names={joined_net(net): name for net, name in reversed(names.items())},
-        apart=apart,
+        unmapped=apart,
     )
     return netlist, all_of(pins)
 
@@ -160,8 +160,8 @@ class ClusterFlow:
         started = time.monotonic()
         instances = part_instances(design)
         modules = frozenset(instances.values())
-        mapped = {module: cached_flow(self._asic, part(design, module))[0] for module in modules}
-        rest = cached_flow(self._asic, part(design, design.module, modules))[0]
+        mapped = {module: cached_flow(self._asic, extract_module(design, module))[0] for module in modules}
+        rest = cached_flow(self._asic, extract_module(design, design.module, modules))[0]
         outputs = [rest, *(mapped[module] for module in instances.values())]
         results = [output.result for output in outputs]
         files = {
@@ -171,7 +171,7 @@ class ClusterFlow:
         }
         parts = {module: unpacked(output.netlist) for module, output in mapped.items()}
         of_parts = {name: mapped[module].result for name, module in instances.items()}
-        path, grant = self._paths(design, *assembled(unpacked(rest.netlist), parts), files)
+        path, grant = self._paths(design, *join_netlists(unpacked(rest.netlist), parts), files)
         areas = [result.area_um2 for result in results if result.area_um2 is not None]
         result = replace(
             rest.result,

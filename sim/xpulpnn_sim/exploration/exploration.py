@@ -67,7 +67,7 @@ def _remember(tasks: Iterable[Task]) -> None:
                 step = task.steps[key]
                 measured[f"{task.point.top} {step.name}"].append(wall_s / _mappings(step))
     for name, values in measured.items():
-        cached_results("times").keep(name, round(fmean(values), 2))
+        cached_results("times").store(name, round(fmean(values), 2))
 
 
 def remove_earlier(output: Path) -> None:
@@ -94,9 +94,9 @@ class Watcher:
     remark: Callable[[str], object] = lambda text: None  # a message about the run
     # number of steps to run: at the start, and whenever a result turns out to be cached
     expect: Callable[[int], object] = lambda total: None
-    begun: Callable[[str, str], object] = lambda label, step: None  # point and step that begins
-    done: Callable[[str, str], object] = lambda label, step: None  # point and step that is done
-    left: Callable[[float], object] = lambda seconds: None  # estimated seconds to the end
+    step_begins: Callable[[str, str], object] = lambda label, step: None  # point and step that begins
+    step_ends: Callable[[str, str], object] = lambda label, step: None  # point and step that is done
+    remaining: Callable[[float], object] = lambda seconds: None  # estimated seconds to the end
 
 
 class ExplorationLoop:
@@ -109,14 +109,14 @@ class ExplorationLoop:
         self._expected = 0  # steps to run
         self._tasks: list[Task] = []
         # kind and usual seconds by point and step; seconds of the steps to run, by kind
-        self._usual: dict[tuple[str, str], tuple[ResultField, float]] = {}
-        self._ahead = defaultdict[ResultField, float](float)
+        self._expected_s: dict[tuple[str, str], tuple[ResultField, float]] = {}
+        self._pending_s = defaultdict[ResultField, float](float)
         self._started = 0.0
         self.interrupted = ""
         self.lost = ""
 
     def run(
-        self, points: Sequence[Point], steps: Sequence[Sequence[PointStep]], whole: int | None = None
+        self, points: Sequence[Point], steps: Sequence[Sequence[PointStep]], total_points: int | None = None
     ) -> list[PointResult]:
         """Evaluate points, each with its steps; an interruption is recorded in :attr:`interrupted`.
 
@@ -128,15 +128,15 @@ class ExplorationLoop:
         missing = [(task, key) for task in tasks for key in task.missing]
         for task, key in missing:
             step = task.steps[key]
-            self._usual[task.point.label, step.name] = step.kind, _usual_s(task, key)
+            self._expected_s[task.point.label, step.name] = step.kind, _usual_s(task, key)
         if not self.results:
-            self._allow(tasks, 1.0 if whole is None else whole / len(points))
+            self._allow(tasks, 1.0 if total_points is None else total_points / len(points))
         self._tasks += tasks
         try:
             run_tasks(
                 tasks,
                 self._report,
-                begun=self._watcher.begun,
+                on_begin=self._watcher.step_begins,
                 jobs=options.jobs,
                 timeout_s=options.timeout,
                 dask=options.dask,
@@ -156,10 +156,10 @@ class ExplorationLoop:
         """Report the size of the run before it starts: ``factor`` times the size of these tasks."""
         options = self._options
         self._started = perf_counter()
-        for kind, usual in self._usual.values():
-            self._ahead[kind] += factor * usual
-        seconds = sum(self._ahead.values())
-        counted = sum(bool(task.left) for task in tasks), len(self._usual), sum(len(task.known) for task in tasks)
+        for kind, usual in self._expected_s.values():
+            self._pending_s[kind] += factor * usual
+        seconds = sum(self._pending_s.values())
+        counted = sum(bool(task.left) for task in tasks), len(self._expected_s), sum(len(task.known) for task in tasks)
         count, steps, known = (round(factor * number) for number in counted)
         text = _size_text(count, steps, known, seconds, 0 if options.dask else options.jobs)
         if count > options.max_points and not options.yes:
@@ -175,16 +175,16 @@ class ExplorationLoop:
         self._watcher.expect(self._expected)
 
     def _report(self, label: str, step: str, known: bool) -> None:
-        if (label, step) in self._usual:
-            kind, usual = self._usual[label, step]
-            self._ahead[kind] -= usual
+        if (label, step) in self._expected_s:
+            kind, usual = self._expected_s[label, step]
+            self._pending_s[kind] -= usual
         if known:
             self.known.append(f"{label}: {step}")
             self._expected -= 1
         self._watcher.expect(self._expected)
         if not known:
-            self._watcher.done(label, step)
-            self._watcher.left(self._left_s())
+            self._watcher.step_ends(label, step)
+            self._watcher.remaining(self._left_s())
 
     def _left_s(self) -> float:
         """Estimate the remaining seconds from the durations of similar steps in this run and in earlier runs."""
@@ -192,12 +192,12 @@ class ExplorationLoop:
         for task in self._tasks:
             for key, seconds in task.seconds.items():
                 if seconds:
-                    kind, usual_s = self._usual[task.point.label, task.steps[key].name]
+                    kind, usual_s = self._expected_s[task.point.label, task.steps[key].name]
                     took[kind] += seconds
                     usual[kind] += usual_s
         all_s = sum(took.values())
         slower = max(1.0, all_s / (sum(usual.values()) or 1.0))
-        work = sum(s * (took[kind] / usual[kind] if usual[kind] else slower) for kind, s in self._ahead.items())
+        work = sum(s * (took[kind] / usual[kind] if usual[kind] else slower) for kind, s in self._pending_s.items())
         at_once = all_s / (perf_counter() - self._started)
         return work / max(1.0, at_once)
 
@@ -342,7 +342,7 @@ class _Figures:
             named = zip(points, obstacles, strict=True)
             notes += [f"-: {spec} does not run on {point.label}: {rule}" for point, rule in named if rule]
         for number, point in enumerate(points):
-            able = [spec.on(point.config) for spec in self._specs if not rules[spec][number]]
+            able = [spec.for_config(point.config) for spec in self._specs if not rules[spec][number]]
             steps[number] += [step(spec) for step in self._of_kernel for spec in dict.fromkeys(able)]
             steps[number] += self._general
         return steps

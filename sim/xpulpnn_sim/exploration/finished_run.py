@@ -47,7 +47,7 @@ class FinishedRun:
     def _results(self) -> tuple[NamedTable | None, NamedTable | None]:
         return tables.rate_table(self.points), tables.best_table(self.points)
 
-    def shown(self) -> Iterator[TerminalTable | str]:
+    def printed_parts(self) -> Iterator[TerminalTable | str]:
         overheads = tables.overhead_table(self.points, self.baseline)
         rates, best = self._results()
         if rates is not None and len(rates.rows) > _SHOWN_RATES:
@@ -58,9 +58,9 @@ class FinishedRun:
         if self.interrupted:
             yield f"INCOMPLETE: {self.interrupted}; the next run goes on from here unless it is to start afresh"
             yield "The step that was running begins again then."
-        yield from self._below()
+        yield from self._footer()
 
-    def _below(self) -> list[str]:
+    def _footer(self) -> list[str]:
         lines: list[str] = []
         for conditions in comparison.conditions(self.points):
             lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}".rstrip())

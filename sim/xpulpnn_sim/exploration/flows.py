@@ -16,7 +16,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_kernel
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, part
+from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, extract_module
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_library
@@ -76,7 +76,7 @@ class KernelSpec:
     def __str__(self) -> str:
         return f"{self.kernel}:{self.bits}:{self.variant}:{self.layer}"
 
-    def on(self, config: Configuration) -> Self:
+    def for_config(self, config: Configuration) -> Self:
         """Return the kernel with a variant in place of FASTEST; raise :class:`InputError` if no variant can run."""
         if self.variant != FASTEST:
             return self
@@ -99,7 +99,7 @@ class KernelSpec:
     def obstacle(self, config: Configuration) -> str:
         """Return why a configuration cannot run the kernel; empty if it can."""
         try:
-            case = self.on(config).case(config)
+            case = self.for_config(config).case(config)
             (check_cluster_case if isinstance(config, ClusterConfig) else Case.check)(case)
         except XpulpnnError as error:
             return str(error)
@@ -174,9 +174,9 @@ def parse_clock(text: str) -> float:
     return _NS_MHZ / number if match["unit"].lower() == "mhz" else number
 
 
-def flow_step(flow: Flow, chosen: Collection[str] = ()) -> PointStep:
+def flow_step(flow: Flow, fixed: Collection[str] = ()) -> PointStep:
     """Return the step that runs a synthesis flow; parameters in ``chosen`` stay as they are."""
-    structures = {key: value for key, value in INFERRED.items() if flow.name == "ecp5" and key not in chosen}
+    structures = {key: value for key, value in INFERRED.items() if flow.name == "ecp5" and key not in fixed}
     name = f"{flow.name}-{flow.script}" if flow.script else flow.name
     return PointStep(name, "flows", partial(_flow_settings, flow, structures), partial(_run_flow, flow, structures))
 
@@ -187,7 +187,7 @@ def _flow_settings(flow: Flow, structures: Mapping[str, str]) -> dict[str, str]:
 
 def _run_flow(flow: Flow, structures: dict[str, str], design: EmittedDesign) -> StepOutcome:
     is_part = design.top in CLUSTER_NAMES and design.top not in WHOLE_CLUSTERS
-    changed = part(design, design.module) if is_part else design
+    changed = extract_module(design, design.module) if is_part else design
     if structures:
         changed = emit_design(design.top, apply_settings(design.config, structures))
     output, hit = cached_flow(flow, changed)

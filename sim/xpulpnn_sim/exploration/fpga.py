@@ -18,7 +18,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.library import DESIGN, flow_folder
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, PathStep
 from xpulpnn_sim.tools.netlists import NetlistModule, read_module
-from xpulpnn_sim.tools.yosys import find_yosys, printed_by
+from xpulpnn_sim.tools.yosys import command_output, find_yosys
 
 WRAPPER = "registered_wrapper"
 
@@ -304,7 +304,7 @@ class _Names:
 def _find(program: str) -> tuple[list[str], str]:
     """Return command and version of ``program``: the native program if installed, else the one from the wheel."""
     if native := shutil.which(program):
-        number = re.search(r"\d+(\.\d+)+", printed_by([native, "--version"]))
+        number = re.search(r"\d+(\.\d+)+", command_output([native, "--version"]))
         return [native], number[0] if number else "unknown"
     wheel = f"yowasp-{program}"
     if util.find_spec(wheel.replace("-", "_")) is None:

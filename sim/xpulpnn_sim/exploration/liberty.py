@@ -87,7 +87,7 @@ class LibertyGroup:
     lists: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     groups: list["LibertyGroup"] = field(default_factory=list["LibertyGroup"])
 
-    def inside(self, kind: str) -> Iterator["LibertyGroup"]:
+    def subgroups(self, kind: str) -> Iterator["LibertyGroup"]:
         return (group for group in self.groups if group.kind == kind)
 
     def number(self, name: str, default: float = 0.0) -> float:
@@ -99,26 +99,26 @@ class LibertyGroup:
 
 def parse_library(text: str) -> LibertyGroup:
     """Return the group ``library`` of a Liberty file; raise ValueError with the line if it is malformed or missing."""
-    inside: list[LibertyGroup] = []
+    open_groups: list[LibertyGroup] = []
     position, problem = 0, ""
     while not problem:
         match = _STATEMENT.match(text, position)
         assert match is not None  # every part of the pattern is optional
         position, name = match.end(), match["name"]
         items = [quoted or plain for quoted, plain in _ITEM.findall(match["arguments"] or "")]
-        if not inside and (name, match["open"]) != ("library", "{"):
+        if not open_groups and (name, match["open"]) != ("library", "{"):
             problem = "library (NAME) { expected"
         elif match["open"] == "{":
-            inside.append(LibertyGroup(name, items))
+            open_groups.append(LibertyGroup(name, items))
         elif match["arguments"] is not None:
-            inside[-1].lists[name] = items
+            open_groups[-1].lists[name] = items
         elif name:
-            inside[-1].attributes[name] = match["plain"].strip() if match["quoted"] is None else match["quoted"]
+            open_groups[-1].attributes[name] = match["plain"].strip() if match["quoted"] is None else match["quoted"]
         elif match["mark"] == "}":
-            group = inside.pop()
-            if not inside:
+            group = open_groups.pop()
+            if not open_groups:
                 return group
-            inside[-1].groups.append(group)
+            open_groups[-1].groups.append(group)
         elif not match["mark"]:
             problem = "the file ends" if position == len(text) else "attribute or group expected"
     raise ValueError(f"line {text.count(chr(10), 0, position) + 1}: {problem}")
@@ -141,17 +141,17 @@ class Table:
     loads_ff: list[float]  # ascending
     columns: list[list[float]]  # indexed by load, slew: ns in delay tables, fJ in power tables
 
-    def at(self, slew_ns: float, load_ff: float) -> float:
+    def value_at(self, slew_ns: float, load_ff: float) -> float:
         """Interpolate the table bilinearly; extrapolate linearly outside its axes."""
         by_load = [_interpolate(self.slews_ns, slew_ns, column) for column in self.columns]
         return _interpolate(self.loads_ff, load_ff, by_load)
 
 
-def _interpolate(axis: list[float], at: float, values: list[float]) -> float:
+def _interpolate(axis: list[float], x: float, values: list[float]) -> float:
     if len(axis) == 1:
         return values[0]
-    low = min(max(bisect_left(axis, at) - 1, 0), len(axis) - 2)
-    share = (at - axis[low]) / (axis[low + 1] - axis[low])
+    low = min(max(bisect_left(axis, x) - 1, 0), len(axis) - 2)
+    share = (x - axis[low]) / (axis[low + 1] - axis[low])
     return values[low] + share * (values[low + 1] - values[low])
 
 
@@ -168,7 +168,7 @@ class _Units:
 
     def table(self, group: LibertyGroup, kind: str, scale: float) -> Table | None:
         """Return the table named ``kind`` of a group; None if it is missing or its axes are not slew and load."""
-        given = next(group.inside(kind), None)
+        given = next(group.subgroups(kind), None)
         if given is None or "values" not in given.lists:
             return None
         template = self._templates.get(given.arguments[0] if given.arguments else "", LibertyGroup("", []))
@@ -242,12 +242,12 @@ class Pin:
         self.clock_gate = next(roles, "")
         self.timing = [
             TimingArc(related, arc, units)
-            for arc in group.inside("timing")
+            for arc in group.subgroups("timing")
             for related in arc.attributes.get("related_pin", "").split()
         ]
         self.internal_power = [
             InternalPower(related, power, units)
-            for power in group.inside("internal_power")
+            for power in group.subgroups("internal_power")
             for related in power.attributes.get("related_pin", "").split() or [""]
         ]
 
@@ -266,15 +266,15 @@ class LibraryCell:
         self.name = group.arguments[0]
         self.area = group.number("area")  # in the unit of the library, usually um2
         # unconditional leakage, or the mean over all states
-        leakages = [item.number("value") for item in group.inside("leakage_power")]
+        leakages = [item.number("value") for item in group.subgroups("leakage_power")]
         mean = sum(leakages) / max(len(leakages), 1)
         self.leakage_nw = group.number("cell_leakage_power", mean) * units.leakage
         self.dont_use = group.flag("dont_use")
-        self.pins = {name: Pin(name, item, units) for item in group.inside("pin") for name in item.arguments}
+        self.pins = {name: Pin(name, item, units) for item in group.subgroups("pin") for name in item.arguments}
         self.inputs = [pin for pin in self.pins.values() if pin.direction == "input"]
         self.outputs = [pin for pin in self.pins.values() if pin.direction == "output"]
-        self.flip_flop = next(map(FlipFlop, group.inside("ff")), None)
-        self.latch = any(group.inside("latch"))
+        self.flip_flop = next(map(FlipFlop, group.subgroups("ff")), None)
+        self.latch = any(group.subgroups("latch"))
         # integrated clock gate such as `latch_posedge`, else empty
         self.clock_gate = group.attributes.get("clock_gating_integrated_cell", "")
         self.sequential = bool(self.flip_flop or self.latch or self.clock_gate)
@@ -295,7 +295,7 @@ class LibraryCell:
 class Liberty:
     def __init__(self, library: LibertyGroup) -> None:
         units = _Units(library)
-        cells = (LibraryCell(group, units) for group in library.inside("cell"))
+        cells = (LibraryCell(group, units) for group in library.subgroups("cell"))
         self.name = library.arguments[0] if library.arguments else ""
         self.voltage = library.number("nom_voltage", 1.0) * units.volt
         self.temperature = library.number("nom_temperature", 25.0)  # degrees Celsius

@@ -85,7 +85,7 @@ def fo4_delay_ps(inverter: LibraryCell) -> float:
 
 
 def _lookup(arc: TimingArc, kind: str) -> Callable[[float, float], float]:
-    return getattr(arc, kind).at
+    return getattr(arc, kind).value_at
 
 
 def _timed(cell: LibraryCell) -> bool:

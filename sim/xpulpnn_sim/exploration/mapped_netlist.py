@@ -18,7 +18,7 @@ from random import Random
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.liberty import LibraryCell, expression
-from xpulpnn_sim.tools.netlists import DONT_CARE, GATES, ONE, ZERO, NetlistCell, NetlistModule, NetlistWire, in_order
+from xpulpnn_sim.tools.netlists import DONT_CARE, GATES, ONE, ZERO, NetlistCell, NetlistModule, NetlistWire, sort_gates
 
 GATED = "$_DFFE_PP_"
 """Cell type of registers with a gated clock in netlists for energies; its pins are C, D, E and Q."""
@@ -52,7 +52,7 @@ class MappedNetlist:
     # `dotp.array.n123`
     names: dict[int, str]
     # unmapped instances; their outputs count as inputs and their inputs as outputs
-    apart: list[NetlistCell] = field(default_factory=list[NetlistCell])
+    unmapped: list[NetlistCell] = field(default_factory=list[NetlistCell])
 
 
 class CombinationalCells:
@@ -73,7 +73,7 @@ class CombinationalCells:
                 entering = [pin.name for pin in gate.cell.inputs if not pin.clock and pin.name != clock]
                 self.ends += [(gate.pins[pin], name) for pin in entering if gate.pins.get(pin, ONE) > ONE]
         gates = [gate for gate in netlist.gates if not gate.cell.sequential]
-        self.gates = in_order(gates, lambda gate: gate.read, lambda gate: gate.driven)
+        self.gates = sort_gates(gates, lambda gate: gate.read, lambda gate: gate.driven)
 
 
 def mapped_module(
@@ -97,7 +97,7 @@ def mapped_module(
     for gate in gates:
         for net in gate.driven:
             names.setdefault(net, f"{gate.path}.n{net}" if gate.path else f"n{net}")
-    return MappedNetlist(module=module.name, gates=gates, inputs=inputs, outputs=outputs, names=names, apart=others)
+    return MappedNetlist(module=module.name, gates=gates, inputs=inputs, outputs=outputs, names=names, unmapped=others)
 
 
 def pin_bits(cell: NetlistCell, *, outputs: bool) -> Iterator[tuple[str, int]]:
@@ -160,10 +160,10 @@ def with_origins(
     driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
     # maps all names of a register output to one of them
     registers = {name: names[net][0] for net in driven if net in names for name in names[net]}
-    known = _Source(source, registers, {cell.type for cell in mapped.apart})
+    known = _Source(source, registers, {cell.type for cell in mapped.unmapped})
     part = CombinationalCells(mapped)
     values = _mapped_values(part)
-    instances, shares = _attributed(mapped, part, known, values)
+    instances, shares = _attribute_gates(mapped, part, known, values)
     gates = [replace(gate, path=_common_instance(instances[gate])) for gate in mapped.gates]
     readable = dict(mapped.names)
     for gate in gates:
@@ -212,7 +212,7 @@ class _Source:
         for port in module.inputs.values():
             self.values |= {net: _random(name) for name, net in port.bits}
         self.instances: defaultdict[int, set[str]] = defaultdict(set)
-        for cell in in_order(gates, lambda cell: cell.read, lambda cell: cell.driven):
+        for cell in sort_gates(gates, lambda cell: cell.read, lambda cell: cell.driven):
             pins = {pin: self.values.get(nets[0], 0) for pin, nets in cell.pins.items()}
             value = _FUNCTIONS[cell.type].evaluate(pins, _ALL)
             self.values[cell.pins["Y"][0]] = value
@@ -245,7 +245,7 @@ def _mapped_values(part: CombinationalCells) -> dict[int, int]:
     return values
 
 
-def _attributed(
+def _attribute_gates(
     mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
 ) -> tuple[dict[MappedGate, frozenset[str]], dict[str, float]]:
     """Return candidate instances of each gate, and shares of the area by method of attribution.
@@ -267,17 +267,17 @@ def _attributed(
     for gate in part.gates:
         by_function = set[str]().union(*(known.instances.get(_up_to_inversion(values[net]), ()) for net in gate.driven))
         attribute(gate, by_function, "function")
-    pins = {name: cell for cell in mapped.apart for name, _ in pin_bits(cell, outputs=False)}
-    above: defaultdict[int, set[str]] = defaultdict(set)
+    pins = {name: cell for cell in mapped.unmapped for name, _ in pin_bits(cell, outputs=False)}
+    output_readers: defaultdict[int, set[str]] = defaultdict(set)
     for name, net in mapped.outputs.items():
-        above[net].add(instance_path(pins[name].name) if name in pins else "")
+        output_readers[net].add(instance_path(pins[name].name) if name in pins else "")
     readers: defaultdict[int, list[MappedGate]] = defaultdict(list)
     for gate in (*part.gates, *registers):
         for net in gate.read:
             readers[net].append(gate)
     for gate in (*reversed(part.gates), *registers):
         if len(instances[gate]) != 1:
-            reading = set[str]().union(*(above.get(net, ()) for net in gate.driven))
+            reading = set[str]().union(*(output_readers.get(net, ()) for net in gate.driven))
             reading = reading.union(*(instances[reader] for net in gate.driven for reader in readers[net]))
             both = instances[gate] & reading
             if len(both) == 1 or not instances[gate]:
@@ -297,6 +297,6 @@ def _attributed(
 def _common_instance(paths: frozenset[str]) -> str:
     if len(paths) == 1:
         return next(iter(paths))
-    together = zip(*(path.split(".") if path else [] for path in paths), strict=False)
-    common = takewhile(lambda parts: len(set(parts)) == 1, together)
+    levels = zip(*(path.split(".") if path else [] for path in paths), strict=False)
+    common = takewhile(lambda parts: len(set(parts)) == 1, levels)
     return ".".join([*(parts[0] for parts in common), SHARED])

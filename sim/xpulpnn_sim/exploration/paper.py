@@ -112,7 +112,7 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
     for (top, quantity, script), authors in _AUTHORS.items():
         figure, paper = ("size", _OVERHEADS[top]) if "area" in quantity else ("delay", "same clock")
         results = [comparison.flow_of(by_label[f"{name} {top}"], flows.get(script, "")) for name in VARIANTS]
-        add(f"{top}, {quantity}, {script} script", comparison.of(results, figure), paper, authors)
+        add(f"{top}, {quantity}, {script} script", comparison.pick(results, figure), paper, authors)
     if any(point.energies or point.kernels for point in points):
         _add_runs(add, [by_label[f"{name} core"] for name in VARIANTS])
     authors = ["Authors' RTL: their Verilog through the same scripts and library, with Yosys 0.23 and its ABC."]
@@ -210,7 +210,7 @@ def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
         for figure in ("area [kGE]", "delay [FO4]", "grant path [FO4]"):
             for name in names:
                 flows = [comparison.flow_of(by_label[label], name) for label in (smaller, larger)]
-                ours = comparison.of(flows, {"area [kGE]": "size", "delay [FO4]": "delay"}.get(figure, "grant_fo4"))
+                ours = comparison.pick(flows, {"area [kGE]": "size", "delay [FO4]": "delay"}.get(figure, "grant_fo4"))
                 more = overhead(*ours)
                 published = paper if figure == "area [kGE]" else None
                 ratio = more / published if more is not None and published else None

@@ -34,7 +34,7 @@ class EmittedDesign:
     verilog: str
     manifest: Mapping[str, Any]  # ports, hierarchy and names (see xpulpnn.verilog)
     # modules that are black boxes here and are mapped separately
-    apart: frozenset[str] = frozenset()
+    black_boxes: frozenset[str] = frozenset()
     memories: tuple[str, ...] = ()  # modules whose memories would be macros, and are not mapped
 
     @property
@@ -299,7 +299,7 @@ def cached(folder: str, key: str, kind: type[_Kept], make: Callable[[], _Kept]) 
         with suppress(ValueError, TypeError, KeyError, AttributeError):
             return from_json(kind, values), True
     result = make()
-    cache.keep(key, asdict(result))
+    cache.store(key, asdict(result))
     return result, False
 
 

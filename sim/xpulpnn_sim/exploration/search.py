@@ -82,7 +82,7 @@ def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: boo
     return list(dict.fromkeys(listed))
 
 
-def measured(point: PointResult, objectives: Sequence[Objective]) -> list[float] | None:
+def objective_values(point: PointResult, objectives: Sequence[Objective]) -> list[float] | None:
     known = [value for objective in objectives if (value := objective.value(point)) is not None]
     return known if len(known) == len(objectives) and not point.error else None
 
@@ -92,13 +92,13 @@ def pareto_front(points: Sequence[PointResult], objectives: Sequence[Objective])
     costs = {
         number: [sign * value for sign, value in zip(signs, known, strict=True)]
         for number, point in enumerate(points)
-        if (known := measured(point, objectives)) is not None
+        if (known := objective_values(point, objectives)) is not None
     }
 
-    def beaten(mine: list[float]) -> bool:
-        return any(other != mine and all(a <= b for a, b in zip(other, mine, strict=True)) for other in costs.values())
+    def is_dominated(cost: list[float]) -> bool:
+        return any(other != cost and all(a <= b for a, b in zip(other, cost, strict=True)) for other in costs.values())
 
-    return [number for number, mine in costs.items() if not beaten(mine)]
+    return [number for number, mine in costs.items() if not is_dominated(mine)]
 
 
 def pareto_table(points: Sequence[PointResult], objectives: Sequence[Objective]) -> NamedTable:
@@ -202,7 +202,7 @@ class Search:
             self._points += (point for _, _, point in batch)
             results = evaluate([point for _, _, point in batch])
             for (trial, key, _), result in zip(batch, results, strict=True):
-                self._known[key] = measured(result, self.objectives)
+                self._known[key] = objective_values(result, self.objectives)
                 self._tell(trial, key)
         if not self._points:
             raise InputError(f"search must be of a space with possible points, not none of {self.size}")

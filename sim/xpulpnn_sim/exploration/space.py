@@ -127,10 +127,10 @@ def plain_key(key: str) -> str:
     return key.strip().removeprefix("core.").removeprefix("dotp.").replace("-", "_")
 
 
-def check_value(key: str, text: str, usual: Configuration) -> None:
+def check_value(key: str, text: str, base: Configuration) -> None:
     """Raise :class:`InputError` unless some configuration accepts ``text`` for the field ``key``."""
     try:
-        path, value = with_setting(usual, key, text)
+        path, value = with_setting(base, key, text)
         if "dotp" in path:
             # with replicated multipliers, only the value itself can be wrong
             DotpConfig(**{"multipliers": "replicated", path[-1]: value})

@@ -201,7 +201,7 @@ def run_tasks(
     tasks: Sequence[Task],
     report: Callable[[str, str, bool], None],
     *,
-    begun: Callable[[str, str], object] = lambda label, step: None,
+    on_begin: Callable[[str, str], object] = lambda label, step: None,
     jobs: int = 2,
     timeout_s: float = 3600.0,
     dask: str = "",
@@ -231,7 +231,7 @@ def run_tasks(
 
         def tell() -> None:
             for task, key in [pair for call, pair in calls.items() if not call.done()][:1]:
-                begun(task.point.label, task.steps[key].name)
+                on_begin(task.point.label, task.steps[key].name)
 
         tell()
         for call in as_completed(calls):

@@ -22,7 +22,7 @@ from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import CombinationalCells, MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import CriticalPath, PathStep
 from xpulpnn_sim.tools.netlists import ONE
-from xpulpnn_sim.tools.yosys import printed_by
+from xpulpnn_sim.tools.yosys import command_output
 
 _TIMEOUT_S = 600.0
 _TOP = "combinational"
@@ -118,7 +118,7 @@ def find_opensta() -> OpenSta | None:
 
 @cache
 def _installed(program: str) -> OpenSta | None:
-    version = re.search(r"\d+(?:\.\d+)+", printed_by([program, "-version"]))
+    version = re.search(r"\d+(?:\.\d+)+", command_output([program, "-version"]))
     return OpenSta(program, version[0]) if version else None
 
 
@@ -133,8 +133,8 @@ _SEQUENTIAL = frozenset({"three_state_enable", "three_state_disable", "clear", "
 @dataclass(frozen=True, slots=True)
 class _Arc:
     pin: str
-    cause: int
-    to: int
+    input_edge: int
+    output_edge: int
     delay: Table
     slew: Table
 
@@ -162,7 +162,7 @@ def _largest(tables: Iterable[Table | None]) -> Table | None:
     if len(known) < 2:
         return known[0] if known else None
     slews, loads = known[0].slews_ns, known[0].loads_ff
-    columns = [[max(table.at(slew, load) for table in known) for slew in slews] for load in loads]
+    columns = [[max(table.value_at(slew, load) for table in known) for slew in slews] for load in loads]
     return Table(slews, loads, columns)
 
 
@@ -173,38 +173,38 @@ class _Analysis:
         self.arrival: dict[int, list[float]] = {}
         self.slew: dict[int, list[float]] = {}
         self.cause: dict[tuple[int, int], tuple[MappedGate, int, int]] = {}
-        self.names, self.part = netlist.names, CombinationalCells(netlist)
+        self.names, self.logic = netlist.names, CombinationalCells(netlist)
         self.load: defaultdict[int, float] = defaultdict(float)
-        for gate in self.part.gates:
+        for gate in self.logic.gates:
             for pin in gate.cell.inputs:
                 self.load[gate.pins.get(pin.name, ONE)] += pin.capacitance_ff
-        for net, _ in self.part.ends:
+        for net, _ in self.logic.ends:
             self.load[net] += library.output_load_ff
         self.fixed: frozenset[int] = frozenset()
-        self.before: _Analysis | None = None
+        self.previous: _Analysis | None = None
         driver = library.cells[library.driving_cell]
         arcs = _arcs(driver, driver.outputs[0].name)
-        for net in self.part.starts:
+        for net in self.logic.starts:
             arrival, slew = [0.0, 0.0], [0.0, 0.0]
             for arc in arcs:
-                extra = arc.delay.at(0.0, self.load[net]) - arc.delay.at(0.0, 0.0)
-                arrival[arc.to] = max(arrival[arc.to], extra)
-                slew[arc.to] = max(slew[arc.to], arc.slew.at(0.0, self.load[net]))
+                extra = arc.delay.value_at(0.0, self.load[net]) - arc.delay.value_at(0.0, 0.0)
+                arrival[arc.output_edge] = max(arrival[arc.output_edge], extra)
+                slew[arc.output_edge] = max(slew[arc.output_edge], arc.slew.value_at(0.0, self.load[net]))
             self.arrival[net], self.slew[net] = arrival, slew
         self._propagate()
 
-    def through(self, nets: Collection[int]) -> "_Analysis":
+    def through_nets(self, nets: Collection[int]) -> "_Analysis":
         """Return the analysis of paths that go through one of ``nets``; arrival times at these nets stay."""
-        on = copy(self)
-        on.before, on.fixed = self, frozenset(nets) & self.arrival.keys()
-        on.arrival = {net: self.arrival[net] for net in on.fixed}
-        on.slew = {net: self.slew[net] for net in on.fixed}
-        on.cause = {}
-        on._propagate()
-        return on
+        analysis = copy(self)
+        analysis.previous, analysis.fixed = self, frozenset(nets) & self.arrival.keys()
+        analysis.arrival = {net: self.arrival[net] for net in analysis.fixed}
+        analysis.slew = {net: self.slew[net] for net in analysis.fixed}
+        analysis.cause = {}
+        analysis._propagate()
+        return analysis
 
     def _propagate(self) -> None:
-        for gate in self.part.gates:
+        for gate in self.logic.gates:
             for pin in gate.cell.outputs:
                 if pin.name in gate.pins and gate.pins[pin.name] not in self.fixed:
                     self._reach(gate, gate.pins[pin.name], _arcs(gate.cell, pin.name))
@@ -215,19 +215,19 @@ class _Analysis:
             source = gate.pins.get(arc.pin, ONE)
             if source not in self.arrival:
                 continue
-            slew_in = self.slew[source][arc.cause]
-            at = self.arrival[source][arc.cause] + arc.delay.at(slew_in, load)
-            if at > arrival[arc.to]:
-                arrival[arc.to] = at
-                self.cause[net, arc.to] = gate, source, arc.cause
-            slew[arc.to] = max(slew[arc.to], arc.slew.at(slew_in, load))
+            slew_in = self.slew[source][arc.input_edge]
+            candidate = self.arrival[source][arc.input_edge] + arc.delay.value_at(slew_in, load)
+            if candidate > arrival[arc.output_edge]:
+                arrival[arc.output_edge] = candidate
+                self.cause[net, arc.output_edge] = gate, source, arc.input_edge
+            slew[arc.output_edge] = max(slew[arc.output_edge], arc.slew.value_at(slew_in, load))
         if max(arrival) > float("-inf"):
             self.arrival[net], self.slew[net] = arrival, slew
 
     def worst(self) -> tuple[CriticalPath | None, list[float]]:
         reached = [
             (self.arrival[net][edge], net, edge, name)
-            for net, name in self.part.ends
+            for net, name in self.logic.ends
             for edge in (_RISE, _FALL)
             if net in self.arrival
         ]
@@ -236,22 +236,22 @@ class _Analysis:
         worst, net, edge, end = max(reached, key=lambda item: item[0])
         steps: list[PathStep] = []
         times: list[float] = []
-        at: _Analysis | None = self
-        while at is not None:
-            while (net, edge) in at.cause:
-                gate, source, cause = at.cause[net, edge]
-                arrival = at.arrival[net][edge]
-                delay = arrival - at.arrival[source][cause]
+        analysis: _Analysis | None = self
+        while analysis is not None:
+            while (net, edge) in analysis.cause:
+                gate, source, cause = analysis.cause[net, edge]
+                arrival = analysis.arrival[net][edge]
+                delay = arrival - analysis.arrival[source][cause]
                 name = self.names[net]
                 steps.append(PathStep(net=name, cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(arrival)))
                 net, edge = source, cause
-            if at.before is not None:
-                times.append(_ps(at.arrival[net][edge]))
-            at = at.before
+            if analysis.previous is not None:
+                times.append(_ps(analysis.arrival[net][edge]))
+            analysis = analysis.previous
         path = CriticalPath(
             tool=TOOL,
             netlist="mapped",
-            start=self.part.starts.get(net, self.names.get(net, "")),
+            start=self.logic.starts.get(net, self.names.get(net, "")),
             end=end,
             delay_ps=_ps(worst),
             steps=steps[::-1],
@@ -272,7 +272,7 @@ def longest_paths(
     if not through:
         return path, None, []
     for nets in through:
-        analysis = analysis.through(nets)
+        analysis = analysis.through_nets(nets)
     return path, *analysis.worst()
 
 

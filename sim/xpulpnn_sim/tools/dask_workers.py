@@ -97,7 +97,7 @@ class _DaskPool(Pool):
         self._versions = pickle.dumps(versions)
 
     @property
-    def ahead(self) -> int:
+    def depth(self) -> int:
         return 2 * max(sum(self._workers().values()), 1)
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:
@@ -208,7 +208,7 @@ def answer_call(
         places = [folder / f"shared-{number}" for number in range(len(shared))]
         for path, content in zip(places, shared, strict=True):
             write_bytes(path, content)
-        return _run(folder, pack_object(_load_and_call, (call, *map(Shared, places)), {}), timeout_s, _task_check())
+        return _run(folder, pack_object(_load_and_call, (call, *map(Shared, places)), {}), timeout_s, _task_predicate())
 
 
 def _load_and_call(call: bytes, *shared: Any) -> Any:
@@ -227,7 +227,7 @@ def _run(folder: Path, call: bytes, timeout_s: float, is_wanted: Callable[[], bo
 
 
 @cache
-def _versions_here(versions: bytes) -> Mapping[str, str]:
+def _worker_versions(versions: bytes) -> Mapping[str, str]:
     """Return the versions of this worker, cached; an error of the process that determines them is raised."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-") as folder:
         answer = _run(Path(folder), pack_object(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
@@ -237,7 +237,7 @@ def _versions_here(versions: bytes) -> Mapping[str, str]:
 
 
 def _difference(versions: bytes, expected: Mapping[str, str]) -> str:
-    own = _versions_here(versions)
+    own = _worker_versions(versions)
     for name, version in expected.items():
         if own.get(name) != version:
             return f"have {name} {version}, not {own.get(name, 'none')}"
@@ -248,7 +248,7 @@ def _tell_versions(versions: bytes) -> dict[str, str]:
     return dict(pickle.loads(versions)())
 
 
-def _task_check() -> Callable[[], bool]:
+def _task_predicate() -> Callable[[], bool]:
     """Return a function that returns whether a client still waits for the Dask task of this thread."""
     worker = import_module("distributed").get_worker()
     key = worker.get_current_task()

@@ -41,7 +41,7 @@ def executor(
 
 class _InProcess(Pool):
     @property
-    def ahead(self) -> int:
+    def depth(self) -> int:
         return 1
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:
@@ -71,7 +71,7 @@ class _Processes(Pool):
         self._numbers = count()
 
     @property
-    def ahead(self) -> int:
+    def depth(self) -> int:
         return 2 * self._jobs
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:

@@ -146,14 +146,14 @@ def _cell(name: str, described: dict[str, Any]) -> NetlistCell:
     )
 
 
-def in_order(
-    gates: Sequence[_Gate], read: Callable[[_Gate], Iterable[int]], driven: Callable[[_Gate], Iterable[int]]
+def sort_gates(
+    gates: Sequence[_Gate], nets_read: Callable[[_Gate], Iterable[int]], nets_driven: Callable[[_Gate], Iterable[int]]
 ) -> list[_Gate]:
     """Sort gates topologically by the nets that they read and drive; raise :class:`ToolError` for a loop."""
-    drivers = {net: number for number, gate in enumerate(gates) for net in driven(gate)}
+    drivers = {net: number for number, gate in enumerate(gates) for net in nets_driven(gate)}
     sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(gates)), ()))
     for number, gate in enumerate(gates):
-        sorter.add(number, *{drivers[net] for net in read(gate) if net in drivers})
+        sorter.add(number, *{drivers[net] for net in nets_read(gate) if net in drivers})
     try:
         return [gates[number] for number in sorter.static_order()]
     except CycleError as error:

@@ -36,7 +36,7 @@ class Call(Future[Result], Generic[Result]):
 class Pool(Executor):
     @property
     @abstractmethod
-    def ahead(self) -> int:
+    def depth(self) -> int:
         """Return how many calls should be submitted at a time so that no process idles."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Pool(Executor):
         running: deque[Call[Result]] = deque()
         try:
             while True:
-                running.extend(self.submit(fn, *arguments) for arguments in islice(calls, self.ahead - len(running)))
+                running.extend(self.submit(fn, *arguments) for arguments in islice(calls, self.depth - len(running)))
                 if not running:
                     return
                 yield running.popleft().result()
@@ -67,7 +67,7 @@ def completed(
     function: Callable[..., Result],
     items: Iterable[Item],
     *more: Any,
-    named: Callable[[Item], str] | None = None,
+    name_of: Callable[[Item], str] | None = None,
 ) -> Iterator[tuple[Item, Result]]:
     """Yield items with their results, in order of completion; an error cancels all other calls.
 
@@ -77,7 +77,7 @@ def completed(
     running: dict[Call[Result], Item] = {}
     try:
         while True:
-            for item in islice(waiting, pool.ahead - len(running)):
+            for item in islice(waiting, pool.depth - len(running)):
                 running[pool.submit(function, item, *more)] = item
             if not running:
                 return
@@ -87,7 +87,7 @@ def completed(
                 try:
                     result = call.result()
                 except CallError as error:
-                    raise CallError(f"{named(item)}: {error}" if named else str(error)) from None
+                    raise CallError(f"{name_of(item)}: {error}" if name_of else str(error)) from None
                 yield item, result
     finally:
         for call in running:

@@ -36,8 +36,8 @@ Tag = TypeVar("Tag")
 class Forks(Generic[Tag]):
     """At most ``jobs`` forks at a time; ``ended`` is called with the tag and the exit code of each fork."""
 
-    def __init__(self, jobs: int, ended: Callable[[Tag, int], None] | None = None) -> None:
-        self._jobs, self._ended = jobs, ended
+    def __init__(self, jobs: int, on_exit: Callable[[Tag, int], None] | None = None) -> None:
+        self._jobs, self._on_exit = jobs, on_exit
         self._running: dict[int, Tag] = {}
 
     def start(self, tag: Tag) -> bool:
@@ -57,8 +57,8 @@ class Forks(Generic[Tag]):
         while child not in self._running:
             child, status = os.wait()
         tag, code = self._running.pop(child), os.waitstatus_to_exitcode(status)
-        if self._ended is not None:
-            self._ended(tag, code)
+        if self._on_exit is not None:
+            self._on_exit(tag, code)
         return code
 
 

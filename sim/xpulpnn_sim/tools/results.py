@@ -65,7 +65,7 @@ class Results:
         except (OSError, ValueError, LookupError, TypeError):
             return None
 
-    def keep(self, name: str, value: Any, key: str = "", files: Mapping[str, str] | None = None) -> None:
+    def store(self, name: str, value: Any, key: str = "", files: Mapping[str, str] | None = None) -> None:
         """Store a JSON value under a name in place of any earlier one, and text files in a folder of that name."""
         for file, text in (files or {}).items():
             write_text(self.folder / _file_name(name) / file, text)
@@ -95,7 +95,7 @@ def _file_name(name: str) -> str:
 
 
 @contextmanager
-def watched(results: Results, report: Callable[[int], None]) -> Generator[None]:
+def report_counts(results: Results, report: Callable[[int], None]) -> Generator[None]:
     """Call ``report`` periodically with the number of records while the block runs."""
     ended = Event()
 

@@ -151,17 +151,17 @@ def _wheel() -> Yosys:
 
 @cache
 def _native(program: str) -> Yosys:
-    version = re.search(r"Yosys (\S+)", printed_by([program, "-V"]))
+    version = re.search(r"Yosys (\S+)", command_output([program, "-V"]))
     if version is None:
         raise ToolError(f"yosys must tell its version, not {program} without one")
     beside = Path(program).parent / "yosys-abc"
     abc = str(beside) if beside.exists() else shutil.which("yosys-abc") or shutil.which("berkeley-abc")
-    built = re.search(r"ABC (.*)", printed_by([abc, "-h"])) if abc else None
+    built = re.search(r"ABC (.*)", command_output([abc, "-h"])) if abc else None
     tools = {"yosys": f"{version[1]} (native)", "abc": built[1].strip() if built else "unknown"}
     return Yosys(command=(program,), native=True, tools=tools)
 
 
-def printed_by(command: list[str]) -> str:
+def command_output(command: list[str]) -> str:
     """Return the output of a command, such as the version of a program; empty if it cannot run."""
     try:
         done = subprocess.run(

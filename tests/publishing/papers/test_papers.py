@@ -9,7 +9,7 @@ from tests.programs import plots_of, read_results
 from tests.sw.networks.importers.tflite_models import NONE, Graph
 
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cli.main import parsed
+from xpulpnn_sim.cli.main import parse_command
 from xpulpnn_sim.publishing.papers import measure
 from xpulpnn_sim.publishing.papers.measure import TABLES, charts, measure_tables, runs_of, tables_of
 from xpulpnn_sim.publishing.papers.mlperf_tiny import ModelRun
@@ -116,7 +116,7 @@ def test_commands_of_a_table_are_valid(name):
     for command in {command for row in table.rows for command in row.commands}:
         first, second, *words = shlex.split(command)
         assert (first, second) == ("xpulpnn", "cosim")
-        assert parsed([second, *words])
+        assert parse_command([second, *words])
 
 
 @pytest.mark.flow
@@ -137,7 +137,7 @@ def test_models_of_mlperf_tiny(tmp_path, refused):
     }  # fmt: skip
     for command in {command for row in table.rows for command in row.commands}:
         for part in command.split(" && "):
-            assert parsed(shlex.split(part)[1:])
+            assert parse_command(shlex.split(part)[1:])
     runs = runs_of([table], quick=False)
     assert len(runs) == 4 * 6
     (tmp_path / f"{names[3]}.tflite").write_bytes(b"other")

@@ -125,8 +125,8 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(tmp_path, monke
     # what is known to change nothing does not
     proofs, key = Results(tmp_path / "proofs"), digest(core.mutants, core.digest)
     method = digest(xpulpnn_sim.proofs.mutants, xpulpnn_sim.verification.mutants)
-    proofs.keep("2", {"proof": "legal", "example": "", "proof_s": 1, "method": method}, key)
-    proofs.keep("unchanged", [4], key)
+    proofs.store("2", {"proof": "legal", "example": "", "proof_s": 1, "method": method}, key)
+    proofs.store("unchanged", [4], key)
     assert run(instructions=7, resume=True, proof_s=1) == ["check", "legal", "check", "equivalent"]
     assert len(calls) == 3
 

@@ -140,7 +140,7 @@ def cached_emission(
 
                 emitted = emit_top(top, config, both_edges=both_edges)
                 known = {"verilog": emitted.text, "manifest": emitted.manifest}
-                results.keep(name, known)
+                results.store(name, known)
     return known["verilog"], known["manifest"]
 
 

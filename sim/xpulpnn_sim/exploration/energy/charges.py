@@ -58,10 +58,10 @@ class Activity:
     def _add(self, sources: NetWords, states: NetWords) -> None:
         values = self._settle(sources, states)
         self._check(values, states)
-        before = np.empty_like(values)
+        previous = np.empty_like(values)
         for net, words in enumerate(values):
-            before[net] = self._delayed(words)
-        self._glitches(values, before)
+            previous[net] = self._delayed(words)
+        self._glitches(values, previous)
 
     def _settle(self, sources: NetWords, states: NetWords) -> NetWords:
         circuit = self._circuit
@@ -77,36 +77,36 @@ class Activity:
 
     def _delayed(self, words: NetWords) -> NetWords:
         """Delay packed values by one cycle; the first cycle of each chunk keeps its value."""
-        late = words << _ONE
-        late[1:] |= words[:-1] >> _TOP
-        late[:: self._chunk] = late[:: self._chunk] & ~_ONE | words[:: self._chunk] & _ONE
-        return late
+        delayed = words << _ONE
+        delayed[1:] |= words[:-1] >> _TOP
+        delayed[:: self._chunk] = delayed[:: self._chunk] & ~_ONE | words[:: self._chunk] & _ONE
+        return delayed
 
     def _check(self, values: NetWords, states: NetWords) -> None:
         """Compare computed next states with the recorded states, and count the clock edges of each register."""
         for number, (register, state) in enumerate(zip(self._circuit.registers, states, strict=True)):
             data, enable = values[register.data], values[register.enable]
             following = data & enable | state & ~enable
-            late = self._delayed(following)
-            late[:: self._chunk] = late[:: self._chunk] & ~_ONE | state[:: self._chunk] & _ONE
-            if (late != state).any():
+            delayed = self._delayed(following)
+            delayed[:: self._chunk] = delayed[:: self._chunk] & ~_ONE | state[:: self._chunk] & _ONE
+            if (delayed != state).any():
                 names = " ".join(filter(None, (register.path, str(number))))
                 raise ToolError(f"next state of register {names} must be what the simulation did next, not another")
             high, low = ones(enable & data & state), ones(enable & state)
             both = ones(enable & data)
             self.clocked[number] += [[ones(enable) - low - both + high, low - high], [both - high, high]]
 
-    def _glitches(self, values: NetWords, before: NetWords) -> None:
+    def _glitches(self, values: NetWords, previous: NetWords) -> None:
         """Count transitions with gate delays in each clock cycle; registers and inputs change at time 0."""
         circuit = self._circuit
         uses = Counter(net for gate in circuit.gates for net in set(gate.inputs.values()))
         waves: dict[int, tuple[int, NetWords]] = {}
         for net in {*circuit.sources, *(net for item in circuit.registers for _, net, _ in item.outputs)}:
-            if changes := ones(values[net] ^ before[net]):
+            if changes := ones(values[net] ^ previous[net]):
                 waves[net] = (0, values[net : net + 1])
                 self.toggles[net] += changes
         for gate, function, delay in zip(circuit.gates, self._functions, self._delays.tolist(), strict=True):
-            wave, changes = _gate_wave(gate, function, delay, waves, values, before)
+            wave, changes = _gate_wave(gate, function, delay, waves, values, previous)
             if wave is not None:
                 waves[gate.output] = wave
                 self.toggles[gate.output] += changes
@@ -122,21 +122,21 @@ def _gate_wave(
     delay: int,
     waves: dict[int, tuple[int, NetWords]],
     values: NetWords,
-    before: NetWords,
+    previous: NetWords,
 ) -> tuple[tuple[int, NetWords] | None, int]:
     """Return the waveform of a gate's output from first to last change, or None, and its number of transitions."""
-    moving = [waves[net] for net in gate.inputs.values() if net in waves]
-    if not moving:
+    input_waves = [waves[net] for net in gate.inputs.values() if net in waves]
+    if not input_waves:
         return None, 0
-    start = min(first for first, _ in moving)
-    end = max(first + len(rows) for first, rows in moving)
-    operands = {
-        pin: _stretched(waves[net], before[net], start, end) if net in waves else values[net]
+    start = min(first for first, _ in input_waves)
+    end = max(first + len(rows) for first, rows in input_waves)
+    pin_values = {
+        pin: _stretched(waves[net], previous[net], start, end) if net in waves else values[net]
         for pin, net in gate.inputs.items()
     }
-    rows = _inertial(function.evaluate(operands, _ONES), before[gate.output], delay)
+    rows = _inertial(function.evaluate(pin_values, _ONES), previous[gate.output], delay)
     changes = np.empty_like(rows)
-    changes[0] = rows[0] ^ before[gate.output]
+    changes[0] = rows[0] ^ previous[gate.output]
     np.bitwise_xor(rows[1:], rows[:-1], out=changes[1:])
     moves = np.flatnonzero(changes.any(axis=1))
     if not len(moves):
@@ -145,18 +145,18 @@ def _gate_wave(
     return (start + delay + first, rows[first : last + 1]), ones(changes[first : last + 1])
 
 
-def _stretched(wave: tuple[int, NetWords], before: NetWords, start: int, end: int) -> NetWords:
+def _stretched(wave: tuple[int, NetWords], previous: NetWords, start: int, end: int) -> NetWords:
     first, rows = wave
     if first == start and first + len(rows) == end:
         return rows
     stretched = np.empty((end - start, rows.shape[1]), np.uint64)
-    stretched[: first - start] = before
+    stretched[: first - start] = previous
     stretched[first - start : first - start + len(rows)] = rows
     stretched[first - start + len(rows) :] = rows[-1]
     return stretched
 
 
-def _inertial(rows: NetWords, before: NetWords, delay: int) -> NetWords:
+def _inertial(rows: NetWords, previous: NetWords, delay: int) -> NetWords:
     if delay == 1 or len(rows) == 1:
         return rows
     passed = rows.copy()
@@ -164,7 +164,7 @@ def _inertial(rows: NetWords, before: NetWords, delay: int) -> NetWords:
     for distance in range(1, min(delay, len(rows))):
         unstable[:-distance] |= rows[distance:] ^ rows[:-distance]
     for row in np.flatnonzero(unstable.any(axis=1)).tolist():
-        held = passed[row - 1] if row else before
+        held = passed[row - 1] if row else previous
         passed[row] ^= (passed[row] ^ held) & unstable[row]
     return passed
 
@@ -247,7 +247,7 @@ class Charges:
         return 0.5 * load_ff * self._voltage**2
 
     def _mean(self, tables: Sequence[Table], load_ff: float) -> float:
-        return sum(table.at(self._slew_ns, load_ff) for table in tables) / max(len(tables), 1)
+        return sum(table.value_at(self._slew_ns, load_ff) for table in tables) / max(len(tables), 1)
 
     def _gates(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
         for gate in self._circuit.gates:
@@ -268,14 +268,14 @@ class Charges:
     def _leakage(self, cell: LibraryCell) -> float:
         return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
 
-    def _edges(self, cell: LibraryCell, pin: str, known: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
+    def _edges(self, cell: LibraryCell, pin: str, fixed: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
         """Return the internal energies of a rising and a falling edge, averaged over the conditions that can hold."""
-        key = cell.name, pin, load_ff, *known.items()
+        key = cell.name, pin, load_ff, *fixed.items()
         if key not in self._known_edges:
             powers = cell.pins[pin].internal_power
             if cell.flip_flop is not None and cell.pins[pin].direction == "output":
                 powers = [power for power in powers if power.related_pin == cell.flip_flop.clocked_on]
-            chosen = [power for power in powers if power.when and _possible(power.when, known)]
+            chosen = [power for power in powers if power.when and _can_hold(power.when, fixed)]
             chosen = chosen or [power for power in powers if not power.when]
             rises = [power.rise_power for power in chosen if power.rise_power is not None]
             falls = [power.fall_power for power in chosen if power.fall_power is not None]
@@ -334,10 +334,10 @@ def _role(gate: LibraryCell, role: str) -> Pin:
     return next(pin for pin in gate.pins.values() if pin.clock_gate == role)
 
 
-def _possible(when: str, known: Mapping[str, bool]) -> bool:
-    parsed = expression(when)
-    free = [name for name in parsed.inputs if name not in known]
-    return any(parsed.evaluate({**known, **values}) for values in _assignments(free))
+def _can_hold(condition: str, fixed: Mapping[str, bool]) -> bool:
+    parsed = expression(condition)
+    free = [name for name in parsed.inputs if name not in fixed]
+    return any(parsed.evaluate({**fixed, **values}) for values in _assignments(free))
 
 
 def _assignments(names: Sequence[str]) -> Iterator[dict[str, bool]]:

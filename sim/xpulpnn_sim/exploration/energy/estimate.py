@@ -108,7 +108,7 @@ def run_on_core(executable: Executable, config: CoreConfig, library: Path) -> di
     return outcome.memory
 
 
-def pieces(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> tuple[list[int], int]:
+def chunk_starts(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> tuple[list[int], int]:
     """Distribute chunks of cycles over a run, ``window`` cycles in total; return their starts and their length."""
     cycles = end - first
     chunk = min(longest, cycles // BITS * BITS)
@@ -173,7 +173,7 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
         (folder / "gated_box.v").write_text(_GATED_BOX)
         tools.run("\n".join(lines), folder, what=design.module, results=["mapped.json", "mapped.v"])
         mapped = (folder / "mapped.json").read_text()
-    cache.keep(name, files, files={entry.name: mapped})
+    cache.store(name, files, files={entry.name: mapped})
     return entry, files
 
 
@@ -243,9 +243,9 @@ def _estimate(
     circuit = mapped_circuit(design, netlist, library)
     shadowed = ShadowedDesign(workload.top, config, {circuit.top: circuit})
     run_cycles = shadowed.count(workload.run) - _RETIRING[workload.top]  # reset included
-    starts, chunk = pieces(0, run_cycles, window)
+    starts, chunk = chunk_starts(0, run_cycles, window)
     rows = shadowed.watch(workload.run, {"": circuit.top}, {"": starts}, chunk)[""]
-    charges, activity = charged(circuit, rows, chunk, library)
+    charges, activity = evaluate(circuit, rows, chunk, library)
     modules = charges.modules(activity, design.manifest["hierarchy"])
     total = sum(module.total for module in modules)
     macs = workload.macs
@@ -271,7 +271,7 @@ def _estimate(
     )
 
 
-def charged(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Library) -> tuple[Charges, Activity]:
+def evaluate(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Library) -> tuple[Charges, Activity]:
     """Return the energies and the transitions of a circuit, counted in recorded chunks of ``chunk`` cycles."""
     fo4_ns = library.fo4_ps / 1e3
     charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
@@ -287,7 +287,7 @@ def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Ci
     if key not in _circuits:
         while len(_circuits) >= _KEPT_CIRCUITS:
             _circuits.pop(next(iter(_circuits)))
-        _circuits[key] = Circuit(netlist, design.module, library.liberty, library.flip_flop, design.apart)
+        _circuits[key] = Circuit(netlist, design.module, library.liberty, library.flip_flop, design.black_boxes)
     return _circuits[key]
 
 

@@ -16,7 +16,7 @@ from xpulpnn_sim.cosimulation.model.build import TOP, build_model
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, observed, rig_of
 from xpulpnn_sim.exploration.liberty import FlipFlop, Liberty, LibraryCell, expression
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
-from xpulpnn_sim.tools.netlists import ONE, ZERO, in_order, read_module
+from xpulpnn_sim.tools.netlists import ONE, ZERO, read_module, sort_gates
 
 CLOCK, RESET = "clk", "rst"  # ports of clock and reset, if there are any
 
@@ -80,7 +80,7 @@ class Circuit:
                 if pin != CLOCK:
                     ports[f"{netlist_cell.name}.{pin}"] = [max(net, ZERO) for net in nets]
         # in topological order
-        self.gates = in_order(gates, lambda gate: gate.inputs.values(), lambda gate: [gate.output])
+        self.gates = sort_gates(gates, lambda gate: gate.inputs.values(), lambda gate: [gate.output])
         # nets of the inputs without the clock, in the order of the ports
         self.sources = [net for name, nets in self.inputs.items() if name != CLOCK for net in nets]
         used = (nets for cell in netlist.cells for nets in cell.pins.values())
@@ -197,7 +197,7 @@ endmodule
 """Verilog of a module that passes the ports of its bound instance to ``gate_model.cpp`` at every clock edge."""
 
 
-def _bound(module: str, circuit: Circuit) -> str:
+def _bind_statement(module: str, circuit: Circuit) -> str:
     """Return the Verilog bind statement for all instances of ``module``; it passes inputs, then outputs."""
     ports = {name: nets for name, nets in circuit.inputs.items() if name != CLOCK} | circuit.outputs
     bits = sum(map(len, ports.values()))
@@ -211,11 +211,11 @@ class ShadowedDesign:
 
     def __init__(self, top: str, config: CoreConfig | ClusterConfig, circuits: Mapping[str, Circuit]) -> None:
         self._circuits = circuits
-        whole = rig_of(*cached_emission(top, observed(config)))
-        bound = "".join(_bound(module, circuit) for module, circuit in circuits.items())
-        self.library = build_model(replace(whole, verilog=whole.verilog + _BOUND + bound), added=gate_sources())
+        rig = rig_of(*cached_emission(top, observed(config)))
+        bind_statements = "".join(_bind_statement(module, circuit) for module, circuit in circuits.items())
+        self.library = build_model(replace(rig, verilog=rig.verilog + _BOUND + bind_statements), added=gate_sources())
         self._gates = Gates(self.library)  # without instances, nothing is shadowed
-        self._place = f"{TOP}.{TOP}.{whole.manifest['top']}"  # the model and its wrapper have the same name
+        self._top_path = f"{TOP}.{TOP}.{rig.manifest['top']}"  # the model and its wrapper have the same name
 
     def count(self, run: Callable[[Path], object]) -> int:
         """Run the design with the netlist of its top; return the number of clock cycles."""
@@ -239,7 +239,7 @@ class ShadowedDesign:
         self._gates = gates = Gates(self.library)
         rows: dict[str, NDArray[np.uint8]] = {}
         for path, module in instances.items():
-            name = ".".join(filter(None, (self._place, path, _SHADOW)))
+            name = ".".join(filter(None, (self._top_path, path, _SHADOW)))
             rows[path] = gates.create(self._circuits[module], name, (starts or {}).get(path, ()), cycles)
         run(self.library)
         for number, (path, module) in enumerate(instances.items()):

@@ -36,7 +36,7 @@ def flow_of(point: PointResult, name: str) -> FlowResult | None:
     return next((flow for flow in point.flows if flow.name == name), None)
 
 
-def of(results: Iterable[FlowResult | None], figure: str) -> list[Any]:
+def pick(results: Iterable[FlowResult | None], figure: str) -> list[Any]:
     return [getattr(result, figure, None) for result in results]
 
 
@@ -133,19 +133,19 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
     for name in flow_names(points):
         flows = [flow_of(point, name) for point in points]
         if name in fpga:
-            add("LUT", "", name, 0, of(flows, "luts"))
-            add("FF", "", name, 0, of(flows, "flip_flops"))
-            add("DSP", "", name, 0, of(flows, "dsps"), compared=False)
+            add("LUT", "", name, 0, pick(flows, "luts"))
+            add("FF", "", name, 0, pick(flows, "flip_flops"))
+            add("DSP", "", name, 0, pick(flows, "dsps"), compared=False)
             clocks = [spread(flow.fmax_mhz) if flow else None for flow in flows]
-            add("fmax", "MHz", name, 1, of(flows, "fmax"), better="more", spreads=clocks)
+            add("fmax", "MHz", name, 1, pick(flows, "fmax"), better="more", spreads=clocks)
         else:
-            add("area", "kGE", name, 2, of(flows, "size"), spreads=of(flows, "size_spread"))
-            add("delay", "FO4", name, 1, of(flows, "delay"), spreads=of(flows, "delay_spread"))
-            add("delay", "ps", name, 0, of(flows, "delay_ps"), compared=False)
-            if any(of(flows, "grant")):
-                add("grant path", "FO4", name, 1, of(flows, "grant_fo4"))
-        if any(of(flows, "clock_ps")):
-            slacks = of(flows, "slack_ps")
+            add("area", "kGE", name, 2, pick(flows, "size"), spreads=pick(flows, "size_spread"))
+            add("delay", "FO4", name, 1, pick(flows, "delay"), spreads=pick(flows, "delay_spread"))
+            add("delay", "ps", name, 0, pick(flows, "delay_ps"), compared=False)
+            if any(pick(flows, "grant")):
+                add("grant path", "FO4", name, 1, pick(flows, "grant_fo4"))
+        if any(pick(flows, "clock_ps")):
+            slacks = pick(flows, "slack_ps")
             add("slack", "ps", name, 0, slacks, better="more", compared=False, signed=True)
     for name in kernel_names(points):
         records = [best_record(point, name) or {} for point in points]
@@ -263,13 +263,13 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
 
 def _collect(name: str, holders: Sequence[tuple[int, FlowResult | EnergyResult]]) -> SharedConditions:
     """Merge tools and conditions of results, each given with the number of its point; exceptions name their points."""
-    everyone = {number for number, _ in holders}
+    all_points = {number for number, _ in holders}
 
     def show(texts: Iterable[tuple[str, int]]) -> list[str]:
-        holding: dict[str, set[int]] = {}
+        owners: dict[str, set[int]] = {}
         for text, number in texts:
-            holding.setdefault(text, set()).add(number)
-        return [text if numbers == everyone else f"{text} ({_points(numbers)})" for text, numbers in holding.items()]
+            owners.setdefault(text, set()).add(number)
+        return [text if numbers == all_points else f"{text} ({_points(numbers)})" for text, numbers in owners.items()]
 
     tools = ((f"{tool} {version}", number) for number, result in holders for tool, version in result.tools.items())
     sentences = ((sentence, number) for number, result in holders for sentence in result.conditions)

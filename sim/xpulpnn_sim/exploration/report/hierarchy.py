@@ -29,7 +29,7 @@ def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], 
             yield (flow.name, str(number)), flow
 
 
-def _above(path: str) -> str:
+def _parent(path: str) -> str:
     return path.rpartition(".")[0]
 
 
@@ -40,9 +40,9 @@ def blocks_of(points: Sequence[PointResult], name: str) -> list[tuple[str, list[
         flow = comparison.flow_of(point, name)
         modules = flow.modules if flow is not None else []
         for module in modules:
-            above, _, leaf = module.path.rpartition(".")
-            if "." not in above:
-                part, size = (leaf, module.total_ge) if above else (_ITSELF, module.own_ge)
+            parent, _, leaf = module.path.rpartition(".")
+            if "." not in parent:
+                part, size = (leaf, module.total_ge) if parent else (_ITSELF, module.own_ge)
                 part = block_of(part) if is_cluster(flow) else part
                 parts.setdefault(part, [0.0] * len(points))[number] += size / _GE_PER_KGE
     rounded = {part: [round(size, 4) for size in sizes] for part, sizes in parts.items()}
@@ -71,23 +71,23 @@ def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
 def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
     numbers = {module.path: str(number) for number, module in enumerate(flow.modules)}
     whole = flow.modules[0].total_ge or 1.0
-    inner = {_above(path) for path in numbers}
+    parents = {_parent(path) for path in numbers}
     boxes: list[tuple[str, str, str, float, str, list[Any]]] = []
 
-    def add(key: str, label: str, above: str, value: float, colour: str, size: float, module: ModuleArea) -> None:
+    def add(key: str, label: str, parent: str, value: float, colour: str, size: float, module: ModuleArea) -> None:
         size_text, share = f"{size / _GE_PER_KGE:.2f} kGE", f"{100 * size / whole:.1f} %"
         shown = f"{label}  {size_text}, {share}" if not value else label
         details = [size_text, share, module.module, module.own_cells, label]
-        boxes.append((key, shown, above, round(value / _GE_PER_KGE, 4), colour, details))
+        boxes.append((key, shown, parent, round(value / _GE_PER_KGE, 4), colour, details))
 
     for path, module in zip(numbers, flow.modules, strict=True):
         depth, part = path.count("."), f"{path}.".split(".")[1]
         shade = colours.get(block_of(part) if is_cluster(flow) else part, PALETTE[0])
-        own = 0.0 if path in inner else module.own_ge
+        own = 0.0 if path in parents else module.own_ge
         colour = _paler(shade, depth - 1) if depth else _TOP_COLOUR
-        name, above = path.rpartition(".")[2], numbers.get(_above(path), "")
+        name, above = path.rpartition(".")[2], numbers.get(_parent(path), "")
         add(numbers[path], name, above, own, colour, module.total_ge, module)
-        if path in inner and module.own_ge > 0:
+        if path in parents and module.own_ge > 0:
             own_colour = _paler(shade, depth + 1) if depth else _OWN_COLOUR
             add(f"{numbers[path]}.own", "(own cells)", numbers[path], module.own_ge, own_colour, module.own_ge, module)
     keys, labels, above, values, fills, details = zip(*boxes, strict=True)
@@ -134,9 +134,9 @@ def _run_text(run: int, flow: FlowResult) -> str:
 
 
 def _paler(colour: str, steps: int) -> str:
-    keep = max(0.2, 0.62 * 0.8**steps)
+    strength = max(0.2, 0.62 * 0.8**steps)
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - keep * (255 - part)):02x}" for part in parts)
+    return "#" + "".join(f"{round(255 - strength * (255 - part)):02x}" for part in parts)
 
 
 def _stacked(names: Sequence[str], columns: Sequence[Column], unit: str, digits: int) -> Figure:

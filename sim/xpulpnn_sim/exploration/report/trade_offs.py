@@ -33,12 +33,12 @@ Position = tuple[float, float]
 @dataclass(frozen=True, slots=True)
 class Mark:
     point: int  # number of the point, from 0
-    at: Position
+    position: Position
     ends: tuple[Position | None, Position | None]  # of the error bars in x and in y
     is_best: bool  # on the Pareto front
 
 
-def placed(
+def place_labels(
     marks: Sequence[Mark],
     line: Sequence[Position],
     ranges: Sequence[Sequence[float]],
@@ -50,44 +50,44 @@ def placed(
     Points at the same position share a label. Labels are ``names`` if all fit, else numbers.
     """
 
-    def pixel(at: Position) -> Position:
-        x, y = ((value - low) / (high - low) for value, (low, high) in zip(at, ranges, strict=True))
+    def pixel(position: Position) -> Position:
+        x, y = ((value - low) / (high - low) for value, (low, high) in zip(position, ranges, strict=True))
         return x * _WIDTH, height - y * height
 
     groups: list[tuple[Position, list[Mark]]] = []
     for mark in marks:
-        at = pixel(mark.at)
+        at = pixel(mark.position)
         near = next((group for place, group in groups if hypot(place[0] - at[0], place[1] - at[1]) < _NEAR), None)
         if near is None:
             groups.append((at, [mark]))
         else:
             near.append(mark)
-    taken: list[_Box] = [(x - 5, y - 5, x + 5, y + 5) for (x, y), _ in groups]
+    occupied: list[_Box] = [(x - 5, y - 5, x + 5, y + 5) for (x, y), _ in groups]
     for (x, y), (other_x, other_y) in pairwise(map(pixel, line)):
-        taken.append((min(x, other_x), min(y, other_y), max(x, other_x), max(y, other_y)))
+        occupied.append((min(x, other_x), min(y, other_y), max(x, other_x), max(y, other_y)))
     for mark in marks:
-        across, up = mark.ends
-        if across:
-            left, right = (pixel((end, mark.at[1])) for end in across)
-            taken.append((left[0], left[1] - 3, right[0], left[1] + 3))
-        if up:
-            low, high = (pixel((mark.at[0], end)) for end in up)
-            taken.append((low[0] - 3, high[1], low[0] + 3, low[1]))
+        x_ends, y_ends = mark.ends
+        if x_ends:
+            left, right = (pixel((end, mark.position[1])) for end in x_ends)
+            occupied.append((left[0], left[1] - 3, right[0], left[1] + 3))
+        if y_ends:
+            low, high = (pixel((mark.position[0], end)) for end in y_ends)
+            occupied.append((low[0] - 3, high[1], low[0] + 3, low[1]))
     groups.sort(key=lambda group: -any(mark.is_best for mark in group[1]))
     if names:
         texts = [", ".join(names[mark.point] for mark in group) for _, group in groups]
-        named = _texts(groups, texts, list(taken), height)
+        named = _texts(groups, texts, list(occupied), height)
         if len(named) == len(groups):
             return named
     texts = list[str]()
     for _, group in groups:
         numbers = [str(mark.point + 1) for mark in group]
         texts.append(",".join(numbers) if len(numbers) <= _MOST else ",".join(numbers[: _MOST - 1]) + ",\u2026")
-    return _texts(groups, texts, taken, height)
+    return _texts(groups, texts, occupied, height)
 
 
 def _texts(
-    groups: Sequence[tuple[Position, list[Mark]]], texts: Sequence[str], taken: list[_Box], height: float
+    groups: Sequence[tuple[Position, list[Mark]]], texts: Sequence[str], occupied: list[_Box], height: float
 ) -> dict[int, tuple[str, str]]:
     labels: dict[int, tuple[str, str]] = {}
     for (at, group), text in zip(groups, texts, strict=True):
@@ -96,8 +96,8 @@ def _texts(
             x, y = at[0] + side * (half + 7), at[1] + down
             box = (x - half, y - 7, x + half, y + 7)
             inside = box[0] > 2 and box[2] < _WIDTH and box[1] > 0 and box[3] < height
-            if inside and not any(_overlap(box, other) for other in taken):
-                taken.append(box)
+            if inside and not any(_overlap(box, other) for other in occupied):
+                occupied.append(box)
                 labels[group[0].point] = text, position
                 break
     return labels
@@ -127,13 +127,13 @@ class _Axis:
     """A quantity on an axis of a plot, with the values of the selectors that show it."""
 
     name: str
-    chosen: Mapping[str, str]
+    selection: Mapping[str, str]
     figure: comparison.Figure
 
 
 def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
-    def axis(name: str, chosen: Mapping[str, str], column: Column, values: list[Any], spreads: Any = ()) -> _Axis:
-        return _Axis(name, chosen, comparison.Figure(column, values, compared=False, spreads=list(spreads)))
+    def axis(name: str, selection: Mapping[str, str], column: Column, values: list[Any], spreads: Any = ()) -> _Axis:
+        return _Axis(name, selection, comparison.Figure(column, values, compared=False, spreads=list(spreads)))
 
     fpga, kernels = comparison.fpga_flows(points), comparison.kernel_names(points)
     speeds = comparison.kernel_rates(points)
@@ -142,9 +142,9 @@ def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
         is_fpga = name in fpga
         area = Column(name="area", unit="LUT" if is_fpga else "kGE", digits=0 if is_fpga else 2, better="less")
         titles = ("clock period", "ns") if is_fpga else ("delay", "FO4")
-        yield axis("area", chosen, area, comparison.of(flows, "size"), comparison.of(flows, "size_spread"))
+        yield axis("area", chosen, area, comparison.pick(flows, "size"), comparison.pick(flows, "size_spread"))
         delay = Column(name=titles[0], unit=titles[1], digits=1, better="less")
-        yield axis("delay", chosen, delay, comparison.of(flows, "delay"), comparison.of(flows, "delay_spread"))
+        yield axis("delay", chosen, delay, comparison.pick(flows, "delay"), comparison.pick(flows, "delay_spread"))
         for kernel in kernels:
             known = {
                 rate.point: rate.gmacs
@@ -173,12 +173,12 @@ def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
         comparable = False
         pairs = product([axis for axis in axes if axis.name == across], [axis for axis in axes if axis.name == upwards])
         for (x, y), (colour, groups) in product(pairs, colours.items()):
-            chosen = {**y.chosen, **x.chosen}
+            chosen = {**y.selection, **x.selection}
             # area, delay and speed of one plot come from one flow
-            if not y.chosen.items() <= chosen.items():
+            if not y.selection.items() <= chosen.items():
                 continue
             figure, marks = _figure(points, (x.figure, y.figure), groups, more_x=across in _MORE)
-            comparable |= all(len({mark.at[place] for mark in marks}) > 1 for place in (0, 1))
+            comparable |= all(len({mark.position[place] for mark in marks}) > 1 for place in (0, 1))
             if marks:
                 choices = (*chosen, *(["colour"] if colour else []))
                 variants[*chosen.values(), *([colour] if colour else [])] = figure
@@ -201,7 +201,7 @@ def _figure(
     ]
     if not marks:
         return {}, marks
-    at = {mark.point: mark.at for mark in marks}
+    at = {mark.point: mark.position for mark in marks}
     corners = [at[number] for number in front]
     # dominated points lie on one side of the line
     line = corners[:1]
@@ -211,7 +211,7 @@ def _figure(
     names = list(dict.fromkeys(groups))
     margin = {"l": 62, "r": 20, "t": 32, "b": 50 + (28 if len(names) > 1 else 0)}
     labels = [point.label for point in points]
-    texts = placed(marks, line, ranges, _HEIGHT - margin["t"] - margin["b"], labels)
+    texts = place_labels(marks, line, ranges, _HEIGHT - margin["t"] - margin["b"], labels)
     front_line = {
         "type": "scatter",
         "mode": "lines",
@@ -259,8 +259,8 @@ def _trace(
         "type": "scatter",
         "mode": "markers+text",
         "name": name,
-        "x": [mark.at[0] for mark in members],
-        "y": [mark.at[1] for mark in members],
+        "x": [mark.position[0] for mark in members],
+        "y": [mark.position[1] for mark in members],
         "customdata": [str(mark.point) for mark in members],
         "text": [texts.get(mark.point, ("", ""))[0] for mark in members],
         "textposition": [texts.get(mark.point, ("", "top center"))[1] for mark in members],
@@ -278,13 +278,13 @@ def _trace(
         "unselected": {"marker": {"opacity": 0.9}, "textfont": {"color": INK}},
     }
     for key, place in (("error_x", 0), ("error_y", 1)):
-        ends = [mark.ends[place] or (mark.at[place], mark.at[place]) for mark in members]
+        ends = [mark.ends[place] or (mark.position[place], mark.position[place]) for mark in members]
         if any(mark.ends[place] for mark in members):
             trace[key] = {
                 "type": "data",
                 "symmetric": False,
-                "array": [end[1] - mark.at[place] for end, mark in zip(ends, members, strict=True)],
-                "arrayminus": [mark.at[place] - end[0] for end, mark in zip(ends, members, strict=True)],
+                "array": [end[1] - mark.position[place] for end, mark in zip(ends, members, strict=True)],
+                "arrayminus": [mark.position[place] - end[0] for end, mark in zip(ends, members, strict=True)],
                 "color": SOFT,
                 "thickness": 1,
                 "width": 4,
@@ -294,7 +294,7 @@ def _trace(
 
 def _range(marks: Sequence[Mark], place: int) -> list[float]:
     """Return the range of an axis; it starts at zero if the smallest value is below 45 % of the largest value."""
-    values = [mark.at[place] for mark in marks]
+    values = [mark.position[place] for mark in marks]
     values += [end for mark in marks for end in mark.ends[place] or ()]
     low, high = min(values), max(values)
     pad = 0.08 * (high - low or abs(high) or 1)

@@ -73,7 +73,7 @@ class Evaluation:
             else:
                 new.append(widths)
         for widths, result in zip(new, self.evaluate(model, method, new), strict=True):
-            self._cache.keep(keys[widths], result)
+            self._cache.store(keys[widths], result)
             yield widths, result
 
     def _study(self, assignments: Sequence[Assignment]) -> None:
@@ -82,9 +82,9 @@ class Evaluation:
             self._studies[widths] = AssignmentStudy(*result)
             self._progress(len(self._studies), self._runs)
 
-    def right(self, model: StudiedModel, assignments: Sequence[Assignment]) -> list[int]:
+    def count_correct(self, model: StudiedModel, assignments: Sequence[Assignment]) -> list[int]:
         keys = {widths: digest(model.identity, widths_text(widths), "right") for widths in assignments}
-        known = dict(self._cached_each(model, StudiedModel.right, keys))
+        known = dict(self._cached_each(model, StudiedModel.count_correct, keys))
         return [known[widths] for widths in assignments]
 
     def _cover(self, runnable: Sequence[Assignment]) -> list[Assignment]:
@@ -109,7 +109,7 @@ class Evaluation:
             for key, cycles, weight_bytes in measured.layers:
                 self._layers[key] = (cycles, weight_bytes)
                 if not measured.reports:
-                    self._cache.keep(digest(key, self.model.design), [cycles, weight_bytes])
+                    self._cache.store(digest(key, self.model.design), [cycles, weight_bytes])
             self._progress(len(self._studies), self._runs)
             runs.append(measured)
         return runs
@@ -173,7 +173,7 @@ def explore_widths(
         shown = list(dict.fromkeys([*front, *widest]))
         verified = [point.widths for point in spread_points(shown, chosen, runs)]
         measured = {widths: run.cycles for widths, run in zip(verified, evaluation.measure(verified), strict=True)}
-        tested = evaluation.right(replace(model, images=test), [point.widths for point in shown])
+        tested = evaluation.count_correct(replace(model, images=test), [point.widths for point in shown])
     images = len(test.samples)
     shown = [
         replace(point, test_right=right, test_images=images, measured=measured.get(point.widths))

@@ -65,12 +65,12 @@ class StudiedModel:
         no_choice = replace(samples, weights=ladder[-1:])
         return WidthSpace(
             layers=tuple(
-                no_choice if choices is samples and self._same(widest, number, ladder[0]) else choices
+                no_choice if choices is samples and self._gives_same_layers(widest, number, ladder[0]) else choices
                 for number, choices in enumerate(space.layers)
             )
         )
 
-    def _same(self, widths: Assignment, number: int, bits: int) -> bool:
+    def _gives_same_layers(self, widths: Assignment, number: int, bits: int) -> bool:
         """Return whether ``bits`` for the weights of layer ``number`` give the same layers as ``widths``."""
         other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
         first, second = (
@@ -93,14 +93,14 @@ class StudiedModel:
             checked=False,
         )
 
-    def right(self, widths: Assignment) -> int:
+    def count_correct(self, widths: Assignment) -> int:
         described = self.described(widths)
         labels = self.images.checked_labels(described.classes)
         scores = run_scores(described.network, described.batch(self.images.samples))
         return int((scores.argmax(axis=1) == labels).sum())
 
     def study(self, widths: Assignment) -> AssignmentStudy:
-        right = self.right(widths)
+        right = self.count_correct(widths)
         try:
             case = self.case(widths)
             build_network(case)

@@ -153,12 +153,12 @@ class _EvaluatedPoints:
         self._trials = trials
 
     @property
-    def left(self) -> int:
+    def trials_left(self) -> int:
         return self._trials - len(self.points)
 
     def points_of(self, assignments: Sequence[Assignment]) -> list[WidthPoint]:
         """Return the points of assignments in order, up to the first that exceeds the limit of trials."""
-        new = [widths for widths in dict.fromkeys(assignments) if widths not in self.points][: self.left]
+        new = [widths for widths in dict.fromkeys(assignments) if widths not in self.points][: self.trials_left]
         if new:
             self.points.update(zip(new, self._evaluate(new), strict=True))
         return [self.points[widths] for widths in takewhile(self.points.__contains__, assignments)]
@@ -167,7 +167,7 @@ class _EvaluatedPoints:
 def _descend(known: _EvaluatedPoints, floor: float) -> None:
     current = known.points[known.space.uniform()[0]]
     price: dict[Change, float] = {}
-    while known.left and current.accuracy >= floor:
+    while known.trials_left and current.accuracy >= floor:
         changes = known.space.changes(current.widths)
         fresh = [change for change in changes if change not in price]
         chosen = fresh or sorted(changes, key=lambda change: price[change])[:_CANDIDATES]
@@ -188,7 +188,7 @@ def _price(before: WidthPoint, after: WidthPoint) -> float:
 
 def _search_neighbours(known: _EvaluatedPoints, floor: float) -> None:
     seen: set[Assignment] = set()
-    while known.left:
+    while known.trials_left:
         best = [point for point in widths_front(known.points.values()) if point.accuracy >= floor]
         unseen = [point for point in best if point.widths not in seen]
         if not unseen:

@@ -8,7 +8,7 @@ from pathlib import Path
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, Word, extended
 from xpulpnn_sim.proofs.engine.solvers import Aiger, cycles_from_reset, to_aiger
-from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, in_order, read_modules
+from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, read_modules, sort_gates
 from xpulpnn_sim.tools.yosys import Yosys, find_yosys
 
 _SCRIPT = """read_verilog design.v
@@ -50,7 +50,7 @@ class ClockedGates:
         )
         others = (_REGISTER, _CONSTANT, _FREE, _ASSERT, _ASSUME)
         gates = [cell for cell in module.cells if cell.type not in others]
-        self.cells = in_order(gates, lambda cell: cell.read, lambda cell: cell.driven)
+        self.cells = sort_gates(gates, lambda cell: cell.read, lambda cell: cell.driven)
         self.drivers = {net: place for place, cell in enumerate(self.cells) for net in cell.driven}
         self.reads = [cell.read for cell in self.cells]
 

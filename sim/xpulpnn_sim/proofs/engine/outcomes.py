@@ -59,7 +59,7 @@ class Ledger:
         return stored, [item for item, outcome in found.items() if outcome is None]
 
     def store(self, outcome: Outcome, key: str) -> Outcome:
-        Results(self.folder).keep(outcome.name, {"timeout_s": self.timeout_s, "outcome": asdict(outcome)}, key)
+        Results(self.folder).store(outcome.name, {"timeout_s": self.timeout_s, "outcome": asdict(outcome)}, key)
         return outcome
 
     def prove(

@@ -45,7 +45,7 @@ class CoreChecks:
             for old in self.folder.glob(f"{_CORES}*"):
                 shutil.rmtree(old)
             cutpoints.make_gates(self.design, self.folder, self.yosys, self.like, self.changed)
-            stamp.keep(cutpoints.GATES, True, key)
+            stamp.store(cutpoints.GATES, True, key)
 
     def run(self, checks: Sequence[Check], jobs: int, *, resume: bool) -> Iterator[Outcome]:
         ledger = Ledger(self.folder / "results", self.timeout_s, resume)

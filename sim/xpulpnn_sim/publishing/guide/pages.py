@@ -58,7 +58,7 @@ def _values(kind: Any) -> str:
     )
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, frozenset):
@@ -66,7 +66,7 @@ def _shown(value: Any) -> str:
     return "" if is_dataclass(value) else str(value)
 
 
-def marked(text: str) -> str:
+def docstring_html(text: str) -> str:
     """Convert a docstring to HTML, with code and references in a code font."""
     parts = re.split(r"``(.+?)``|:\w+:`~?(.+?)`", text)
     return "".join(
@@ -81,8 +81,8 @@ def settings(name: str) -> str:
     texts, rows = declared_meanings(kind), []
     for item in fields(kind):
         default = item.default_factory() if item.default_factory is not MISSING else item.default
-        shown = html.code(_shown(default)) if _shown(default) else ""
-        rows.append([html.code(item.name), escape(_values(item.type)), shown, marked(texts[item.name])])
+        shown = html.code(_value_text(default)) if _value_text(default) else ""
+        rows.append([html.code(item.name), escape(_values(item.type)), shown, docstring_html(texts[item.name])])
     return html.table(("setting", "values", "default", "meaning"), rows)
 
 

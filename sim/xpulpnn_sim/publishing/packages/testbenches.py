@@ -122,12 +122,12 @@ def unit_testbench(design: Design) -> dict[str, str]:
     texts = (f"{number:5}  {_vector_text(row)}\n" for number, row in enumerate(rows, start=1))
     return {
         f"{design.identifier}_tb.v": fill("unit_tb.v", design, **values, connections=wired),
-        f"{design.top}_vectors.hex": hex_words((_packed(row, inputs, outputs) for row in rows), bits),
+        f"{design.top}_vectors.hex": hex_words((_pack_vector(row, inputs, outputs) for row in rows), bits),
         f"{design.top}_vectors.lst": "".join(texts),
     }
 
 
-def _packed(row: UnitVector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:
+def _pack_vector(row: UnitVector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:
     """Pack the inputs and outputs of a vector into one number, as the testbench unpacks it."""
     unknown = {*row.inputs, *row.expected} - {port.name for port in (*inputs, *outputs)}
     assert not unknown, unknown

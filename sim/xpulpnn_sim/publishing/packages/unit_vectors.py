@@ -42,7 +42,7 @@ class UnitVector:
     waits: bool = False  # if the cycle repeats until the output `done` is high
 
 
-def _drawn(config: CoreConfig, rows: RowsOf, count: int, rng: Random) -> list[Executions]:
+def _draw(config: CoreConfig, rows: RowsOf, count: int, rng: Random) -> list[Executions]:
     insns = ((find(mnemonic, operands), control) for mnemonic, operands, control in rows(config))
     return [(insn, control, executions(insn, count, rng, corners=0, places=0)) for insn, control in insns]
 
@@ -62,7 +62,7 @@ def _operations(
 def _rows(
     config: CoreConfig, ports: set[str], rng: Random, *, rows: RowsOf, expectation: Expectation = value_of_rd
 ) -> Iterator[UnitVector]:
-    for _, vector in _operations(_drawn(config, rows, 12, rng), config, ports, rng, expectation):
+    for _, vector in _operations(_draw(config, rows, 12, rng), config, ports, rng, expectation):
         yield vector
 
 
@@ -79,7 +79,7 @@ def _nn_vectors(inputs: Mapping[str, Any], words: Mapping[str, Any]) -> Iterator
         yield UnitVector(driven, read, "access to the NN register file")
 
 
-def _taken(vector: UnitVector, start: str, take: str, rng: Random) -> Iterator[UnitVector]:
+def _operation_cycles(vector: UnitVector, start: str, take: str, rng: Random) -> Iterator[UnitVector]:
     """Yield a vector that waits until an operation is done, the operation's last cycle, and sometimes an idle cycle."""
     inputs, expected, text = {**vector.inputs, start: 1}, {**vector.expected, "done": 1}, vector.text
     yield UnitVector(inputs, expected, f"{text}: until it is done", waits=True)
@@ -94,9 +94,9 @@ def _mult(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVect
         yield from _rows(config, ports, rng, rows=controls.product_rows, expectation=array_expectation)
         return
     expectation = partial(operation_result, pairs=False, late=False)
-    for _, vector in _operations(_drawn(config, controls.mult_rows, 12, rng), config, ports, rng, expectation):
+    for _, vector in _operations(_draw(config, controls.mult_rows, 12, rng), config, ports, rng, expectation):
         if "done" in ports:
-            yield from _taken(vector, "start", "take", rng)
+            yield from _operation_cycles(vector, "start", "take", rng)
         else:
             yield replace(vector, inputs={**vector.inputs, "start": 1})
 
@@ -109,7 +109,7 @@ def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[Unit
     for write in entries.writes():
         yield UnitVector(write, {}, f"write of NN-RF entry {write['wb_nn_addr']}")
     drawn = [
-        (insn, control, entries.read_by(insn, src)) for insn, control, src in _drawn(config, controls.ex_rows, 4, rng)
+        (insn, control, entries.read_by(insn, src)) for insn, control, src in _draw(config, controls.ex_rows, 4, rng)
     ]
     options = {"pairs": config.mac_load_pair, "late": config.multiplies_by_dotp}
     expectation = partial(operation_result, **options, product="product" if config.requantise else "result")
@@ -117,7 +117,7 @@ def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[Unit
         if "id_dotp_enable" in ports and insn.uses_dotp:
             yield UnitVector(_issue(insn, vector.inputs, ports), {}, f"{vector.text}: factors from ID")
         inputs = {port: value for port, value in vector.inputs.items() if port in ports}
-        yield from _taken(replace(vector, inputs=inputs), "valid", "advance", rng)
+        yield from _operation_cycles(replace(vector, inputs=inputs), "valid", "advance", rng)
     csr = control_port(ExCtrl, {"unit": Unit.CSR}) | {"valid": 1}
     for word, operand in zip(random_words(rng, 4).tolist(), random_words(rng, 4).tolist(), strict=True):
         yield UnitVector({**csr, "csr_rdata": word, "op_a": operand}, {"result": word}, "CSR instruction")

@@ -199,11 +199,11 @@ def measure_tables(runs: Sequence[Run], *, check: bool, jobs: int) -> Iterator[t
                 missing.append(run)
             else:
                 yield run, record
-        for run, record in completed(pool, _measured, missing, check):
+        for run, record in completed(pool, _measure_run, missing, check):
             if not record["mismatches"]:
-                cache.keep(keys[run], record)
+                cache.store(keys[run], record)
             yield run, record
 
 
-def _measured(run: Run, check: bool) -> Record:
+def _measure_run(run: Run, check: bool) -> Record:
     return run.measure(check=check)

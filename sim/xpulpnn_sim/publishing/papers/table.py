@@ -75,7 +75,7 @@ class Metric:
     better: Literal["", "less", "more"] = "less"  # direction of improvement; empty if neither is better
     digits: int = 2  # printed decimals
 
-    def of(self, record: Record) -> float:
+    def value_in(self, record: Record) -> float:
         number: Any = record
         for name in self.field.split("."):
             number = number[name]
@@ -100,8 +100,8 @@ class TableRow:
         return (self.run,) if self.over is None else (self.over, self.run)
 
     def value(self, records: Mapping[Run, Record]) -> float:
-        number = self.metric.of(records[self.run])
-        return (number if self.over is None else self.metric.of(records[self.over]) / number) / self.metric.per
+        number = self.metric.value_in(records[self.run])
+        return (number if self.over is None else self.metric.value_in(records[self.over]) / number) / self.metric.per
 
     @property
     def commands(self) -> tuple[str, ...]:

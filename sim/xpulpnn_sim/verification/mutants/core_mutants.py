@@ -304,7 +304,7 @@ def judge_all(
 
 def _save(verdicts: Results, key: str, programs: str, mutant: int, finding: Finding) -> None:
     row = {"killed": finding.how, "test": finding.test, "text": finding.text, "tests": programs}
-    verdicts.keep(str(mutant), row, key)
+    verdicts.store(str(mutant), row, key)
 
 
 _NO_JUDGES = frozenset({"api", "benches", "c_programs", "cli", "clusters", "exploration", "proofs", "publishing"})

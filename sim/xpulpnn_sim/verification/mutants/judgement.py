@@ -16,7 +16,7 @@ import xpulpnn_sim.verification.mutants
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.proofs.mutants.mutated_gates import MutatedGates
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.results import Results, digest, watched
+from xpulpnn_sim.tools.results import Results, digest, report_counts
 from xpulpnn_sim.tools.yosys import Yosys
 
 MODES = {
@@ -210,7 +210,7 @@ class MutantProver:
             # equal gates are one
             gates = self.gates(self.mutants)
             numbers = [mutant.number for mutant in self.mutants if not gates.differences(mutant.number)]
-            self.results.keep(_UNCHANGED, numbers, self.key)
+            self.results.store(_UNCHANGED, numbers, self.key)
         known = ((mutant.number, self._known(mutant)) for mutant in self.mutants)
         rest = {number: proof for number, proof in known if proof and proof.verdict in (EQUIVALENT, LEGAL)}
         return dict.fromkeys(numbers, Proof(verdict=EQUIVALENT)) | rest
@@ -221,7 +221,7 @@ class MutantProver:
         for mutant, proof in self.compare([mutant for mutant in left if mutant.number not in known]):
             known[mutant.number] = proof
             row = {"proof": proof.verdict, "example": proof.example, "proof_s": self.timeout_s, "method": self._method}
-            self.results.keep(str(mutant.number), row, self.key)
+            self.results.store(str(mutant.number), row, self.key)
             progress("proofs", len(known), len(left))
         return known
 
@@ -259,7 +259,7 @@ def judge(
     verdicts.retain([str(number) for number in known])
     waiting = [number for number in numbers if number not in known]
     if waiting:
-        with watched(verdicts, lambda number: progress("tests", number, len(numbers))):
+        with report_counts(verdicts, lambda number: progress("tests", number, len(numbers))):
             run(waiting)
         known |= {number: row for number in waiting if (row := verdicts.find(str(number), key))}
     missing = [number for number in numbers if number not in known]
