@@ -43,14 +43,13 @@ class CoreChoice:
         return extended if needed <= extended.extensions else self.config
 
     def runnable(self, kernel: Kernel, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the variants that a core can run; if none, all names, so that the caller reports an error."""
+        """Return those of ``names`` that a core can run; if none, all of them, so that the caller reports an error."""
         runnable = [name for name in names if kernel.variant(name).extensions <= self.core_for(kernel, name).extensions]
         return tuple(runnable or names)
 
 
 def resolve_config(config: CoreConfig | ClusterConfig | str, *, exact: bool = True) -> CoreConfig | ClusterConfig:
-    """Return a configuration, also for the name of a preset; unless ``exact``, with plain adders, which simulate
-    faster.
+    """Return ``config`` or the preset of that name; unless ``exact``, with plain adders, which simulate faster.
 
     Raises :class:`~xpulpnn.errors.ConfigError` for an unknown preset.
     """
@@ -162,7 +161,7 @@ def kernel_cases(
     variants: Sequence[str],
     **how: Any,
 ) -> list[Case]:
-    """Return all combinations, checked, with ``how`` as further fields of the cases; errors as in :func:`cosim`."""
+    """Return a checked case, with the fields ``how``, for every combination; errors as in :func:`cosim`."""
     cases = [
         Case(
             layer=layer,
@@ -277,7 +276,7 @@ def cluster_cases(
     arbiters: Sequence[Arbiter],
     placements: Sequence[Placement],
 ) -> list[Case]:
-    """Return all combinations on variations of ``cluster``, checked; errors as in :func:`cosim_cluster`."""
+    """Return every case on every variation of ``cluster``, checked; errors as in :func:`cosim_cluster`."""
     for placement in placements:
         if placement not in PLACEMENTS:
             raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")

@@ -183,7 +183,7 @@ class SweepResult:
 
 
 def run_combinations(chosen: Sequence[Combination], number: int) -> SweepResult:
-    """Run the layers of a pass; all combinations are for the same core."""
+    """Run the layers of a pass for combinations that all have the same core."""
     total, shared = SweepResult(), list[SharedCase]()
     for case, cores in (pair for combination in chosen for pair in combination.cases(number)):
         try:

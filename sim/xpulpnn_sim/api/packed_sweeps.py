@@ -86,7 +86,7 @@ def _library(request: SweepRequest) -> list[SweepPoint]:
 
 
 def _with_baselines(request: SweepRequest, pairs: Iterable[tuple[int, int]]) -> Iterator[SweepPoint]:
-    """Yield packed products and, for instruction sets that can count bits, bit-serial ones of unsigned operands."""
+    """Yield packed products, bit-serial ones if an instruction set counts bits, and products of bytes."""
     for w, a in pairs:
         yield from _packed(request, w, a)
         if ISAS[-1] in request.isas:
@@ -122,7 +122,7 @@ def _illegal(request: SweepRequest, w: int, a: int) -> str:
 
 
 def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
-    """Yield the largest legal depth for every pair of widths, run with the largest operands and most iterations."""
+    """Yield products with the deepest legal packing for each pair of widths, all operands at their maximum."""
     by_register = {method.register: method for method in methods(ISAS[0]) if Scheme.P1 in method.schemes}
     for (scheme, register), w, a in product(MAPPED, WIDTHS, WIDTHS):
         depth = most_depth(scheme, register, w, a)

@@ -128,7 +128,6 @@ def covered(cases: Sequence[Case]) -> int:
 
 
 def _groups(kernel: Kernel) -> list[tuple[Precision, ...]]:
-    """Return all precisions of a kernel, grouped by widths."""
     known = precisions_of(kernel, _WIDTHS, (*_WIDTHS, ACCUMULATOR_BITS))
     groups = [tuple(group) for _, group in groupby(known, attrgetter("x", "w", "y"))]
     # kernels without products have no single-bit operands
@@ -160,7 +159,7 @@ def _small_layer(kernel: str, rng: Random) -> str:
 
 
 def _with_random_padding(layer: Any, precision: Precision, rng: Random) -> Any:
-    """Return the layer, every other time with a random padding value if the layer supports one."""
+    """Return the layer, sometimes with a random padding value if its kind has one."""
     if not hasattr(layer, "outside") or precision.x == SIGN_BITS:
         return layer
     if rng.random() < _UNSURROUNDED:

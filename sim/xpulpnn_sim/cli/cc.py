@@ -191,7 +191,7 @@ _UNKNOWN = re.compile(
 
 
 def _explained(messages: str, core: str, files: str) -> Iterator[str]:
-    """Explain undefined functions: intrinsics that the core lacks, or a missing main."""
+    """Yield explanations of undefined functions in ``messages``: intrinsics that the core lacks, or no ``main``."""
     names = dict.fromkeys(match[1] or match[2] for match in _UNKNOWN.finditer(messages))
     if "main" in names:
         yield f"no main() in {files}; -c compiles what is no whole program"

@@ -64,7 +64,7 @@ class Stop:
 
 @contextmanager
 def interruptible() -> Generator[Stop]:
-    """Run a block until it ends or the user interrupts it; the yielded object says whether it was interrupted."""
+    """Run a block until it ends or the user interrupts it, which ``interrupted`` of the yielded object says."""
     stop = Stop()
     try:
         with single_interrupt():
@@ -109,7 +109,7 @@ _QUIET_S = 1.0  # seconds without output before a bar is drawn
 
 @dataclass(slots=True)
 class _Terminal:
-    """The terminal; a progress bar is drawn only between complete lines of output."""
+    """State of the terminal, so that a progress bar is drawn only between complete lines of output."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     bar: Progress | None = None

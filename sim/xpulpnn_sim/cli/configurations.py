@@ -169,7 +169,7 @@ class Simulated(Configuration, Exact):
         return self.for_simulation(self.core)
 
     def with_cores(self, cores: int | None) -> CoreConfig | ClusterConfig:
-        """Return a core if ``cores`` is 1, a cluster if it is more, and what the preset describes if None."""
+        """Return a core if ``cores`` is 1, a cluster if more, and the core or cluster of the preset if None."""
         if cores is None:
             return self.cluster if self.preset in CLUSTER_PRESETS else self.simulated_core
         cluster = self.cluster

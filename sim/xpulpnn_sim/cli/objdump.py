@@ -53,7 +53,6 @@ def objdump_command(options: ObjdumpOptions) -> int:
 
 
 def _require_names(options: ObjdumpOptions, objects: list[ObjectFile]) -> None:
-    """Raise :class:`InputError` for a requested section or symbol that none of the files has."""
     sections = [section for item in objects for section in item.sections]
     for option, names, known in (
         ("--section", options.section, {section.name for section in sections}),

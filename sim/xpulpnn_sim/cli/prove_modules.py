@@ -147,7 +147,7 @@ def prove_emitter_command(options: EmitterOptions) -> int:
 def _new_modules(
     preset: str, config: AnyConfig, options: EmitterOptions, presets: dict[EmissionSource, list[str]]
 ) -> list[EmissionSource]:
-    """Return the modules of a preset that no earlier preset has; record the preset for each module in ``presets``."""
+    """Return the modules that no earlier preset has; add ``preset`` to the presets of each of its modules."""
     initial, separator = options.initial == "on", options.separator
     design = emit_top(options.top, config, reset=options.reset, initial=initial, separator=separator)
     known = list(design.modules)

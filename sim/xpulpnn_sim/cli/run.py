@@ -181,7 +181,6 @@ def _wave_window(options: RunOptions) -> tuple[int, int]:
 
 
 def _require_waves(path: Path) -> None:
-    """Raise :class:`InputError` unless the waveform and its save file can be written."""
     if path.suffix != WAVE_SUFFIX:
         raise InputError(f"--waves must be a file with the suffix {WAVE_SUFFIX}, not {path}")
     # slow import

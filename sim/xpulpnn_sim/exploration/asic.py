@@ -261,7 +261,7 @@ class AsicFlow:
 
 
 def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library) -> list[ModuleArea]:
-    """Return the area of every instance in preorder, then the area of gates shared by several instances."""
+    """Return the area of every instance, parents first, then the area of gates shared by several instances."""
     top = design.manifest["top"]
     hierarchy: Mapping[str, str] = design.manifest["hierarchy"]
     own: defaultdict[str, float] = defaultdict(float)

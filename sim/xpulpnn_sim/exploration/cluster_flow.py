@@ -40,7 +40,7 @@ _HEADER = re.compile(r"^module .*?^\);$", re.MULTILINE | re.DOTALL)
 
 
 def part_instances(design: EmittedDesign) -> dict[str, str]:
-    """Return the module of each separately mapped instance, by its path below the top, such as ``core0``."""
+    """Return the module of each instance that is mapped by itself, by its path below the top, such as ``core0``."""
     modules, hierarchy = design.manifest["modules"], design.manifest["hierarchy"]
     return {
         path.removeprefix(f"{design.module}."): module
@@ -50,7 +50,7 @@ def part_instances(design: EmittedDesign) -> dict[str, str]:
 
 
 def extract_module(design: EmittedDesign, module: str, black_boxes: frozenset[str] = frozenset()) -> EmittedDesign:
-    """Return ``module`` with its submodules; modules in ``apart`` are black boxes, and memories stay unmapped."""
+    """Return ``module`` with its submodules; modules in ``black_boxes`` are left empty, and memories unmapped."""
     modules: Mapping[str, Any] = design.manifest["modules"]
     hierarchy, waiting = dict[str, str](), [(module, module)]
     while waiting:

@@ -120,7 +120,7 @@ class ExplorationLoop:
     ) -> list[PointResult]:
         """Evaluate points, each with its steps; an interruption is recorded in :attr:`interrupted`.
 
-        The first call raises :class:`InputError` if the number ``whole`` of points in all calls exceeds the limit.
+        The first call raises :class:`InputError` if ``total_points``, the points of all calls, exceed the limit.
         """
         options = self._options
         pairs = zip(points, steps, strict=True)
@@ -153,7 +153,7 @@ class ExplorationLoop:
         return results
 
     def _allow(self, tasks: Sequence[Task], factor: float) -> None:
-        """Report the size of the run before it starts: ``factor`` times the size of these tasks."""
+        """Report the size of the run, ``factor`` times that of these tasks; raise InputError if it is too large."""
         options = self._options
         self._started = perf_counter()
         for kind, usual in self._expected_s.values():

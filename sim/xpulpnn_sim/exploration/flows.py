@@ -77,7 +77,7 @@ class KernelSpec:
         return f"{self.kernel}:{self.bits}:{self.variant}:{self.layer}"
 
     def for_config(self, config: Configuration) -> Self:
-        """Return the kernel with a variant in place of FASTEST; raise :class:`InputError` if no variant can run."""
+        """Return the kernel with FASTEST replaced by the fastest variant that ``config`` runs; InputError if none."""
         if self.variant != FASTEST:
             return self
         named = (replace(self, variant=name) for name in reversed(list(VARIANTS)))
@@ -120,9 +120,9 @@ def _run_kernel(spec: KernelSpec, design: EmittedDesign) -> StepOutcome:
 def energy_step(
     library: Library, spec: KernelSpec | None, *, core: bool = False, yosys: str = "", window: int = WINDOW_CYCLES
 ) -> PointStep:
-    """Return the step that estimates the energy of a kernel on back end, ``core`` or cluster, or of general code.
+    """Return the step that estimates the energy of the kernel ``spec`` or, without it, of general code.
 
-    ``window`` is the number of clock cycles whose switching is counted.
+    The kernel of a core runs on its back end alone unless ``core``; ``window`` is the number of counted cycles.
     """
     run = partial(_run_energy, library, spec, core=core, yosys=yosys, window=window)
     settings = partial(_energy_settings, library, core=core, yosys=yosys, window=window)
@@ -175,7 +175,7 @@ def parse_clock(text: str) -> float:
 
 
 def flow_step(flow: Flow, fixed: Collection[str] = ()) -> PointStep:
-    """Return the step that runs a synthesis flow; parameters in ``chosen`` stay as they are."""
+    """Return the step that runs a synthesis flow; for ECP5, it changes structures that are not in ``fixed``."""
     structures = {key: value for key, value in INFERRED.items() if flow.name == "ecp5" and key not in fixed}
     name = f"{flow.name}-{flow.script}" if flow.script else flow.name
     return PointStep(name, "flows", partial(_flow_settings, flow, structures), partial(_run_flow, flow, structures))

@@ -253,7 +253,7 @@ class Pin:
 
 
 class FlipFlop:
-    """Names of a flip-flop's state and inverted state, and the expressions that set them; empty if missing."""
+    """Names of a flip-flop's state and inverted state; expressions of clock, data, clear and preset, or empty."""
 
     def __init__(self, group: LibertyGroup) -> None:
         self.state, self.state_inverse, *_ = [*group.arguments, "", ""]

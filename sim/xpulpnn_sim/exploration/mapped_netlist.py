@@ -174,7 +174,7 @@ def with_origins(
 
 
 def _random(name: str) -> int:
-    """Return random values of an input or register: a quarter of the bits each with density 1/2, 1/4, 3/4 and 1/2."""
+    """Return random test vectors of a net; a quarter of them each has ones with probability 1/2, 1/4, 3/4 and 1/2."""
     random = Random(name)
     part = VECTORS // _DENSITIES
     drawn = [random.getrandbits(part) for _ in range(_DENSITIES + 2)]

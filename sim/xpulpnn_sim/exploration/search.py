@@ -148,7 +148,7 @@ _OF_TOP: Mapping[str, frozenset[str]] = {
 
 
 def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the values of each structural choice not in ``given``; raise :class:`InputError` if there is none."""
+    """Return the values of each structural parameter that is not in ``given``; raise :class:`InputError` if none is."""
     hints = [(item.name, get_type_hints(kind)[item.name]) for kind in (CoreConfig, DotpConfig) for item in fields(kind)]
     choices = {
         name: list(get_args(hint))

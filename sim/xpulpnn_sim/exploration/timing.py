@@ -194,7 +194,7 @@ class _Analysis:
         self._propagate()
 
     def through_nets(self, nets: Collection[int]) -> "_Analysis":
-        """Return the analysis of paths that go through one of ``nets``; arrival times at these nets stay."""
+        """Return the analysis of only the paths through one of ``nets``, whose arrival times are kept."""
         analysis = copy(self)
         analysis.previous, analysis.fixed = self, frozenset(nets) & self.arrival.keys()
         analysis.arrival = {net: self.arrival[net] for net in analysis.fixed}

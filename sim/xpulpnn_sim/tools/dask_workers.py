@@ -228,7 +228,7 @@ def _run(folder: Path, call: bytes, timeout_s: float, is_wanted: Callable[[], bo
 
 @cache
 def _worker_versions(versions: bytes) -> Mapping[str, str]:
-    """Return the versions of this worker, cached; an error of the process that determines them is raised."""
+    """Return the versions of this worker, cached; raise any error of the process that determines them."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-") as folder:
         answer = _run(Path(folder), pack_object(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
     if answer.error is not None:
@@ -249,7 +249,7 @@ def _tell_versions(versions: bytes) -> dict[str, str]:
 
 
 def _task_predicate() -> Callable[[], bool]:
-    """Return a function that returns whether a client still waits for the Dask task of this thread."""
+    """Return a predicate that is true while a client waits for the Dask task of this thread."""
     worker = import_module("distributed").get_worker()
     key = worker.get_current_task()
 

@@ -100,7 +100,7 @@ def _lines(text: str, width: int = _GROUP_WIDTH) -> list[str]:
 
 
 def _width(table: NamedTable, column: int, folded: int | None) -> int:
-    """Return the width of a column with its gap; headings and texts can be folded to ``folded`` characters."""
+    """Return the width of a column and of the gap after it; headings and texts wrap at ``folded`` characters."""
     heading = table.columns[column]
     cells = [heading.show(row[column]) for row in table.rows]
     if heading.name == ERROR or heading.commands:
@@ -112,7 +112,7 @@ def _width(table: NamedTable, column: int, folded: int | None) -> int:
 
 
 def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
-    """Split the columns into tables of at most ``width`` characters; texts are folded to ``folded`` characters.
+    """Split the columns into tables of at most ``width`` characters; texts wrap at ``folded`` characters.
 
     A group of columns stays together if it fits. Each table begins with the columns that identify a row.
     """

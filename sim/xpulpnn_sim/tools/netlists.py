@@ -54,7 +54,7 @@ class NetlistCell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NetlistWire:
-    """A named vector of nets, lowest bit first; it is ``hidden`` if Yosys generated the name."""
+    """A named vector of nets, lowest bit first; ``hidden`` if Yosys made up the name."""
 
     name: str
     nets: list[int]

@@ -37,7 +37,7 @@ class Pool(Executor):
     @property
     @abstractmethod
     def depth(self) -> int:
-        """Return how many calls should be submitted at a time so that no process idles."""
+        """Return the number of unfinished calls that keeps every process busy."""
 
     @abstractmethod
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:
@@ -45,7 +45,7 @@ class Pool(Executor):
 
     @abstractmethod
     def share(self, value: Any) -> Any:
-        """Return a substitute for an argument of many calls, so that the argument is sent only once."""
+        """Return a handle for an argument of many calls, so that each process receives the argument only once."""
 
     def map(self, fn: Callable[..., Result], *iterables: Iterable[Any], **_: Any) -> Iterator[Result]:
         """Yield results in order; the iterables of arguments are consumed lazily and may be infinite."""
@@ -71,7 +71,7 @@ def completed(
 ) -> Iterator[tuple[Item, Result]]:
     """Yield items with their results, in order of completion; an error cancels all other calls.
 
-    If a process is lost, the error message begins with the name that ``named`` returns for the item.
+    If a process is lost, the error message begins with the name that ``name_of`` returns for the item.
     """
     waiting = iter(items)
     running: dict[Call[Result], Item] = {}

@@ -34,7 +34,7 @@ Tag = TypeVar("Tag")
 
 
 class Forks(Generic[Tag]):
-    """At most ``jobs`` forks at a time; ``ended`` is called with the tag and the exit code of each fork."""
+    """At most ``jobs`` forks at a time; ``on_exit`` is called with the tag and the exit code of each fork."""
 
     def __init__(self, jobs: int, on_exit: Callable[[Tag, int], None] | None = None) -> None:
         self._jobs, self._on_exit = jobs, on_exit
@@ -69,6 +69,6 @@ def silence() -> None:
 
 
 def limit_computing(seconds: float) -> None:
-    """End this process with the signal SIGPROF once it has used this CPU time."""
+    """Let the signal SIGPROF end this process once it has used ``seconds`` of CPU time."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, seconds)

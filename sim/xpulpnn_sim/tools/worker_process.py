@@ -37,7 +37,7 @@ class CallError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """An argument of many calls that each process reads from a file once."""
+    """An argument of many calls, which each process reads once from the file ``path``."""
 
     path: Path
 

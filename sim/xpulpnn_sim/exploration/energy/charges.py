@@ -76,7 +76,7 @@ class Activity:
         return values
 
     def _delayed(self, words: NetWords) -> NetWords:
-        """Delay packed values by one cycle; the first cycle of each chunk keeps its value."""
+        """Delay packed values by one cycle; the first cycle of a chunk has no predecessor and keeps its value."""
         delayed = words << _ONE
         delayed[1:] |= words[:-1] >> _TOP
         delayed[:: self._chunk] = delayed[:: self._chunk] & ~_ONE | words[:: self._chunk] & _ONE
@@ -97,7 +97,7 @@ class Activity:
             self.clocked[number] += [[ones(enable) - low - both + high, low - high], [both - high, high]]
 
     def _glitches(self, values: NetWords, previous: NetWords) -> None:
-        """Count transitions with gate delays in each clock cycle; registers and inputs change at time 0."""
+        """Count transitions, glitches included; in each clock cycle, registers and inputs change at time 0."""
         circuit = self._circuit
         uses = Counter(net for gate in circuit.gates for net in set(gate.inputs.values()))
         waves: dict[int, tuple[int, NetWords]] = {}
@@ -269,7 +269,7 @@ class Charges:
         return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
 
     def _edges(self, cell: LibraryCell, pin: str, fixed: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
-        """Return the internal energies of a rising and a falling edge, averaged over the conditions that can hold."""
+        """Return the internal energies of a rising and a falling edge, means of all whose condition can hold."""
         key = cell.name, pin, load_ff, *fixed.items()
         if key not in self._known_edges:
             powers = cell.pins[pin].internal_power

@@ -167,7 +167,7 @@ def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
 
 
 def group_instances(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Group instances by their name in reports: all cores form one group, any other instance a group by itself."""
+    """Group instances for reports: all cores form one group, and every other instance is a group of its own."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for path in paths:
         groups[CORES if _CORE.fullmatch(path) else path].append(path)

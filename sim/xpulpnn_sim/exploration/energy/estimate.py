@@ -109,7 +109,7 @@ def run_on_core(executable: Executable, config: CoreConfig, library: Path) -> di
 
 
 def chunk_starts(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> tuple[list[int], int]:
-    """Distribute chunks of cycles over a run, ``window`` cycles in total; return their starts and their length."""
+    """Spread chunks, ``window`` cycles in total, evenly over a run; return their first cycles and their length."""
     cycles = end - first
     chunk = min(longest, cycles // BITS * BITS)
     if not chunk:
@@ -272,7 +272,7 @@ def _estimate(
 
 
 def evaluate(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Library) -> tuple[Charges, Activity]:
-    """Return the energies and the transitions of a circuit, counted in recorded chunks of ``chunk`` cycles."""
+    """Return the energy model of a circuit and its transitions in ``rows``, recorded in chunks of ``chunk`` cycles."""
     fo4_ns = library.fo4_ps / 1e3
     charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)

@@ -48,7 +48,7 @@ class Register:
 class Circuit:
     """The mapped design in a file; raises :class:`ToolError` for unknown cells.
 
-    Pins of instances of the modules in ``apart`` become ports such as ``core0.data__req``.
+    Instances of the modules in ``apart`` are left out; their pins become ports such as ``core0.data__req``.
     """
 
     def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str, apart: Collection[str] = ()) -> None:

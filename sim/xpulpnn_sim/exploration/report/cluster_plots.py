@@ -49,7 +49,7 @@ def clustered(record: Record) -> bool:
 
 
 def speed_ups(records: Sequence[Record]) -> list[float | None]:
-    """Return the speed-up of each run over the run of the same kernel with equal settings on one core, or None."""
+    """Return the speed-up of each run over the same run on one core; None if there is no such run."""
     single = {_values(record, _LINE): record["cycles"] for record in records if record["cores"] == 1}
     alone = [single.get(_values(record, _LINE)) for record in records]
     pairs = zip(alone, records, strict=True)

@@ -210,7 +210,7 @@ def _blocks_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
 
 
 def _sums(modules: Sequence[ModuleEnergy]) -> list[float]:
-    """Return the energy in pJ per cycle of all modules together, by component of the energy."""
+    """Return the energy in pJ per cycle, summed over modules, for each component such as switching or leakage."""
     sums = [sum(getattr(module, part) for module in modules) for part in _ENERGY_COLOURS]
     return [round(energy / comparison.FJ_PER_PJ, 4) for energy in sums]
 

@@ -45,7 +45,7 @@ def place_labels(
     height: float,
     names: Sequence[str] = (),
 ) -> dict[int, tuple[str, str]]:
-    """Return text and position of the label of each point for which there is room.
+    """Return text and position of the label of each point that has room for one.
 
     Points at the same position share a label. Labels are ``names`` if all fit, else numbers.
     """
@@ -124,7 +124,7 @@ _ALL = "all points"
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A quantity on an axis of a plot, with the values of the selectors that show it."""
+    """A quantity on an axis of a plot; it is shown if the page's controls have the values in ``selection``."""
 
     name: str
     selection: Mapping[str, str]

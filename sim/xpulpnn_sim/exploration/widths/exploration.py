@@ -65,7 +65,7 @@ class Evaluation:
     def _cached_each(
         self, model: StudiedModel, method: Callable[[StudiedModel, Assignment], _Value], keys: Mapping[Assignment, str]
     ) -> Iterator[tuple[Assignment, Any]]:
-        """Yield assignments and results of a method as JSON values: first cached results, then new ones."""
+        """Yield each assignment with the result of ``method`` as JSON: first cached results, then new ones."""
         new: list[Assignment] = []
         for widths, key in keys.items():
             if (cached := self._cache.find(key)) is not None:

@@ -71,7 +71,7 @@ class StudiedModel:
         )
 
     def _gives_same_layers(self, widths: Assignment, number: int, bits: int) -> bool:
-        """Return whether ``bits`` for the weights of layer ``number`` give the same layers as ``widths``."""
+        """Return whether the generated network stays the same if the weights of layer ``number`` get ``bits`` bits."""
         other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
         first, second = (
             [(str(stage.layer), str(stage.precision)) for stage in self.described(assignment).network.stages]

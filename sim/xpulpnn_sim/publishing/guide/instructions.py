@@ -211,7 +211,7 @@ def _cycles_of(insn: Insn) -> str:
 
 
 def _costs(family: list[Insn]) -> str:
-    """Return the cycles of the instructions of a table, with their names where cycles differ."""
+    """Return the cycles of a family of instructions as text; if they differ, with the mnemonics."""
     names: dict[str, list[str]] = {}
     for insn in family:
         shown = names.setdefault(_cycles_of(insn), [])

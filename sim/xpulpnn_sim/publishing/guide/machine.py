@@ -108,7 +108,7 @@ def _reset(csr: Csr) -> str:
 
 
 def _runs() -> list[tuple[Csr, Csr]]:
-    """Return the first and last CSR of each run: consecutive CSRs that read 0 form one run, any other CSR its own."""
+    """Return first and last CSR of each table row: consecutive CSRs that read 0 share a row, others have their own."""
     runs: list[tuple[Csr, Csr]] = []
     for csr in CSRS:
         if runs and csr in ZERO_CSRS and runs[-1][1] in ZERO_CSRS and csr.address == runs[-1][1].address + 1:

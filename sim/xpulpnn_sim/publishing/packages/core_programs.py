@@ -152,7 +152,6 @@ def computes(insn: Insn) -> bool:
 
 
 def _rows_program(config: CoreConfig) -> CoreProgram:
-    """Return the program with all instructions, and its results on the instruction-set simulator."""
     rows = _RowsProgram(config, Random(_SEED))
     rows.add_all()
     name = "all instructions that compute or access memory"

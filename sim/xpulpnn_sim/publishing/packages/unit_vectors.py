@@ -80,7 +80,7 @@ def _nn_vectors(inputs: Mapping[str, Any], words: Mapping[str, Any]) -> Iterator
 
 
 def _operation_cycles(vector: UnitVector, start: str, take: str, rng: Random) -> Iterator[UnitVector]:
-    """Yield a vector that waits until an operation is done, the operation's last cycle, and sometimes an idle cycle."""
+    """Yield vectors of a multi-cycle operation: until it is done, its last cycle, and sometimes an idle cycle."""
     inputs, expected, text = {**vector.inputs, start: 1}, {**vector.expected, "done": 1}, vector.text
     yield UnitVector(inputs, expected, f"{text}: until it is done", waits=True)
     yield UnitVector({**inputs, take: 1}, expected, text)

@@ -111,7 +111,7 @@ def _series(
 
 
 def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
-    """Plot how many times as good as the published figure ours is; to the right of 1, ours is better."""
+    """Plot the ratio of our figures to published ones; to the right of 1, ours are better."""
     traces: list[dict[str, Any]] = []
     for verdict, (colour, symbol) in _VERDICTS.items():
         shown = [row for row in rows if row.verdict is verdict]
