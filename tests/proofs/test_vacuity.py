@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.abc_program import needs_abc
 from tests.programs import read_results
-from tests.tools import needs_abc
 
 from xpulpnn.config import preset
 from xpulpnn.core.id_stage import IdStage

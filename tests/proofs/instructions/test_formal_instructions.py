@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from tests.abc_program import ABC, needs_abc
 from tests.programs import read_results
-from tests.tools import ABC, needs_abc
 
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph

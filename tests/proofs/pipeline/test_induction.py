@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.tools import ABC, needs_abc
+from tests.abc_program import ABC, needs_abc
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.tools import needs_abc
+from tests.abc_program import needs_abc
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError

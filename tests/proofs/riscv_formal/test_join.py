@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.tools import needs_abc
+from tests.abc_program import needs_abc
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates

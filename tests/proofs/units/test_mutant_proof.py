@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tools import needs_abc
+from tests.abc_program import needs_abc
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import TRUE

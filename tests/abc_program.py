@@ -1,4 +1,4 @@
-"""Programs that tests need."""
+"""ABC, which some proofs need, by the name that it has on this machine."""
 
 import shutil
 
