@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, in_order, read_module
+from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, read_module, sort_gates
 
 CONTENT = {
     "ports": {"a": {"direction": "input", "bits": [2, 3]}, "y": {"direction": "output", "bits": [5]}},
@@ -56,7 +56,7 @@ def test_gates_come_after_their_drivers() -> None:
     rng = random.Random(1)
     gates = [(number + 2, [rng.randrange(-1, number + 2) for _ in range(3)]) for number in range(200)]
     rng.shuffle(gates)
-    ordered = in_order(gates, lambda gate: gate[1], lambda gate: [gate[0]])
+    ordered = sort_gates(gates, lambda gate: gate[1], lambda gate: [gate[0]])
     assert sorted(ordered) == sorted(gates)
     known = {DONT_CARE, ZERO, ONE}
     for driven, read in ordered:
@@ -67,4 +67,4 @@ def test_gates_come_after_their_drivers() -> None:
 def test_loops_have_no_order() -> None:
     gates = [(2, [4]), (3, [2]), (4, [3]), (5, [4])]
     with pytest.raises(ToolError, match=r"^netlist must be free of combinational loops, not have one of 3 gates$"):
-        in_order(gates, lambda gate: gate[1], lambda gate: [gate[0]])
+        sort_gates(gates, lambda gate: gate[1], lambda gate: [gate[0]])
