@@ -226,7 +226,7 @@ class Controller(Component):
         )
 
     def _store_debug_registers(self, m, entry, ex_pc, access_pc):
-        """Store dpc in ``access_pc`` and dscratch0 in ``ex_pc``, which debug mode does not need for pcs of accesses.
+        """Store dpc in ``access_pc`` and dscratch0 in ``ex_pc``: registers that debug mode does not need otherwise.
 
         A core that halts after a failed access resumes at the access, whose address is in ``access_pc``.
         """

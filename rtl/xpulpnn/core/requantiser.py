@@ -95,7 +95,7 @@ class Requantiser(Component):
         return m
 
     def _clip(self, m: Module, one_lane: Signal, crumbs: Signal) -> Signal:
-        """Return the clipped sum, repeated to the widest format; set ``crumbs`` to a mask of the crumbs to replace."""
+        """Return the clipped sum in every lane of the widest format; set ``crumbs`` to the crumbs that it replaces."""
         negative = Signal()
         magnitude = Signal(XLEN - 1)
         total = Signal(XLEN)

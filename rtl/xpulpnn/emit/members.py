@@ -32,8 +32,8 @@ def summary(component: wiring.Component) -> str:
 def member_meanings(component: wiring.Component) -> dict[str, str]:
     """Return the meaning of every flattened port, by its name, from the ``#:`` comments on its path of member names.
 
-    For ``insn__payload__word`` it joins the component's text on ``insn``, the longest documented beginning of the path,
-    and its signature's text on ``payload.word``. Array indices are named between both. Undocumented ports are left out.
+    That of ``insn__payload__word`` is the component's comment on ``insn``, the longest documented prefix of the path,
+    the array indices, and the comment of the signature of ``insn`` on ``payload.word``. Others are left out.
     """
     meanings = {}
     for port in component_ports(component):

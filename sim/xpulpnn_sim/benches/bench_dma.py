@@ -238,7 +238,7 @@ async def both_sides_outside(dut: Dut) -> None:
     ]
 )
 async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
-    """Copies of many windows, and the longest line, move a window per cycle at any alignment with prompt memories."""
+    """Long copies, and the longest line, move one external word per cycle, at any alignment, without wait states."""
     direction, ext, tcdm, latency, rate, length = case
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
     with DmaEnv(dut, await start(dut), PROMPT, late_timing(latency)) as env:

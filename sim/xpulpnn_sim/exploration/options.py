@@ -57,7 +57,7 @@ _Count = Annotated[int, Parameter(metavar="N")]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploreOptions:
-    """Options of an exploration, the same as of ``xpulpnn explore``; paths, and tuples of one text, can be texts."""
+    """Options of ``xpulpnn explore``; paths, and tuples of one string, may be given as strings."""
 
     top: Annotated[str | None, Parameter(choices=ALL_TOPS, help=_TOP)] = None
     preset: Annotated[_Repeated, Parameter(help=_PRESET, metavar="LIST")] = ()

@@ -190,7 +190,7 @@ class RequantisedCode(KernelCode):
     def _one_ended_block(
         self, inner: PairLoop, store: RequantisedStore, first_channel: int, following: Sequence[Callable[[], None]]
     ) -> None:
-        """Compute a block and the next block's first product; the last products fill the loads of kappa and lambda."""
+        """Compute a block and the next block's first product; the last products hide the loads of kappa and lambda."""
         frame, b, signed = self._frame, self._b, self._blocking.precision.x_negative
         count, written = frame.value("iterations", self._temporaries[0]), len(self._words[:1])
         load_row = partial(frame.load, "row0", inner.activations[0])
