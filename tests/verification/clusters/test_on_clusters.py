@@ -52,7 +52,7 @@ def program(seed: int, fault: int = 0) -> ClusterProgram:
 
 
 def test_no_difference(source):
-    verdict, reached = source.measure(ProgramCase(program(1), replace(source.machine(1), max_cycles=200_000)))
+    verdict, reached = source.measure(ProgramCase(program(2), replace(source.machine(2), max_cycles=200_000)))
     assert (verdict.reason, verdict.text) == (Reason.PASS, "pass")
     assert all(reached.accesses.values())
     assert reached.misaligned > 50

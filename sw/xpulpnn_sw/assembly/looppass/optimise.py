@@ -66,6 +66,13 @@ class PassReport:
     increments: int = 0  # loads and stores that increment their base
     sums: int = 0  # loads and stores that add two registers
 
+    def merge(self, other: "PassReport") -> None:
+        self.loops += other.loops
+        self.skipped |= other.skipped
+        self.handlers += other.handlers
+        self.increments += other.increments
+        self.sums += other.sums
+
     @property
     def turned(self) -> int:
         return sum(outcome.level is not None for outcome in self.loops)
