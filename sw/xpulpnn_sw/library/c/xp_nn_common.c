@@ -88,8 +88,25 @@ struct xp_nn_channel xp_nn_channel(const struct xp_nn_elements *elements, const 
     return it;
 }
 
-/* Writes lambda and kappa; kappa, and lambda including the bias; or 64-bit lambda and kappa, lower words first, scaled so
-   that the kernel needs only the upper word of the sum. */
+/* Writes 32-bit lambda and kappa of each channel, step words apart. */
+static void parameters_of_words(uint32_t *next, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step, uint32_t count) {
+    if (layer->flags == XP_NN_NORMALISED) {
+        const uint32_t *lambda = (const uint32_t *)layer->lambda + channel, *kappa = (const uint32_t *)layer->kappa + channel;
+        for (uint32_t i = 0; i < count; ++i, lambda += step, kappa += step) {
+            *next++ = *lambda;
+            *next++ = *kappa;
+        }
+        return;
+    }
+    const uint32_t factor = layer->flags == XP_NN_MULTIPLIED ? (uint32_t)layer->factor : 1;
+    for (uint32_t i = 0; i < count; ++i) {
+        *next++ = 0;
+        *next++ = factor;
+    }
+}
+
+/* Writes kappa, and lambda including the bias; or 64-bit lambda and kappa, lower words first, scaled so that the kernel
+   needs only the upper word of the sum. */
 static void parameters_of_channels(
     uint32_t *next, const struct xp_nn_elements *elements, const struct xp_nn_layer *layer, uint32_t channel, uint32_t step,
     uint32_t count
@@ -100,16 +117,13 @@ static void parameters_of_channels(
         if (elements->requantises) {
             *next++ = (uint32_t)it.kappa;
             *next++ = (uint32_t)it.lambda + (uint32_t)it.kappa * (uint32_t)it.bias;
-        } else if (!elements->is_wide) {
-            *next++ = (uint32_t)it.lambda;
-            *next++ = (uint32_t)it.kappa;
-        } else {
-            const uint64_t lambda = (uint64_t)it.lambda << missing, kappa = (uint64_t)it.kappa << missing;
-            *next++ = (uint32_t)lambda;
-            *next++ = (uint32_t)(lambda >> WORD_BITS);
-            *next++ = (uint32_t)kappa;
-            *next++ = (uint32_t)(kappa >> WORD_BITS);
+            continue;
         }
+        const uint64_t lambda = (uint64_t)it.lambda << missing, kappa = (uint64_t)it.kappa << missing;
+        *next++ = (uint32_t)lambda;
+        *next++ = (uint32_t)(lambda >> WORD_BITS);
+        *next++ = (uint32_t)kappa;
+        *next++ = (uint32_t)(kappa >> WORD_BITS);
     }
 }
 
@@ -120,11 +134,30 @@ void xp_nn_parameters(
     /* the last block may be incomplete */
     const int is_whole = first + (size - 1) * step < layer->ch_out;
     const uint32_t count = is_whole ? size : (layer->ch_out - first + step - 1) / step;
-    for (uint32_t i = 0; i < size * xp_nn_channel_words(elements); ++i)
+    if (elements->requantises) {
+        parameters_of_channels(words, elements, layer, first, step, count);
+        for (uint32_t i = 2 * count; i < 2 * size; ++i)
+            words[i] = 0;
+        return;
+    }
+    const uint32_t channel_words = elements->is_wide ? 2 * 2 : 2;
+    for (uint32_t i = size + count * channel_words; i < size * (channel_words + 1); ++i)
         words[i] = 0;
-    for (uint32_t i = 0; i < count && !elements->requantises; ++i)
-        words[i] = (uint32_t)xp_nn_bias(layer, first + i * step);
-    parameters_of_channels(words + (elements->requantises ? 0 : size), elements, layer, first, step, count);
+    for (uint32_t i = layer->bias == NULL ? 0 : count; i < size; ++i)
+        words[i] = 0;
+    if (layer->bias != NULL && layer->bias_bytes == 1) {
+        const int8_t *bias = (const int8_t *)layer->bias + first;
+        for (uint32_t i = 0; i < count; ++i, bias += step)
+            words[i] = (uint32_t)*bias;
+    } else if (layer->bias != NULL) {
+        const uint32_t *bias = (const uint32_t *)layer->bias + first;
+        for (uint32_t i = 0; i < count; ++i, bias += step)
+            words[i] = *bias;
+    }
+    if (elements->is_wide)
+        parameters_of_channels(words + size, elements, layer, first, step, count);
+    else
+        parameters_of_words(words + size, layer, first, step, count);
 }
 
 int32_t xp_nn_element(const void *packed, uint32_t index, uint32_t bits, int is_signed) {
