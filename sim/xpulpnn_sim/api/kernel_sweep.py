@@ -69,8 +69,6 @@ def _usual(kernel: str) -> Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
-    """A kernel with a precision, variant and rule, and the core that runs it."""
-
     kernel: str
     precision: Precision
     variant: str
@@ -121,10 +119,7 @@ def precisions_of(kernel: Kernel, widths: Sequence[int], results: Sequence[int])
 
 
 def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterator[Combination]:
-    """Yield every combination that exists, on the first of the cores that supports it.
-
-    Exact rules also run on the first core with an instruction for them; cores get ``pv.qnt`` where possible.
-    """
+    """Yield every combination on the first core that supports it; exact rules also on one with their instruction."""
     searching = [*_with_qnt(cores)]
     for name in kernels:
         computing = find_kernel(name)

@@ -48,12 +48,7 @@ def random_cases(
     check: bool = True,
     timing: bool = True,
 ) -> list[Case]:
-    """Return cases of a kernel with random layers, determined by ``machine.seed``.
-
-    Widths and variants follow :func:`turns`; everything else is drawn. ``precisions``, ``variants`` and ``rules``
-    restrict the choice. With ``check`` every retirement is checked, with ``timing`` some cases have random memory
-    timing. Raises :class:`InputError` for a count below 1, and if no combination is possible.
-    """
+    """Return cases with random layers, determined by ``machine.seed``; raise :class:`InputError` if none exists."""
     if count < 1:
         raise InputError(f"number of random layers must be at least 1, not {count}")
     cases: list[Case] = []
@@ -153,13 +148,11 @@ def _with_random_layer(case: Case, kernel: Kernel, rng: Random) -> Case:
 
 
 def _small_layer(kernel: str, rng: Random) -> str:
-    """Return a random layer of few pixels, often with a single input or output channel."""
     inputs, outputs = (rng.choice((1, rng.randint(1, CHANNELS))) for _ in range(2))
     return small_layer(kernel, rng.choice(PIXELS), inputs, outputs, rng.randint(0, 1))
 
 
 def _with_random_padding(layer: Any, precision: Precision, rng: Random) -> Any:
-    """Return the layer, sometimes with a random padding value if its kind has one."""
     if not hasattr(layer, "outside") or precision.x == SIGN_BITS:
         return layer
     if rng.random() < _UNSURROUNDED:

@@ -224,7 +224,6 @@ def _cluster(request: CcOptions) -> ClusterLayout | None:
 
 
 def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[Path], str]:
-    """Return the written files and the compiler's messages."""
     files = list(request.files)
     target: Path | None = request.output
     stage: BuildStage | None = request.stage

@@ -40,7 +40,6 @@ SCHEMA = 1  # version of the JSON format
 
 
 def write_json(path: Path | None, result: Any) -> None:
-    """Write a result, or a list of results, as JSON if ``path`` is not None."""
     if path is None:
         return
     document = {
@@ -252,7 +251,6 @@ def quotient(dividend: float | None, divisor: float) -> str:
 def run_results(
     description: str, results: Iterable[Any], count: int, name: Callable[[dict[str, Any]], str]
 ) -> list[Any]:
-    """Collect results with a progress bar; print the reports of each result under the name of its record."""
     collected: list[Any] = []
     with progress_bar(f"{description}: preparing the first", count) as bar:
         for result in bar.each(results):

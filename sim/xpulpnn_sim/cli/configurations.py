@@ -108,7 +108,6 @@ class Cores(Configuration):
 
     @property
     def target(self) -> CoreConfig | ClusterConfig:
-        """Return the core, or the cluster if a number of cores or a cluster preset is given."""
         return self.with_number_of_cores(self.cores, **self.cluster_fields)
 
     @property
@@ -144,7 +143,6 @@ class ClusterOptions(Cores, Exact):
 
     @property
     def simulated_target(self) -> CoreConfig | ClusterConfig:
-        """Return the core or cluster for simulation; raise :class:`InputError` if a core has options of a cluster."""
         target = self.target
         if isinstance(target, ClusterConfig):
             return self.for_simulation(target)
@@ -158,7 +156,6 @@ class ClusterOptions(Cores, Exact):
 class Simulated(Configuration, Exact):
     @property
     def cluster(self) -> ClusterConfig:
-        """Return the cluster for simulation, made from the preset and settings."""
         for name, option in _OPTION_OF_FIELD.items():
             if name in self.assignments:
                 raise InputError(f"--set {name} must be left out, for --{option} says it")

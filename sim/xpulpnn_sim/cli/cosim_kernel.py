@@ -155,7 +155,6 @@ def cosim_kernel_command(options: CosimOptions) -> int:
 
 
 def _cases(options: CosimOptions, cores: CoreChoice) -> tuple[list[Case], str]:
-    """Return the cases of the options; for random layers also a line with the combinations that the cases cover."""
     kernel, check = options.kernel, options.check == "all"
     machine = Machine.of(options, max_cycles=MOST_CYCLES)
     if options.random is not None:

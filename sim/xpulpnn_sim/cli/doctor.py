@@ -51,7 +51,6 @@ def _debian(name: str, purpose: str, find: Callable[[], tuple[str, str] | None],
 
 
 def _wheel(name: str, purpose: str, extra: str, distribution: str = "", module: str = "") -> Tool:
-    """Return the description of a Python package that an extra of this project installs, or every installation."""
     find = _package(distribution or name, module or (distribution or name).replace("-", "_"))
     install = f"pip install '.[{extra}]'" if extra else "pip install ."
     return Tool(name=name, purpose=purpose, needed=extra in ("", "sim"), install=install, find=find)

@@ -50,7 +50,6 @@ def _separate_option(word: str, left: Iterator[str]) -> Iterator[str]:
 
 
 def split_words(words: Sequence[str]) -> list[str]:
-    """Separate the words that are passed to a compiler or to a LiteX script."""
     first, *rest = words or [""]
     if first == "cc":
         return [first, *separate_cc_options(rest)]
@@ -140,7 +139,6 @@ _LISTED = re.compile(r"(?:one of|out of) (?P<known>\S.*), not (?P<given>[^\s,]+)
 
 
 def with_suggestion(text: str) -> str:
-    """Add the most similar known name to an error message about an unknown name."""
     match = _LISTED.search(text)
     known = re.split("[, ]+", match["known"]) if match else []
     likely = get_close_matches(match["given"], known, 1) if match and not match["given"].isdigit() else []

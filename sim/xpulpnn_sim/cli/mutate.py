@@ -109,7 +109,6 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
 def hunt(
     names: Iterable[str], folder: Path, search: Callable[[str, Progress], Sequence[Judged]]
 ) -> tuple[dict[str, Sequence[Judged]], Stop]:
-    """Test the mutants of each unit or core with a progress bar, until the user interrupts."""
     judged: dict[str, Sequence[Judged]] = {}
     require_folder(folder, "--output")
     with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:

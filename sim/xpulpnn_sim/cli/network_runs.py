@@ -45,7 +45,6 @@ class NetworkRuns(Simulated, GrantStalls, Seed, Report, Json):
     """Cycles the memory outside takes to answer."""
 
     def targets(self) -> list[CoreConfig | ClusterConfig]:
-        """Return a core or cluster for each number in ``cores``; without numbers, that of the preset."""
         return [self.with_cores(int(count)) for count in self.cores] or [self.with_cores(None)]
 
 
@@ -59,12 +58,7 @@ def run_networks(
     dask: str = "",
     **how: Any,
 ) -> int:
-    """Run every network for its inputs on every target, show and write the results, and return the exit code.
-
-    Energies of layers need one core and a ``library``. The cycles of a paper, ``paper_cycles``, are the first row of
-    the table. The other arguments are those of :func:`run_job`. Raises :class:`~xpulpnn.errors.LayerError` before
-    anything runs if a network does not fit into a cluster.
-    """
+    """Run, show and write every network on every target; the other arguments are those of :func:`run_job`."""
     job = Job(tasks=tasks, targets=[_target(options, target) for target in options.targets()], check=check)
     reported = 0
     with progress_bar("making the programs", None) as bar:

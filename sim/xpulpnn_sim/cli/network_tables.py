@@ -16,7 +16,6 @@ Record = dict[str, Any]
 
 
 def layer_table(record: Record) -> Table:
-    """Return the table of the layers, with their cycles and the cycles lost by each cause."""
     layers = record["layers"]
     causes, others = _causes(layers)
     title = f"{record['kernel']}: layers" + (f", means of {record['images']} images" if record["images"] > 1 else "")
@@ -38,7 +37,6 @@ def layer_table(record: Record) -> Table:
 
 
 def cause_legend(record: Record) -> str:
-    """Return a line that explains the columns of lost cycles in :func:`layer_table`."""
     causes, others = _causes(record["layers"])
     count = record["cores"]
     cycles = f"from barrier to barrier on {count} cores" if count > 1 else "on one core"
@@ -66,7 +64,6 @@ def _manner(layer: Record, cores: int) -> str:
 
 
 def memory_table(record: Record) -> Table:
-    """Return the table of memory and transfers of each layer, and of the steps before and after the layers."""
     is_cluster = "steps" in record
     title = (
         "bytes in memory"
@@ -104,7 +101,6 @@ def class_table(classes: Sequence[Record]) -> Table:
 
 
 def answer_table(record: Record) -> Table:
-    """Return the table of images, with the class, its score, and the label of the image if known."""
     runs, classes = record["runs"][:_MOST_ANSWERS], record.get("classes", [])
     columns: Columns = {**plain("image"), "answer": lambda run: run.get("class", run["answer"]), "score": "{[score]:,}"}
     if classes:
@@ -115,7 +111,6 @@ def answer_table(record: Record) -> Table:
 
 
 def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
-    """Return the table of whole networks, with ``paper_cycles``, if given, in the first row."""
     alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
     columns: Columns = {
         "network": "{[kernel]}",

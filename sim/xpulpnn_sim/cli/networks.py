@@ -161,7 +161,6 @@ _MOVED: Columns = {
 def _moved(
     request: ImportArguments, options: ImportOptions, fast: Network, images: Images | None
 ) -> list[dict[str, object]]:
-    """Print how many results of each layer differ between 32-bit and exact requantisation; return the records."""
     exact = import_model(request.model, replace(options, is_fast=False, note=str))
     if images is None:
         inputs = np.stack([exact.random_input(request.seed + number) for number in range(_RANDOM_INPUTS)])

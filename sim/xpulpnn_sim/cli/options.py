@@ -28,15 +28,11 @@ Options = TypeVar("Options")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def arguments(kind: type[Options]) -> type[Options]:
-    """Turn a class of options into a frozen dataclass with keyword-only fields."""
     return dataclass(frozen=True, kw_only=True)(kind)
 
 
 def command(words: str) -> Callable[[Callable[[Any], int]], App]:
-    """Register a function as the command ``words``; the fields of its options class are the parameters.
-
-    Fields that are not keyword-only are positional words. The function's docstring consists of examples.
-    """
+    """Register a function as the command ``words``; its docstring consists of examples, its parameters are fields."""
 
     def register(run: Callable[[Any], int]) -> App:
         (kind,) = (hint for name, hint in get_type_hints(run).items() if name != "return")
@@ -97,8 +93,6 @@ def _parameter(option: Field[Any], hint: Any, text: str | None) -> inspect.Param
 
 
 def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:
-    """Return a parameter whose value must satisfy ``holds``; the error says ``text``."""
-
     def check(_kind: type, value: Any) -> None:
         if value is not None and not holds(value):
             raise ValueError(f"It must be {text}.")

@@ -81,7 +81,6 @@ def with_named_core(options: Running) -> Running:
 
 
 def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
-    """Load the program; raise :class:`InputError` if it was built for another core or another number of cores."""
     executable = load_for(options.program, config, options.windows)
     try:
         require_core(executable.cores, config.core, str(executable.path), options.title)
@@ -91,7 +90,6 @@ def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) ->
 
 
 def dumps(options: ProgramOptions, executable: Executable, added: Sequence[Window]) -> tuple[Dump, ...]:
-    """Return the requested memory dumps; raise :class:`InputError` for unmapped ranges or unwritable files."""
     memory = windows(executable, (*options.windows, *added))
     pieces: list[Dump] = []
     for text in options.dump:
@@ -154,7 +152,6 @@ OUTSIDE = "(no symbol)"
 
 
 def by_function(executable: Executable, counts: Mapping[int, int]) -> list[dict[str, Any]]:
-    """Return the sum of the counts of each function, largest first; ``counts`` are by instruction address."""
     sums = Counter[tuple[str, int | None]]()
     for pc, number in counts.items():
         function = executable.function_at(pc)
@@ -240,7 +237,6 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
 
 @contextmanager
 def _tracing(path: Path) -> Generator[Callable[[Retired], None]]:
-    """Yield a function that writes each retired instruction, with its number, to a trace file."""
     blank, numbers = dict.fromkeys(trace.RECORD_FIELDS, 0), count()
     with replacing(path) as temporary, temporary.open("w") as file:
         file.write(trace.TRACE_HEADER + "\n")

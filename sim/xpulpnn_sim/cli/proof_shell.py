@@ -36,7 +36,6 @@ class Workplace(NamedTuple):
 
 @contextmanager
 def workplace(options: ProofOptions, name: str) -> Generator[Workplace]:
-    """Find the tools and lock the output folder; raise :class:`ToolError` if a tool is missing."""
     abc, yosys = find_abc(), find_yosys(options.yosys)
     folder = options.output or Path("build", name, options.preset)
     require_folder(folder, "--output")
@@ -92,7 +91,6 @@ class ProofRun:
     stop: Stop = field(default_factory=Stop)
 
     def collect(self, description: str, results: Iterable[Result]) -> None:
-        """Collect results with a progress bar until the user interrupts; write waveforms of counterexamples."""
         with progress_bar(description, self.count) as bar, interruptible() as self.stop:
             for result in bar.each(results, lambda result: result.outcome.name):
                 self.results.append(result)
@@ -107,7 +105,6 @@ class ProofRun:
         hidden: Sequence[str] = (),
         is_good: Callable[[Result], bool] = lambda result: result.is_good,
     ) -> bool:
-        """Print the table, notes and counterexamples; return True if all results are good."""
         tell(title, record_table(columns, self.results), *foot)
         for result in self.results:
             if not is_good(result):

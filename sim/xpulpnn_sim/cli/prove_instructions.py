@@ -91,7 +91,6 @@ def _record(outcome: Outcome) -> dict[str, Any]:
 
 
 def _table(rows: Sequence[Insn], results: Sequence[Result]) -> Table:
-    """Return a table with one row per operation, which covers all instructions of the operation."""
     known = {result.outcome.name: result.outcome for result in results}
     lines: list[tuple[object, ...]] = []
     for op, group in groupby(rows, key=lambda row: row.op):

@@ -65,8 +65,6 @@ class UnitOptions(Configuration, Timeout, Json):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UnitStructure:
-    """A unit in one structure: the claims to prove, and the claims that deliberate faults must violate."""
-
     name: str  # unit and structure
     key: Hashable  # equal for the same unit in other configurations
     claims: Callable[[], Sequence[Claim]]

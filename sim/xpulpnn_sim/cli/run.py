@@ -30,7 +30,6 @@ from xpulpnn_sim.tools.files import replacing, require_folder, require_writable
 
 
 def core_records(result: RunResult) -> list[dict[str, Any]]:
-    """Return, for each core, its instructions, stall cycles by cause, and the cycles of its unfinished instruction."""
     return [
         {
             "core": core,

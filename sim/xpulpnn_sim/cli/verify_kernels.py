@@ -83,7 +83,6 @@ def verify_kernels_command(options: KernelSweepOptions) -> int:
 def _batches(
     chosen: Sequence[Combination], options: KernelSweepOptions
 ) -> Iterator[tuple[tuple[Combination, ...], int]]:
-    """Yield batches of combinations with the same kernel and core, each with the number of its pass."""
     for number in range(options.seed, options.seed + options.passes):
         groups: dict[tuple[str, CoreConfig], list[Combination]] = {}
         for combination in select_pass(chosen, number)[number % options.every :: options.every]:

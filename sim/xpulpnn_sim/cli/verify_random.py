@@ -157,7 +157,6 @@ class RunReport:
         return [run for run in self.runs if not run.verdict.ok]
 
     def totals(self) -> dict[str, Any]:
-        """Return sums over all programs, by field of the JSON record, and the speed of one process."""
         wall = sum(run.wall_s for run in self.runs)
         instructions = sum(run.verdict.instructions for run in self.runs)
         failing = [run.seed for run in self.failures]
@@ -171,7 +170,6 @@ class RunReport:
         }
 
     def finish(self, options: Json, summary: dict[str, Any], *, wrong: bool = False) -> int:
-        """Write the summary, report a run that is incomplete, and return the exit code; ``wrong`` is a failure."""
         code = finish(options.json, summary, good=not (self.failures or wrong))
         if self.complete:
             return code
@@ -189,10 +187,7 @@ def run_with_bar(
     count: Callable[[ProgramRun], None] = lambda run: None,
     dask: str = "",
 ) -> RunReport:
-    """Run ``batches`` of programs, or programs of the sources in turn, until enough instructions have retired.
-
-    ``count`` is called with each run before the next batch is drawn.
-    """
+    """Run programs until enough instructions have retired; ``count`` is called with each run before the next batch."""
     report, how = RunReport(), pick(options, "keep_going", "jobs")
     batches = batches or [enumerate(cycle(sources), options.seed)]
     with progress_bar("instructions", options.instructions) as bar, interruptible() as stop:
@@ -230,7 +225,6 @@ def _print_failure(run: ProgramRun, options: RandomPrograms) -> None:
 def keep_failure(
     options: RandomPrograms, seed: int, text: Callable[[], str], program: BareProgram, without_folder: str
 ) -> None:
-    """Write a failing program in assembly and as ELF file; without an output folder, print ``without_folder``."""
     if options.output is None:
         tell(without_folder)
         return
@@ -292,7 +286,6 @@ class CoverageOptions(StressedPrograms, Report):
     """No programs that aim at what is missing."""
 
     def source(self) -> CoverageSource:
-        """Return the source of programs for the core, with the crosses at which programs aim if options name any."""
         sources = self.sources()
         if len(sources) > 1:
             raise InputError(f"--preset must be one for coverage, not {len(sources)}")

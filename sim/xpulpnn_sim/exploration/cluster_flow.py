@@ -76,10 +76,7 @@ def extract_module(design: EmittedDesign, module: str, black_boxes: frozenset[st
 
 
 def join_netlists(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tuple[MappedNetlist, dict[str, int]]:
-    """Replace each black box in ``top`` by the netlist of its module in ``parts``.
-
-    The second result maps port bits of the replaced instances, such as ``core0.data__addr[3]``, to nets.
-    """
+    """Replace black boxes by the netlists in ``parts``; also return the nets of their port bits."""
     driver: dict[int, int] = {}
     gates, names, pins = list(top.gates), dict(top.names), dict[str, int]()
     apart = [cell for cell in top.unmapped if cell.type not in parts]

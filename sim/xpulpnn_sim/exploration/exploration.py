@@ -118,10 +118,7 @@ class ExplorationLoop:
     def run(
         self, points: Sequence[Point], steps: Sequence[Sequence[PointStep]], total_points: int | None = None
     ) -> list[PointResult]:
-        """Evaluate points, each with its steps; an interruption is recorded in :attr:`interrupted`.
-
-        The first call raises :class:`InputError` if ``total_points``, the points of all calls, exceed the limit.
-        """
+        """Evaluate points; raise :class:`InputError` if ``total_points``, those of all calls, exceed the limit."""
         options = self._options
         pairs = zip(points, steps, strict=True)
         tasks = [Task(point, listed, options.output, fresh_since=self._fresh_since) for point, listed in pairs]

@@ -120,10 +120,7 @@ def _run_kernel(spec: KernelSpec, design: EmittedDesign) -> StepOutcome:
 def energy_step(
     library: Library, spec: KernelSpec | None, *, core: bool = False, yosys: str = "", window: int = WINDOW_CYCLES
 ) -> PointStep:
-    """Return the step that estimates the energy of the kernel ``spec`` or, without it, of general code.
-
-    The kernel of a core runs on its back end alone unless ``core``; ``window`` is the number of counted cycles.
-    """
+    """Return the step for the energy of ``spec``, on the back end alone unless ``core``, or of general code."""
     run = partial(_run_energy, library, spec, core=core, yosys=yosys, window=window)
     settings = partial(_energy_settings, library, core=core, yosys=yosys, window=window)
     return PointStep(f"energy of {spec or 'general code'}", "energies", settings, run)

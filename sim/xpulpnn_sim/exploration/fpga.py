@@ -30,13 +30,7 @@ _PINS = ("clk", "rst")
 
 
 class Wrapper:
-    """A wrapper with registers at every port of the component that ``manifest`` describes.
-
-    Its pins are ``clk``, ``rst``, ``serial_in`` and ``serial_out``. Input registers form a shift register, and each
-    output register feeds one two-input gate, so that the longest register-to-register path is that of the component.
-    The hierarchy of the modules ``source`` and ``sink`` must be kept in synthesis, or their registers would be merged
-    with the component's.
-    """
+    """Registers at every port of a component, in modules whose hierarchy must be kept, or they would be merged."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         ports = [port for port in manifest["ports"] if port["name"] not in _PINS]
@@ -149,7 +143,6 @@ class FpgaFlow:
         self._nextpnr = f"nextpnr-{device}"
 
     def tools(self) -> dict[str, str]:
-        """Return the versions of the required programs; raise :class:`ToolError` naming the first missing one."""
         return {"yosys": find_yosys(self.yosys).tools["yosys"], self._nextpnr: _find(self._nextpnr)[1]}
 
     def settings(self) -> Mapping[str, str]:
@@ -234,7 +227,6 @@ class FpgaFlow:
         return read_module(folder / "inside.json", WRAPPER), read_module(folder / "netlist.json", WRAPPER)
 
     def _place(self, folder: Path, seed: int, names: "_Names") -> tuple[float, CriticalPath]:
-        """Return the clock frequency in MHz and the longest path after placement with one seed."""
         report = f"report{seed}.json"
         options = ["--json", "netlist.json", "--report", report, "--seed", str(seed), "--freq", f"{self._target_mhz:g}"]
         options = [*self._family.options, *options, "--timing-allow-fail"]

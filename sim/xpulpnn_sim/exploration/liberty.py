@@ -26,10 +26,7 @@ _PYTHON = {
 
 
 class Expression:
-    """A Boolean expression of Liberty (``function``, ``when``, ``next_state``) as Python code.
-
-    Operators by falling precedence: ``!a`` and ``a'``; ``^``; ``*``, ``&`` or a space; ``+`` or ``|``.
-    """
+    """A Boolean expression; operators by falling precedence: ``!a`` ``a'``; ``^``; ``*`` ``&`` space; ``+`` ``|``."""
 
     def __init__(self, text: str) -> None:
         names: dict[str, str] = {}
@@ -50,10 +47,7 @@ class Expression:
             raise ValueError(f"expression must be Boolean, not {text}") from None
 
     def evaluate(self, values: Mapping[str, Any], ones: Any = True) -> Any:
-        """Return the expression's value for inputs that are bools, boolean arrays, or integers used as bit vectors.
-
-        ``ones`` is the value of true: ``True``, or an integer in which all bits of the vectors are 1.
-        """
+        """Return the value for bools, arrays or bit vectors; ``ones`` is true: ``True``, or a vector of ones."""
         given = {f"v{number}": values[name] for number, name in enumerate(self.inputs)}
         return eval(self._code, {}, {"ones": ones, "zero": ones ^ ones, **given})
 
@@ -306,7 +300,6 @@ class Liberty:
 
 
 def read_liberty(text: str, source: object) -> Liberty:
-    """Parse a Liberty file; raise :class:`ToolError`, which names ``source``, if it is malformed."""
     try:
         return Liberty(parse_library(text))
     except (ValueError, LookupError) as error:

@@ -24,10 +24,7 @@ _FO4_STEPS = 100
 
 
 class Library:
-    """A cell library for the flows; raises :class:`ToolError` for a malformed file or a missing cell.
-
-    With ``physical``, areas are in um2; the built-in library has NAND2 equivalents only.
-    """
+    """Cells, areas in um2 if ``physical``; raises :class:`ToolError` for a malformed file or a missing cell."""
 
     def __init__(self, content: bytes, source: object, *, name: str = "", physical: bool = True) -> None:
         self.content, self.physical = content, physical
@@ -129,10 +126,7 @@ class FlowError(ToolError):
 
 @contextmanager
 def flow_folder(files: dict[str, str], folder: str = "") -> Iterator[Path]:
-    """Yield a temporary folder for tools; add scripts, logs and netlists to ``files`` afterwards, also on failure.
-
-    The library is never added. :data:`DESIGN` is added only on failure, since the point already has it.
-    """
+    """Yield a temporary folder for tools; add scripts, logs and netlists to ``files`` afterwards, also on failure."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-flow-") as name:
         try:
             yield Path(name)

@@ -26,8 +26,6 @@ GATED = "$_DFFE_PP_"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappedGate:
-    """A library cell: the path of its instance (empty for the top), and the net of each pin."""
-
     name: str
     path: str
     cell: LibraryCell
@@ -56,10 +54,7 @@ class MappedNetlist:
 
 
 class CombinationalCells:
-    """The netlist without registers; paths begin and end at ports and registers.
-
-    The end of a path at a register is named after the first net that the register drives.
-    """
+    """The netlist without registers; a path that ends at a register is named after the net that the register drives."""
 
     def __init__(self, netlist: MappedNetlist) -> None:
         self.starts = {net: name for name, net in netlist.inputs.items() if net > ONE}
@@ -151,11 +146,7 @@ _DENSITIES = 4
 def with_origins(
     source: NetlistModule, flat: NetlistModule, mapped: MappedNetlist
 ) -> tuple[MappedNetlist, dict[str, float]]:
-    """Return the netlist with the instance of each gate and a readable name of each net.
-
-    The second result is the share of the area by the method that attributed gates to instances: function, readers, or
-    shared.
-    """
+    """Return the netlist with instances of gates and readable names of nets, and shares of the area by method."""
     names = net_names(flat)
     driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
     # maps all names of a register output to one of them
@@ -248,10 +239,7 @@ def _mapped_values(part: CombinationalCells) -> dict[int, int]:
 def _attribute_gates(
     mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
 ) -> tuple[dict[MappedGate, frozenset[str]], dict[str, float]]:
-    """Return candidate instances of each gate, and shares of the area by method of attribution.
-
-    A gate with a single candidate is attributed to that instance.
-    """
+    """Return the instances of each gate, a single one if it is attributed, and shares of the area by method."""
     instances: dict[MappedGate, frozenset[str]] = {}
     area: dict[str, float] = dict.fromkeys(("function", "readers", "shared"), 0.0)
 

@@ -64,7 +64,6 @@ def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> Energy
 
 
 def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) -> None:
-    """Add energies to the record of a network: energy per cycle of the simulated part times cycles of the layer."""
     for layer in record["layers"]:
         energy_of_piece = energies[layer["name"]]
         scale = layer["cycles"] / _FJ_PER_NJ

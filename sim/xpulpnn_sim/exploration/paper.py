@@ -54,7 +54,6 @@ _OVERHEADS = {"ex-stage": "+32.6", "core": "+17.5"}  # area overhead in the pape
 
 
 def fastest_kernel(preset: str, bits: int, layer: str) -> KernelSpec:
-    """Return the convolution or MatMul in the fastest variant of a preset of cores or clusters."""
     kernel = "conv" if layer.endswith("x3x3") else "matmul"
     return KernelSpec.parse(f"{kernel}:{bits}:{(VARIANTS | CLUSTER_VARIANTS)[preset]}:{layer}")
 
@@ -164,7 +163,6 @@ def _speeds(points: Sequence[PointResult], bits: int) -> list[float | None]:
 
 
 def overhead(baseline: float | None, extended: float | None) -> float | None:
-    """Return the increase in percent; None if either value is missing or the baseline is 0."""
     return None if not baseline or extended is None else _PERCENT * (extended / baseline - 1.0)
 
 

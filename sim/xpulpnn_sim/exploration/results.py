@@ -168,8 +168,6 @@ class FlowResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOutput:
-    """Result of a flow, its files by name, and for modules of a cluster the serialised netlist."""
-
     result: FlowResult
     files: dict[str, str]
     netlist: str = ""
@@ -180,11 +178,7 @@ ENERGY_PARTS = ("switching", "internal", "clock", "leakage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleEnergy:
-    """Energy in femtojoule per clock cycle of one instance, without the instances inside it.
-
-    ``switching`` charges net capacitances, ``internal`` is spent inside cells, ``clock`` at clock pins and in clock
-    gates, ``leakage`` during one clock period.
-    """
+    """Energy in fJ per clock cycle of an instance by itself: at nets, inside cells, for the clock, and leakage."""
 
     path: str
     module: str
@@ -284,7 +278,6 @@ def design_sources_digest() -> str:
 
 
 def emit_design(top: str, config: Configuration) -> EmittedDesign:
-    """Return the emitted component ``top``, cached; raise :class:`~xpulpnn.errors.ConfigError` if it does not exist."""
     verilog, manifest = cached_emission(top, config)
     return EmittedDesign(top=top, module=manifest["top"], config=config, verilog=verilog, manifest=manifest)
 
@@ -293,7 +286,6 @@ _Kept = TypeVar("_Kept", FlowOutput, EnergyResult)
 
 
 def cached(folder: str, key: str, kind: type[_Kept], make: Callable[[], _Kept]) -> tuple[_Kept, bool]:
-    """Return a result, and whether it was cached; ``make`` computes results that are missing or unreadable."""
     cache = cached_results(folder)
     if (values := cache.find(key)) is not None:
         with suppress(ValueError, TypeError, KeyError, AttributeError):

@@ -148,7 +148,6 @@ _OF_TOP: Mapping[str, frozenset[str]] = {
 
 
 def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the values of each structural parameter that is not in ``given``; raise :class:`InputError` if none is."""
     hints = [(item.name, get_type_hints(kind)[item.name]) for kind in (CoreConfig, DotpConfig) for item in fields(kind)]
     choices = {
         name: list(get_args(hint))
@@ -191,10 +190,7 @@ class Search:
         return prod(len(values) for values in self.choices.values())
 
     def run(self, evaluate: Callable[[Sequence[Point]], Sequence[PointResult]], stopped: Callable[[], bool]) -> Space:
-        """Evaluate points until there are enough, no new ones exist, or ``stopped`` returns True.
-
-        Raises :class:`InputError` if none of the points can be built.
-        """
+        """Evaluate points until there are enough or ``stopped()``; raise :class:`InputError` if none can be built."""
         while len(self._points) < self.points and not stopped():
             batch = self._batch(min(_BATCH, self.points - len(self._points)))
             if not batch:

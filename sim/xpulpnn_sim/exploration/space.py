@@ -26,7 +26,6 @@ _LONGEST_NAME = 120  # characters of a folder name; file systems allow about 250
 
 
 def folder_name(label: str) -> str:
-    """Return a folder name for a label; a long name ends with a hash of the label."""
     name = re.sub(r"[^A-Za-z0-9_+=.-]+", "_", label)
     if len(name) <= _LONGEST_NAME:
         return name
@@ -59,7 +58,6 @@ class Space:
 
 
 def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]) -> Space:
-    """Return all combinations of presets and swept values; raise :class:`InputError` if there are too many."""
     names, common, swept = parse_space(top, presets, settings, sweeps)
     size = len(names) * prod(len(values) for values in swept.values())
     if size > MOST_COMBINATIONS:
@@ -99,7 +97,6 @@ def parse_space(
 
 
 def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipped:
-    """Return the preset ``name`` with ``changes`` as a point or, if it cannot be built, the rule that it violates."""
     label = " ".join([name, *(f"{key}={text.replace(',', '+')}" for key, text in changes.items())])
     try:
         if top in DEBUG_NAMES:

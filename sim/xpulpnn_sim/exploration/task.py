@@ -126,7 +126,6 @@ class Task:
         return replace(self.result(), error=error, **self._by_field(right))
 
     def accept(self, key: str, outcome: StepOutcome, output: str) -> None:
-        """Store the outcome and printed output of a step, and write all results into the folder of the point."""
         self.left.remove(key)
         self.configuration = outcome.configuration or self.configuration
         if outcome.result is not None:
@@ -206,13 +205,7 @@ def run_tasks(
     timeout_s: float = 3600.0,
     dask: str = "",
 ) -> None:
-    """Run the missing steps of all tasks; errors are stored in the tasks.
-
-    ``begun`` is called with label of the point and name of the step before a step, ``report`` after it, also with
-    whether the result was cached. Steps run in ``jobs`` processes, or on the workers of the Dask scheduler at ``dask``,
-    and fail after ``timeout_s``. Flows run first, then kernels, then energies, which take longest. If a worker is lost,
-    at most one step fails.
-    """
+    """Run the missing steps of all tasks, first flows, then kernels, then energies; errors are stored in the tasks."""
     for task in tasks:
         for key in task.known:
             report(task.point.label, task.steps[key].name, True)

@@ -56,7 +56,6 @@ class OpenSta:
         return f"OpenSTA {self.version}"
 
     def delay_ps(self, netlist: MappedNetlist, library: Library, folder: Path) -> float | None:
-        """Return the delay of the longest path between ports and registers; None if there is no path."""
         part = CombinationalCells(netlist)
         if not part.starts or not part.ends:
             return None
@@ -262,11 +261,7 @@ class _Analysis:
 def longest_paths(
     netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]] = ()
 ) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
-    """Return the longest path, and the longest path through one net of each set in ``through``.
-
-    The last result is the list of arrival times of the second path at these nets. The paths are None if they do not
-    exist.
-    """
+    """Return the longest path, that through a net of each set in ``through``, and its arrival times there."""
     analysis = _Analysis(netlist, library)
     path = analysis.worst()[0]
     if not through:

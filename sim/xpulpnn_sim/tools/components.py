@@ -109,8 +109,5 @@ def _component(name: str, config: AnyConfig) -> wiring.Component:
 
 
 def emit_top(name: str, config: AnyConfig, **options: Any) -> EmittedVerilog:
-    """Emit the component ``name``; its module has the name ``prefix`` + ``name`` with underscores.
-
-    The options are those of :func:`xpulpnn.verilog.emit`.
-    """
+    """Emit a component as the module ``name``; the options are those of :func:`xpulpnn.verilog.emit`."""
     return emit(_component(name, config), name.replace("-", "_"), config=config, **options)

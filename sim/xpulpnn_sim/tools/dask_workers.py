@@ -38,7 +38,6 @@ class WorkersLostError(ToolError): ...
 
 
 def require_dask(address: str) -> Any:
-    """Return ``distributed``; raise ToolError if it is missing, InputError if nothing listens at ``address``."""
     try:
         distributed = import_module("distributed")
     except ImportError:
@@ -56,10 +55,7 @@ def require_dask(address: str) -> Any:
 
 @contextmanager
 def dask_workers(address: str, versions: Versions, timeout_s: float) -> Generator[Pool]:
-    """Yield an executor on the workers of the scheduler at ``address``.
-
-    The workers must have the same versions as this process.
-    """
+    """Yield an executor on the workers of a scheduler, which must have the same versions as this process."""
     distributed = require_dask(address)
     # our messages report lost workers
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -128,7 +124,6 @@ class _DaskPool(Pool):
         return _Sent(len(self._shared) - 1)
 
     def check_workers(self) -> None:
-        """Raise :class:`InputError` unless there are workers, and all of them have the versions of this process."""
         workers = self._workers()
         if not workers:
             raise InputError(f"Dask address must be that of a scheduler with workers, not {self._address} without any")
@@ -228,7 +223,6 @@ def _run(folder: Path, call: bytes, timeout_s: float, is_wanted: Callable[[], bo
 
 @cache
 def _worker_versions(versions: bytes) -> Mapping[str, str]:
-    """Return the versions of this worker, cached; raise any error of the process that determines them."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-") as folder:
         answer = _run(Path(folder), pack_object(_tell_versions, (versions,), {}), _VERSIONS_S, lambda: True)
     if answer.error is not None:

@@ -19,10 +19,7 @@ LOCK = ".lock"  # file in a folder that names the process using it
 
 @contextmanager
 def folder_lock(folder: Path, option: str) -> Generator[None]:
-    """Lock an existing folder for the duration of a block.
-
-    Raises :class:`InputError`, which names ``option`` and the process, if another process has locked the folder.
-    """
+    """Lock an existing folder; raise :class:`InputError`, which names ``option``, if another process has locked it."""
     path = folder / LOCK
     file = _opened(path, option)
     file.truncate()

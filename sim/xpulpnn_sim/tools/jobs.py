@@ -24,12 +24,7 @@ from xpulpnn_sim.tools.worker_process import Shared, WorkerProcess, pack_object
 def executor(
     jobs: int, *, dask: str = "", timeout_s: float | None = None, versions: Versions | None = None
 ) -> AbstractContextManager[Pool]:
-    """Return an executor with processes on this machine or, with ``dask``, on the workers of a scheduler.
-
-    A call that takes longer than ``timeout_s`` is killed with its tools. A single job without a time limit runs in this
-    process. Dask workers must have the same ``versions`` as this process. Raises :class:`InputError` for a wrong number
-    or address, and :class:`ToolError` if Dask is missing.
-    """
+    """Return an executor that kills calls longer than ``timeout_s``; Dask workers must have the same ``versions``."""
     if jobs < 1:
         raise InputError(f"jobs must be at least 1, not {jobs}")
     if dask:

@@ -71,10 +71,7 @@ _GAP = 2  # in characters: line of an error, line of a command, line of a group'
 
 
 class TerminalTable:
-    """A table for a rich console, with units and groups in the headings, and notes below the table.
-
-    Columns that do not fit go to further tables below, which repeat the columns that identify a row.
-    """
+    """A table for a rich console; columns that do not fit go to further tables below."""
 
     def __init__(self, table: NamedTable) -> None:
         self._table = table
@@ -112,10 +109,7 @@ def _width(table: NamedTable, column: int, folded: int | None) -> int:
 
 
 def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
-    """Split the columns into tables of at most ``width`` characters; texts wrap at ``folded`` characters.
-
-    A group of columns stays together if it fits. Each table begins with the columns that identify a row.
-    """
+    """Split the columns into tables of at most ``width`` characters, each with the columns that identify a row."""
     places = range(len(table.columns))
     parts = [list(members) for _, members in groupby(places, key=lambda i: table.columns[i].group)]
     lead: list[int] = []

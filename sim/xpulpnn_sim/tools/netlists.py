@@ -72,8 +72,6 @@ class NetlistWire:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NetlistModule:
-    """A module with ports and wires by name, cells, and initial values of nets."""
-
     name: str
     inputs: dict[str, NetlistWire]
     outputs: dict[str, NetlistWire]
@@ -87,7 +85,6 @@ def read_module(path: Path, name: str) -> NetlistModule:
 
 
 def read_modules(path: Path, names: Iterable[str]) -> list[NetlistModule]:
-    """Return the modules ``names`` of a netlist; raise :class:`ToolError` if the file or a module is missing."""
     required = list(names)
     name = required[0]
     modules: list[NetlistModule] = []
@@ -149,7 +146,6 @@ def _cell(name: str, described: dict[str, Any]) -> NetlistCell:
 def sort_gates(
     gates: Sequence[_Gate], nets_read: Callable[[_Gate], Iterable[int]], nets_driven: Callable[[_Gate], Iterable[int]]
 ) -> list[_Gate]:
-    """Sort gates topologically by the nets that they read and drive; raise :class:`ToolError` for a loop."""
     drivers = {net: number for number, gate in enumerate(gates) for net in nets_driven(gate)}
     sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(gates)), ()))
     for number, gate in enumerate(gates):

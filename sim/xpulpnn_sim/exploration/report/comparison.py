@@ -53,7 +53,6 @@ def kernel_names(points: Sequence[PointResult]) -> list[str]:
 
 
 def best_record(point: PointResult, kernel: str) -> dict[str, Any] | None:
-    """Return the record of the variant of a kernel with the most multiply-accumulates per cycle."""
     records = [record for record in point.kernels if kernel_name(record) == kernel]
     return max(records, key=lambda record: record["macs_per_cycle"] or 0.0, default=None)
 
@@ -68,17 +67,13 @@ def without_variant(workload: str) -> str:
 
 
 def workload_names(points: Sequence[PointResult]) -> list[str]:
-    """Return the names of the workloads, those with multiply-accumulates first."""
     results = [energy for point in points for energy in point.energies]
     with_macs = [without_variant(energy.workload) for energy in results if energy.energy_per_mac_fj is not None]
     return _unique([*with_macs, *(without_variant(energy.workload) for energy in results)])
 
 
 def best_energy(point: PointResult, workload: str) -> EnergyResult | None:
-    """Return the result of the kernel variant that needs the least energy per multiply-accumulate.
-
-    For general code, which has no multiply-accumulates, the energy per cycle counts.
-    """
+    """Return the variant that needs least energy per multiply-accumulate, or per cycle in general code."""
     results = [energy for energy in point.energies if without_variant(energy.workload) == workload]
     return min(results, key=lambda energy: energy.energy_per_mac_fj or energy.energy_per_cycle_fj, default=None)
 
@@ -229,14 +224,12 @@ def _flatten(values: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def parameters(points: Sequence[PointResult]) -> dict[str, list[str]]:
-    """Return the values of each configuration parameter in all points, by dotted name."""
     flat = [_flatten(point.configuration) for point in points]
     names = _unique(name for values in flat for name in values)
     return {name: [values.get(name, "-") for values in flat] for name in names}
 
 
 def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
-    """Return those of top, preset and swept parameters that differ between points."""
     varied = {"preset": [point.preset for point in points], "top": [point.top for point in points]}
     known = parameters(points)
     for key in _unique(key for point in points for key in point.settings):
@@ -262,7 +255,6 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
 
 
 def _collect(name: str, holders: Sequence[tuple[int, FlowResult | EnergyResult]]) -> SharedConditions:
-    """Merge tools and conditions of results, each given with the number of its point; exceptions name their points."""
     all_points = {number for number, _ in holders}
 
     def show(texts: Iterable[tuple[str, int]]) -> list[str]:

@@ -19,7 +19,6 @@ FILES = ("results.json", "results.csv", REPORT)
 
 
 def require_report_packages() -> None:
-    """Raise :class:`ToolError` naming the first missing package of the HTML report."""
     for name in ("markupsafe", "plotly"):
         if util.find_spec(name) is None:
             raise ToolError(f"{name} must be installed for the report, or no_report be set: pip install {name}")
@@ -41,12 +40,7 @@ _SEPARATOR = ";"
 
 
 def write_csv(path: Path, points: Sequence[PointResult], run: Mapping[str, str]) -> None:
-    """Write one row per point and flow; ``run`` (command and date) ends the first row.
-
-    Every setting of any point has a column. A point without flow results has one row with empty flow columns. Columns
-    of kernels and energies repeat in each row of a point. Missing values are empty. Tools and conditions are written
-    only in the first row to which they apply.
-    """
+    """Write a row per point and flow; ``run``, tools and conditions are in the first row to which they apply."""
     rows = [{**_row(points, point, flow), **run} for point in points for flow in (point.flows or [None])]
     written = set[tuple[str, _Value]]()
     for row in rows:

@@ -181,7 +181,6 @@ _MHZ_PER_GHZ = 1000.0
 
 
 def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
-    """Return clock, throughput, density and energy by kernel, flow and point; None without a real technology."""
     rates = comparison.kernel_rates(points)
     columns = [
         Column(name="no.", digits=0),

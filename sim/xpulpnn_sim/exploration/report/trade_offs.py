@@ -45,10 +45,7 @@ def place_labels(
     height: float,
     names: Sequence[str] = (),
 ) -> dict[int, tuple[str, str]]:
-    """Return text and position of the label of each point that has room for one.
-
-    Points at the same position share a label. Labels are ``names`` if all fit, else numbers.
-    """
+    """Return text and position of each label that has room: ``names`` if all fit, else numbers."""
 
     def pixel(position: Position) -> Position:
         x, y = ((value - low) / (high - low) for value, (low, high) in zip(position, ranges, strict=True))

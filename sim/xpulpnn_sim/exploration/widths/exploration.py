@@ -65,7 +65,6 @@ class Evaluation:
     def _cached_each(
         self, model: StudiedModel, method: Callable[[StudiedModel, Assignment], _Value], keys: Mapping[Assignment, str]
     ) -> Iterator[tuple[Assignment, Any]]:
-        """Yield each assignment with the result of ``method`` as JSON: first cached results, then new ones."""
         new: list[Assignment] = []
         for widths, key in keys.items():
             if (cached := self._cache.find(key)) is not None:
@@ -159,11 +158,7 @@ def explore_widths(
     jobs: int,
     progress: Callable[[int, int], None],
 ) -> Exploration:
-    """Evaluate at most ``trials`` assignments of bit widths, and measure the Pareto front.
-
-    The search is for accuracies of at least ``floor``. The images ``test`` give the accuracy of the front, and ``runs``
-    of its points run on the design. ``progress`` is called with the number of evaluated points and of runs.
-    """
+    """Search for accuracies of at least ``floor``; run ``runs`` points of the front, and test it on other images."""
     with executor(jobs) as pool:
         evaluation = Evaluation(model, pool, progress)
         points = search_widths(space, evaluation.points, trials, floor)
@@ -191,7 +186,6 @@ def explore_widths(
 
 
 def spread_points(points: Sequence[WidthPoint], chosen: WidthPoint | None, count: int) -> list[WidthPoint]:
-    """Return at most ``count`` points: the chosen one, and others that are evenly spread over ``points``."""
     first = [] if chosen is None else [chosen]
     spread = [points[round(place)] for place in np.linspace(len(points) - 1, 0, count)] if points else []
     return list(dict.fromkeys([*first, *spread, *points]))[:count]

@@ -67,7 +67,6 @@ def front_table(exploration: Exploration) -> NamedTable:
 
 
 def cycles_figure(exploration: Exploration) -> dict[str, Any]:
-    """Plot accuracy over cycles, with marks for the front, the chosen point and the networks that ran on the design."""
     runnable = [point for point in exploration.points if not point.problem]
     whole = [(best.measured / _MILLION, best) for best in exploration.best if best.measured is not None]
     shade = {

@@ -49,11 +49,7 @@ class StudiedModel:
     config: CoreConfig | ClusterConfig  # all cores of a cluster share each layer
 
     def space(self, bits: tuple[int, ...]) -> WidthSpace:
-        """Return all assignments of the widths ``bits``; raise :class:`InputError` for a model without weights.
-
-        Layers that read image samples have activations of fixed width, and a choice of weight widths only if the
-        generated layers depend on it.
-        """
+        """Return all assignments of the widths ``bits``; layers that read samples have activations of fixed width."""
         weighted = [reader for reader in self.onnx.readers if reader.weights]
         if not weighted:
             raise InputError("model must have layers with weights, not none")
@@ -71,7 +67,6 @@ class StudiedModel:
         )
 
     def _gives_same_layers(self, widths: Assignment, number: int, bits: int) -> bool:
-        """Return whether the generated network stays the same if the weights of layer ``number`` get ``bits`` bits."""
         other = (*widths[:number], replace(widths[number], weights=bits), *widths[number + 1 :])
         first, second = (
             [(str(stage.layer), str(stage.precision)) for stage in self.described(assignment).network.stages]

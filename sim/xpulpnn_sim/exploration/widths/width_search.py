@@ -51,10 +51,7 @@ class WidthPoint:
 
 
 def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int] | None = None) -> list[WidthPoint]:
-    """Return the Pareto front of accuracy and cost (cycles by default), cheapest point first.
-
-    Of points with equal accuracy and cost, the one with the fewest weight bytes is returned.
-    """
+    """Return the Pareto front of accuracy and cost, cheapest first; of equal points that of fewest weight bytes."""
     price = cost or (lambda point: point.cycles)
     runnable = [point for point in points if not point.problem]
     front: list[WidthPoint] = []
@@ -130,12 +127,7 @@ Change = tuple[int, int, int]  # a layer, and steps of its weights and input map
 
 
 def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: float) -> list[WidthPoint]:
-    """Return the points of all assignments, or of at most ``trials`` assignments.
-
-    A larger space is searched from the widest assignment: the search repeatedly takes the reduction of bits that loses
-    the fewest images per saved cycle, until the accuracy is below ``floor``. Then it evaluates neighbours of the best
-    points.
-    """
+    """Return the points of all assignments, or of ``trials``: a descent from the widest, then around the best."""
     if len(space) <= trials:
         return [*evaluate([*space])]
     known = _EvaluatedPoints(space, evaluate, trials)

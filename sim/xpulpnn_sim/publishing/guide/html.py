@@ -24,7 +24,6 @@ def block(lines: Iterable[str]) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """Return an HTML table made of HTML cells; it scrolls on narrow screens."""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
     return raw(

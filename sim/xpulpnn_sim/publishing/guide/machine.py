@@ -123,7 +123,6 @@ def _span(first: str, last: str) -> str:
 
 
 def encodings(lines: str) -> str:
-    """Return the table of instructions, one per line, and their encodings."""
     words = {text: int.from_bytes(assemble(text).to_bytes(), "little") for text in lines.splitlines()}
     return html.table(
         ("assembly", "word"), ((html.code(text), html.code(f"0x{word:08X}")) for text, word in words.items())

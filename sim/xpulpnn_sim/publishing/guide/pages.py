@@ -67,7 +67,6 @@ def _value_text(value: Any) -> str:
 
 
 def docstring_html(text: str) -> str:
-    """Convert a docstring to HTML, with code and references in a code font."""
     parts = re.split(r"``(.+?)``|:\w+:`~?(.+?)`", text)
     return "".join(
         escape(part) if index % 3 == 0 else html.code(part) for index, part in enumerate(parts) if part is not None

@@ -73,10 +73,7 @@ def package_files(design: Design) -> dict[str, str]:
 
 
 def constraints(design: Design, suffix: str) -> str:
-    """Return the SDC file, or the XDC file for Vivado, which supports neither loops nor ideal networks.
-
-    The paths from input to output of a component without a clock are constrained by a virtual clock.
-    """
+    """Return SDC, or XDC for Vivado; without a clock port a virtual clock constrains paths from input to output."""
     inputs = [port for port in design.ports if port.is_input and port.name not in (CLOCK, JTAG_CLOCK, *JTAG_INPUTS)]
     return fill(
         "constraints",

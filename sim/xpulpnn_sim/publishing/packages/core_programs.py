@@ -50,13 +50,11 @@ class CoreProgram:
     interrupts: bool  # if interrupts may come at any time
 
     def listing(self, config: CoreConfig) -> str:
-        """Return a text with address, word, disassembly and source line of every instruction."""
         insns = enabled(config.extensions, config.widths)
         return f"{self.name}\n\n{listing(self.program.assembled(), self.program.text().splitlines(), insns)}"
 
 
 def core_programs(config: CoreConfig) -> list[CoreProgram]:
-    """Return the programs: one with all computing and memory instructions, and short directed programs."""
     return [_rows_program(config), *_directed_programs(config)]
 
 
@@ -119,7 +117,6 @@ class _RowsProgram:
         self.store("a2", f"{text} with a0 {a:08x}, a1 {b:08x}, a2 {d:08x}")
 
     def _mac_load(self, insn: Insn, values: Mapping[str, int]) -> None:
-        """Add a Mac&Load that uses the entries loaded by earlier ones; store its results and pointer."""
         text, pointer = render(insn, insn.encode(**values)), self.rng.randrange(0, _OPERANDS, WORD_BYTES)
         self.lines += [f"li a0, {_OPERANDS_AT + pointer}", *(f"li a{at}, {self.operand()}" for at in (1, 2, 3)), text]
         self.store("a2", text)
@@ -128,7 +125,6 @@ class _RowsProgram:
         self.store("a0", f"pointer of {text}")
 
     def _access(self, insn: Insn, values: Mapping[str, int]) -> None:
-        """Add a load or store at a random byte address, aligned or not."""
         text = render(insn, insn.encode(**values))
         first, room = (_OPERANDS_AT, _OPERANDS) if insn.is_load else (_SCRATCH_AT, _SCRATCH)
         size = {"b": 1, "h": HALF_BYTES, "w": WORD_BYTES}[insn.op.removesuffix("u")[-1]]

@@ -136,7 +136,6 @@ _TEMPLATES.globals["header"] = lambda mark: f"{mark} {GENERATED}\n{mark} {LICENC
 
 
 def fill(name: str, design: Design, **values: object) -> str:
-    """Render the Jinja template ``name`` of the folder ``templates``."""
     names = {"module": design.module, "top": design.top, "top_name": design.identifier}
     return _TEMPLATES.get_template(f"{name}.in").render(design=design, **names, **values)
 
@@ -151,7 +150,6 @@ def hex_words(words: Iterable[int], bits: int = 32) -> str:
 
 
 def listing(program: Assembled, source: Sequence[str], insns: Iterable[Insn]) -> str:
-    """Return a text with address, word, disassembly and source line of every instruction, and lines with labels."""
     decoder = Decoder(insns)
     names: dict[int, list[str]] = {}
     for name, address in program.labels.items():

@@ -110,7 +110,6 @@ def _buses(ports: Iterable[Port], signals: Iterable[str]) -> dict[str, list[Port
 
 
 def _obi_buses(design: Design) -> dict[str, list[Port]]:
-    """Return the OBI interfaces of a component that have 32-bit data."""
     ports = [port for port in design.ports if port.width == OBI_SIGNALS.get(_signal(port), (True, 0))[1]]
     return _buses(ports, _ALWAYS)
 
@@ -120,7 +119,6 @@ def has_obi(design: Design) -> bool:
 
 
 def component(design: Design, files: Sequence[str]) -> str:
-    """Return the IP-XACT description of a component; ``files`` are paths from the root of the package."""
     interfaces: list[ElementTree.Element] = []
     for bus, ports in _obi_buses(design).items():
         is_target = any(port.is_input and _signal(port) == "req" for port in ports)
@@ -192,7 +190,6 @@ def _port(port: Port, design: Design) -> ElementTree.Element:
 
 
 def obi_definitions() -> dict[str, str]:
-    """Return the IP-XACT definition of the OBI bus, by file name."""
     about = "Open Bus Interface, version 1 with 32-bit address and data."
     bus = _nodes(directConnection="true", isAddressable="true", description=about)
     ports: list[ElementTree.Element] = []

@@ -81,7 +81,6 @@ def _watchdog(design: Design, cycles: int) -> int:
 
 
 def _debugger(design: Design) -> dict[str, str]:
-    """Return the Verilog debugger, which halts cores through a JTAG port; empty for a component without that port."""
     command = debug.Command.TRANSFER | debug.COMMAND_WORD << debug.COMMAND_SIZE_LSB | csr_address("mhartid")
     return {"jtag_halts.v": fill("jtag_halts.v", design, debug=debug, read_hart=command)} if design.has_jtag else {}
 
@@ -128,7 +127,6 @@ def unit_testbench(design: Design) -> dict[str, str]:
 
 
 def _pack_vector(row: UnitVector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:
-    """Pack the inputs and outputs of a vector into one number, as the testbench unpacks it."""
     unknown = {*row.inputs, *row.expected} - {port.name for port in (*inputs, *outputs)}
     assert not unknown, unknown
     word = lsb = 0
@@ -174,7 +172,6 @@ def cluster_testbench(design: Design) -> dict[str, str]:
         return f"{name}[{int(element[1]) * port.width} +: {port.width}]"
 
     def bank(number: int, width: int) -> str:
-        """Return the part of a net that belongs to a bank of the TCDM."""
         return "" if config.banks == 1 else f"[{number}]" if width == 1 else f"[{number * width} +: {width}]"
 
     bench = fill(

@@ -89,7 +89,6 @@ def _operation_cycles(vector: UnitVector, start: str, take: str, rng: Random) ->
 
 
 def _mult(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
-    """Yield vectors of every multiplication, for multi-cycle and single-cycle multipliers."""
     if config.multiplies_by_dotp:
         yield from _rows(config, ports, rng, rows=controls.product_rows, expectation=array_expectation)
         return
@@ -102,7 +101,6 @@ def _mult(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVect
 
 
 def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
-    """Yield vectors of NN-RF accesses, of every instruction that EX executes, and of CSR instructions."""
     if config.mac_load:
         yield from _nn_vectors(*ex_stage_accesses(config.nnrf_entries, _NNRF_CYCLES, rng, pairs=config.mac_load_pair))
     entries = NnEntries(ports, rng)

@@ -78,10 +78,7 @@ BIT_SERIAL, BYTES = "p.cnt", "bytes"  # products of single bits; one element per
 
 @dataclass(frozen=True, slots=True)
 class PackedRun:
-    """A matrix product with the best packing for an instruction, or a product without packing for comparison.
-
-    For a packing scheme, it is the run of the deepest packing with the largest operands.
-    """
+    """A matrix product with the best packing, without packing, or with the deepest one at the largest operands."""
 
     # multiplying instruction, BIT_SERIAL, BYTES, library kernel, or scheme and register bits such as `P2-16`
     product: str

@@ -15,10 +15,7 @@ class Run(Protocol):
     def command(self) -> str: ...
 
     def measure(self, *, check: bool) -> Record:
-        """Run and compare results, with ``check`` also every retired instruction.
-
-        The record is that of ``cosim --json``; its ``mismatches`` are 0 if everything is correct.
-        """
+        """Run and compare results, with ``check`` also every instruction; return a record as of ``cosim --json``."""
         ...
 
 
@@ -50,7 +47,6 @@ _LISTS = ("--variant", "--cores", "--precision", "--popcount", "--bits")
 
 
 def joined_cells(first: str, second: str) -> str | None:
-    """Return one command line for two that differ in one value of a list option; None if they differ elsewhere."""
     words, others = first.split(), second.split()
     if len(words) != len(others):
         return None
@@ -84,8 +80,6 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A published figure, and the run that measures the same figure for this project."""
-
     figure: str
     metric: Metric
     published: Published | None  # None if there is no published figure
