@@ -32,7 +32,7 @@ def arguments(kind: type[Options]) -> type[Options]:
 
 
 def command(words: str) -> Callable[[Callable[[Any], int]], App]:
-    """Register a function as the command ``words``; its docstring consists of examples, its parameters are fields."""
+    """Make a function the command ``words``, which `tree.app` finds by its name; its docstring consists of examples."""
 
     def register(run: Callable[[Any], int]) -> App:
         (kind,) = (hint for name, hint in get_type_hints(run).items() if name != "return")

@@ -127,12 +127,12 @@ class ExplorationLoop:
             step = task.steps[key]
             self._expected_s[task.point.label, step.name] = step.kind, _usual_s(task, key)
         if not self.results:
-            self._allow(tasks, 1.0 if total_points is None else total_points / len(points))
+            self._start(tasks, 1.0 if total_points is None else total_points / len(points))
         self._tasks += tasks
         try:
             run_tasks(
                 tasks,
-                self._report,
+                self._step_ended,
                 on_begin=self._watcher.step_begins,
                 jobs=options.jobs,
                 timeout_s=options.timeout,
@@ -149,7 +149,7 @@ class ExplorationLoop:
         _remember(tasks)
         return results
 
-    def _allow(self, tasks: Sequence[Task], factor: float) -> None:
+    def _start(self, tasks: Sequence[Task], factor: float) -> None:
         """Report the size of the run, ``factor`` times that of these tasks; raise InputError if it is too large."""
         options = self._options
         self._started = perf_counter()
@@ -171,7 +171,7 @@ class ExplorationLoop:
         self._expected = steps + known
         self._watcher.expect(self._expected)
 
-    def _report(self, label: str, step: str, known: bool) -> None:
+    def _step_ended(self, label: str, step: str, known: bool) -> None:
         if (label, step) in self._expected_s:
             kind, usual = self._expected_s[label, step]
             self._pending_s[kind] -= usual
@@ -227,14 +227,14 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
     started = perf_counter()
     options.check()
     loop = ExplorationLoop(options, watcher or Watcher())
-    plan = _search(options, loop, options.search) if options.search else _sweep(options, loop)
+    run_points = _search(options, loop, options.search) if options.search else _sweep(options, loop)
     if options.dask:
         require_dask(options.dask)
     if not options.no_report:
         require_report_packages()
     require_folder(options.output, "output")
     with folder_lock(options.output, "output"):
-        space, extra = plan()
+        space, extra = run_points()
         what = "Search" if options.search else "Exploration"
         title = "Table II of the XpulpNN paper" if options.paper else f"{what} of {space.points[0].top}"
         tools = [result_of.tools for result in loop.results for result_of in (*result.flows, *result.energies)]
@@ -257,37 +257,37 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
     return finished
 
 
-Plan = Callable[[], tuple[Space, tuple[NamedTable, ...]]]
+PointRun = Callable[[], tuple[Space, tuple[NamedTable, ...]]]
 """A function that evaluates the points; it returns them and the tables to show first."""
 
 
-def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> Plan:
+def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> PointRun:
     table = None
     if not options.paper:
         space = build_space(options.component, options.presets, options.settings, options.sweep)
         labels = [point.label for point in space.points]
         if options.baseline is not None and options.baseline not in labels:
             raise InputError(f"baseline must be one of {', '.join(labels)}, not {options.baseline}")
-        steps = _Figures(options).steps(space.points, loop.notes)
+        steps = _PointSteps(options).steps(space.points, loop.notes)
     else:
         is_cluster = options.component == CLUSTER
         table = cluster_paper_table if is_cluster else paper_table
         space, steps = cluster_points(options) if is_cluster else paper_points(options)
 
-    def plan() -> tuple[Space, tuple[NamedTable, ...]]:
+    def run_points() -> tuple[Space, tuple[NamedTable, ...]]:
         loop.run(space.points, steps)
         return space, (table(loop.results),) if table else ()
 
-    return plan
+    return run_points
 
 
-def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Plan:
+def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> PointRun:
     top = options.component
     names, common, swept = parse_space(top, options.presets, options.settings, options.sweep)
-    figures = _Figures(options)
+    point_steps = _PointSteps(options)
     chosen = objectives(
         options.objective or "",
-        [step.name for step in figures.flows],
+        [step.name for step in point_steps.flows],
         kernels=bool(options.kernel),
         energies=options.energy or options.general,
     )
@@ -295,23 +295,23 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Pl
         top=top,
         common=common,
         choices={PRESET: names, **(swept or structures(top, common))},
-        obstacle=figures.obstacle,
+        obstacle=point_steps.obstacle,
         objectives=chosen,
         points=proposed,
         seed=options.search_seed,
     )
 
     def evaluate(points: Sequence[Point]) -> Sequence[PointResult]:
-        return loop.run(points, figures.steps(points, loop.notes), min(search.points, search.size))
+        return loop.run(points, point_steps.steps(points, loop.notes), min(search.points, search.size))
 
-    def plan() -> tuple[Space, tuple[NamedTable, ...]]:
+    def run_points() -> tuple[Space, tuple[NamedTable, ...]]:
         space = search.run(evaluate, lambda: bool(loop.interrupted))
         return space, (pareto_table(loop.results, chosen),)
 
-    return plan
+    return run_points
 
 
-class _Figures:
+class _PointSteps:
     def __init__(self, options: ExploreOptions) -> None:
         self._specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
         self._of_kernel: list[Callable[[KernelSpec], PointStep]] = [kernel_step]

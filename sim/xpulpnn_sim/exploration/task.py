@@ -198,7 +198,7 @@ def _one_line(error: Exception) -> str:
 
 def run_tasks(
     tasks: Sequence[Task],
-    report: Callable[[str, str, bool], None],
+    on_end: Callable[[str, str, bool], None],  # point, step, and whether its result was cached
     *,
     on_begin: Callable[[str, str], object] = lambda label, step: None,
     jobs: int = 2,
@@ -208,7 +208,7 @@ def run_tasks(
     """Run the missing steps of all tasks, first flows, then kernels, then energies; errors are stored in the tasks."""
     for task in tasks:
         for key in task.known:
-            report(task.point.label, task.steps[key].name, True)
+            on_end(task.point.label, task.steps[key].name, True)
     missing = [(task, key) for task in tasks for key in task.missing]
     missing.sort(key=lambda pair: _FIELDS.index(pair[0].steps[pair[1]].kind))
     if not missing:
@@ -222,11 +222,11 @@ def run_tasks(
             for task, key in missing
         }
 
-        def tell() -> None:
+        def announce_next() -> None:
             for task, key in [pair for call, pair in calls.items() if not call.done()][:1]:
                 on_begin(task.point.label, task.steps[key].name)
 
-        tell()
+        announce_next()
         for call in as_completed(calls):
             assert isinstance(call, Call)
             task, key = calls[call]
@@ -236,8 +236,8 @@ def run_tasks(
             except CallError as error:
                 outcome = StepOutcome(error=f"{step.name}: {error} (see {LOG})")
             task.accept(key, outcome, call.output)
-            report(task.point.label, step.name, outcome.cached)
-            tell()
+            on_end(task.point.label, step.name, outcome.cached)
+            announce_next()
 
 
 def _versions(steps: Sequence[PointStep]) -> dict[str, str]:
