@@ -28,7 +28,7 @@ class FinishedRun:
     notes: tuple[str, ...] = ()  # such as kernels that a point cannot run
     extra: tuple[NamedTable, ...] = ()  # tables to show first
     interrupted: str = ""  # how far an interrupted run came, else empty
-    lost: str = ""
+    lost: str = ""  # how workers were lost
 
     def record(self) -> dict[str, Any]:
         return {

@@ -132,6 +132,8 @@ _OF_RULE = {Rule.QNT: Extension.XPULPQNT} | dict.fromkeys(EXACT_RULES, Extension
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelRun(SharedFunction):
+    """A function for a kernel's variant with the memory that one call of it needs."""
+
     layer: Layer
     precision: Precision  # widths of inputs, weights and results
     variant: Level  # variant of the code, a Variant for a MatMul

@@ -137,6 +137,7 @@ class Session:
         """Pass the filled block to observer and checks, and let the model fill another block."""
         block = self._blocks[0]
         hart = int(self.model.status["hart"])
+        # the reference cannot execute an instruction that accesses no memory
         if self.model.events & OUTSIDE and block.filled[hart]:
             block.filled[hart] -= 1
         if self._observer is not None and any(block.filled):

@@ -90,15 +90,14 @@ def run_program(
     elif lockstep:
         alone = Lockstep(executable, config.core, hart_id=machine.hart_id, errors=machine.bus_errors)
         checkers.append(LockstepCheck(alone))
+    name_of, lines = executable.symbol_at, SourceLines(executable.path)
     if check or lockstep:
-        name_of = executable.symbol_at
         checkers.append(CounterCheck(config.core, len(harts), name_of, in_cluster=cluster is not None))
     settings: dict[str, int] = {"boot_addr": executable.entry, "tohost": executable.tohost}
     if debugger is not None:
         settings |= debugger.settings(len(harts))
     if cluster is not None:
         settings |= {"bank_hash": cluster.bank_hash, "tcdm_bytes": cluster.tcdm_bytes}
-    name_of, lines = executable.symbol_at, SourceLines(executable.path)
     with Session(
         library,
         len(harts),

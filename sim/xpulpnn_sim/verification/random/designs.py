@@ -107,9 +107,8 @@ class Verdict:
         return cls(reason, result.difference or result.exit.text, result.instructions, result.cycles)
 
 
-Design = Callable[
-    [Executable, CoreConfig, Machine, Listener], Verdict
-]  # Runs a program in lock step with the simulator
+Design = Callable[[Executable, CoreConfig, Machine, Listener], Verdict]
+"""Runs a program on the RTL, or on another simulator, in lock step with the simulator."""
 
 
 def run_reference_core(
@@ -194,6 +193,7 @@ DESIGNS: dict[str, Design] = {
 
 
 def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
+    """Compile the models once, before processes run programs side by side."""
     if engine in MODELS:
         for config in configs:
             model_library(MODELS[engine], config)
