@@ -57,7 +57,7 @@ ROOMS = {
 """Rooms of the simulation package from the top, and packages of others that they import."""
 
 SOFTWARE = {
-    "networks": ("numpy", "onnx", "tflite"),
+    "networks": ("jinja2", "numpy", "onnx", "tflite"),
     "library": ("numpy",),
     "kernels": ("numpy",),
     "layers": ("numpy",),

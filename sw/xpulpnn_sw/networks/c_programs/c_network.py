@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Self
 
-from xpulpnn.isa.machine import BYTE_BITS
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, XLEN
 from xpulpnn_sw.kernels.kernel import ARGUMENTS, OUTPUT, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer
@@ -199,6 +199,11 @@ class InputLayout:
         return replace(known, row_bits=known.columns * distance * BYTE_BITS, pixel_bits=distance * BYTE_BITS)
 
     @property
+    def samples(self) -> str:
+        rows = f"{self.rows} rows of {self.columns} pixels of " if self.rows * self.columns > 1 else ""
+        return f"{rows}{self.channels} byte{'s' if self.channels > 1 else ''}"
+
+    @property
     def description(self) -> str:
         elements = f"of {self.bits} bit{'s' if self.bits > 1 else ''}"
         if self.rows == self.columns == 1:
@@ -242,11 +247,41 @@ class CLayer:
     stage: Stage
     run: KernelRun
     name: str  # its C identifier
+    weights: str  # C identifier of its weights
     places: dict[str, str]  # pieces of memory of its kernel's symbols other than weights
 
     @property
     def macs(self) -> int:
         return self.stage.layer.macs if self.stage.multiplies else 0
+
+    @property
+    def description(self) -> str:
+        stage, macs = self.stage, f", {self.macs} MAC" if self.macs else ""
+        return f"{stage.name}: {stage.kind.name} {stage.layer}, {stage.precision}{macs}."
+
+    @property
+    def contents(self) -> dict[str, Words]:
+        return {name: self.run.image.view(name).view("<u4") for name in self.run.own_symbols}
+
+    @property
+    def results(self) -> str:
+        return results_name(self.stage.name)
+
+    @property
+    def result_bits(self) -> int:
+        output = self.run.output.in_rows
+        return output.shape[-1] * output.bits
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Multiplications, pixels of the results, and words of memory and words with results of each pixel."""
+        output = self.run.output.in_rows
+        return self.macs, prod(output.shape[:-1]), output.pixel_bytes // WORD_BYTES, -(-self.result_bits // XLEN)
+
+    @property
+    def mask(self) -> int:
+        """Mask of the results in the last word of a pixel."""
+        return (1 << ((self.result_bits - 1) % XLEN + 1)) - 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -312,13 +347,11 @@ def c_network(
     specialise: bool = False,
 ) -> CNetwork:
     """Build the kernel of each layer in its variant, and plan the memory; ``image`` is an input of ``original``."""
-    filled = padded_input(image, network)
+    filled, prefix = padded_input(image, network), c_identifier(network.name)
     names = c_identifiers(stage.name for stage in network.stages)
     built = kernels(network, filled, variants, cores=cores or 1, specialise=specialise)
     runs = [
-        replace(run, name=f"{c_identifier(network.name)}_{names[stage.name]}_function")
-        if specialise
-        else library_run(run)
+        replace(run, name=f"{prefix}_{names[stage.name]}_function") if specialise else library_run(run)
         for stage, run in zip(network.stages, built, strict=True)
     ]
     arguments = sum(run.length(ARGUMENTS) for run in runs)
@@ -334,8 +367,8 @@ def c_network(
         if buffer is not None and run.length(buffer):
             places[number][buffer] = f"{stage.name}.buffer"
     layers = tuple(
-        CLayer(stage=stage, run=run, name=names[stage.name], places=own)
-        for stage, run, own in zip(network.stages, runs, places, strict=True)
+        CLayer(stage=stage, run=run, name=name, weights=f"{prefix}_{name}_weights", places=own)
+        for stage, run, name, own in zip(network.stages, runs, names.values(), places, strict=True)
     )
     layouts = tuple(
         InputLayout.of(network.stages[edge.reader], runs[edge.reader], edge.symbol, image.shape[-1])

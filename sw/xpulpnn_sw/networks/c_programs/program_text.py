@@ -2,32 +2,38 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from numpy.typing import NDArray
 
-from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn_sw.kernels.layout import OutputLayout, Words, pack_words
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sw.kernels.layout import Words, pack_words
 from xpulpnn_sw.kernels.programs.c_program import ARGUMENTS_HEADER, arguments_header, kernel_function
+from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.library.packed_layer import word_lines
 from xpulpnn_sw.library.write import KERNELS_HEADER, kernels_header
-from xpulpnn_sw.networks.c_programs.c_network import CNetwork, comment_text
-from xpulpnn_sw.networks.c_programs.network_text import (
-    c_template,
-    input_source,
-    network_header,
-    network_source,
-    result_words,
-    title,
-    weights_header,
-    weights_source,
-)
-from xpulpnn_sw.networks.deployment import Piece
+from xpulpnn_sw.networks.c_programs.c_network import CLayer, CNetwork, InputLayout, c_string, comment_text
+from xpulpnn_sw.networks.deployment import Piece, weights_name
 from xpulpnn_sw.networks.network import Scaling
 
+_TEMPLATES: Any = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "c"),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATES.filters |= {"c_string": c_string, "comment_text": comment_text, "word_lines": word_lines}
+_FILES = (
+    *("network.h", "network.c", "weights.h", "weights.c", "input.c", "examples.h", "main.c"),
+    *("Makefile", "README.md"),
+)
 _STEP, _HEIGHT = 92, 420
 _LEFT, _TOP, _BOTTOM, _RIGHT = 70, 44, 74, 16
 _TEXT = 11
@@ -44,11 +50,8 @@ font-family="sans-serif" font-size="{text}">
 """
 _OFFSET, _PRIME = 0x811C9DC5, 0x01000193  # of FNV-1a
 _BYTES_PER_LINE = 20
-_FOR_ANY_SIZE = """\
-Its functions take layers of any size. `xpulpnn net generate --specialise` writes one for each layer instead, faster for
-more code: MLPerf Tiny's keyword network takes 690,055 instead of 1,176,000 cycles on one `xpulpnn3`, CIFAR-10's ResNet8
-3,833,294 instead of 3,856,842 on one `xpulpnn2`."""
-_SPECIALISED = "Each layer has a function of its own, for its sizes alone (`--specialise`)."
+_MOST_SAMPLE = (1 << BYTE_BITS) - 1
+_I32 = 1 << 31  # arguments from here on are negative
 
 
 def plan_picture(network: CNetwork) -> str:
@@ -125,6 +128,14 @@ class Example:
     results: Sequence[NDArray[Any]]  # of each layer
     label: int | None = None  # its class, if known
 
+    @property
+    def lines(self) -> Iterator[str]:
+        if not isinstance(self.input, np.ndarray):
+            return word_lines(np.concatenate(list(self.input.values())))
+        samples = self.input.reshape(-1).tolist()
+        starts = range(0, len(samples), _BYTES_PER_LINE)
+        return (" ".join(f"{sample}," for sample in samples[start : start + _BYTES_PER_LINE]) for start in starts)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramTarget:
@@ -140,130 +151,140 @@ def program_files(
     network: CNetwork, examples: Sequence[Example], target: ProgramTarget, scaling: Scaling
 ) -> dict[str, str]:
     """Return the texts of a program's files by path; either all ``examples`` hold image samples, or all hold words."""
-    made = isinstance(examples[0].input, np.ndarray)
-    prepare = f"{network.name}_input(current->input, input)" if made else "memcpy(input, current->input, sizeof input)"
-    texts = {
-        "network.h": network_header(network),
-        "network.c": network_source(network),
-        "weights.h": weights_header(network),
-        "weights.c": weights_source(network),
-        "examples.h": _examples(network, examples),
-        "main.c": c_template("main.c").substitute(
-            id=network.name,
-            name=comment_text(network.network.name),
-            prepare=prepare,
-            name_format=" (%s)" if network.classes else "",
-            name_argument=f", {network.name}_class[answer]" if network.classes else "",
-            label_format="%s" if network.classes else "%d",
-            label=f"{network.name}_class[current->label]" if network.classes else "current->label",
-            includes="" if made else "#include <string.h>\n",
-        ),
-        "Makefile": _makefile(network, target),
-        "README.md": _readme(network, target),
+    cores, whole = network.cores, network.network
+    cores_option = "" if cores is None else f" --cores {cores}"
+    element_type, element = _element(network.input_layouts[0], scaling)
+    values: dict[str, Any] = {
+        "network": network,
+        "id": network.name,
+        "cores": cores,
+        "title": comment_text(f"{whole.name}: {len(network.layers)} layers, {whole.macs} multiplications"),
+        "results": prod(network.results),
+        "input_bytes": sum(words.nbytes for words in network.input.values()),
+        "memory_bytes": max(network.plan.extent, WORD_BYTES),
+        "weight_bytes": sum(layer.run.weight_bytes for layer in network.layers),
+        "arguments": partial(_arguments, network),
+        "copies": list(_input_copies(network)),
+        "steps": list(_steps(network)),
+        "output": network.layers[-1].run.output,
+        "bit": _result_bit(network),
+        "element_type": element_type,
+        "element": element,
+        "examples": examples,
+        "has_images": isinstance(examples[0].input, np.ndarray),
+        "checksums": [list(map(_checksum, network.layers, example.results)) for example in examples],
+        "target": target,
+        "cores_option": cores_option,
+        "cluster": f" --cluster{cores_option} --tcdm {target.tcdm}" if cores_option else "",
+    }
+    texts = {name: _TEMPLATES.get_template(name).render(values) for name in _FILES}
+    texts |= {
         "plan.svg": plan_picture(network),
         f"include/{KERNELS_HEADER}": kernels_header(network.functions),
         f"include/{ARGUMENTS_HEADER}": arguments_header(),
     }
-    texts["input.c"] = input_source(network, scaling)
     return texts | {f"kernels/{run.name}.s": kernel_function(run) for run in network.functions}
 
 
-def _checksum(output: OutputLayout, results: NDArray[Any]) -> int:
+def _checksum(layer: CLayer, results: NDArray[Any]) -> str:
     """Return the checksum that ``main.c`` computes over the results of a layer in memory."""
+    output = layer.run.output
     if output.planes:
         results = results.transpose(2, 0, 1)
     rows = output.in_rows
     words = pack_words(results.reshape(-1, rows.shape[-1]).astype(np.int64), rows.bits)
-    assert words.shape == (prod(rows.shape[:-1]), result_words(rows)[0])
+    _, pixels, _, pixel_words = layer.counts
+    assert words.shape == (pixels, pixel_words)
     checksum = _OFFSET
     for word in words.reshape(-1).tolist():
         checksum = (checksum ^ word) * _PRIME & WORD_MASK
-    return checksum
+    return f"0x{checksum:08x}"
 
 
-def _cluster_words(network: CNetwork, target: ProgramTarget) -> str:
-    return "" if network.cores is None else f" --cluster --cores {network.cores} --tcdm {target.tcdm}"
-
-
-def _makefile(network: CNetwork, target: ProgramTarget) -> str:
-    cores = "" if network.cores is None else f" --cores {network.cores}"
-    return c_template("Makefile").substitute(
-        title=title(network),
-        settings=target.settings,
-        command=target.command.replace("$", "$$"),
-        cluster=_cluster_words(network, target),
-        cores=cores,
-        icache=cores and f" --icache {target.icache or 'ideal'}",
-        kernels=" \\\n".join(f"    kernels/{run.name}.s" for run in network.functions),
-    )
-
-
-def _readme(network: CNetwork, target: ProgramTarget) -> str:
-    cores = "" if network.cores is None else f"a cluster of {network.cores} cores "
-    rows = [
-        f"| {stage.name} | {stage.kind.name} | {stage.layer} | {stage.precision} | `{layer.run.name}` | {layer.macs} |"
-        for layer in network.layers
-        for stage in [layer.stage]
-    ]
-    return c_template("README.md").substitute(
-        name=network.network.name,
-        id=network.name,
-        command=target.command,
-        settings=target.settings,
-        cluster=_cluster_words(network, target),
-        functions=_SPECIALISED if target.specialised else _FOR_ANY_SIZE,
-        core=f"{cores}{target.core}",
-        weight_bytes=sum(layer.run.weight_bytes for layer in network.layers),
-        memory_bytes=network.plan.extent,
-        memory="TCDM" if network.cores is not None else "maps and buffers",
-        layers="\n".join(rows),
-    )
-
-
-def _examples(network: CNetwork, examples: Sequence[Example]) -> str:
-    lines = [
-        f"// Inputs of {title(network)}, and what must become of them. Generated by xpulpnn.",
-        "#ifndef XP_EXAMPLES_H",
-        "#define XP_EXAMPLES_H",
-        "",
-        "#include <stdint.h>",
-        "",
-        "struct example {",
-        "    const void *input;",
-        "    int label; // the class it has; -1: unknown",
-        f"    uint32_t layers[{len(network.layers)}]; // checksums of their results",
-        f"    int32_t scores[{prod(network.results)}];",
-        "};",
-        "",
-    ]
-    for number, example in enumerate(examples):
-        lines += [*_input(example.input, f"input{number}"), ""]
-    lines += [f"enum {{ EXAMPLES = {len(examples)} }};", "", "static const struct example examples[EXAMPLES] = {"]
-    for number, example in enumerate(examples):
-        sums = [
-            f"0x{_checksum(layer.run.output, results):08x}"
-            for layer, results in zip(network.layers, example.results, strict=True)
-        ]
-        scores = [str(value) for value in example.scores.reshape(-1).tolist()]
-        lines += [
-            "    {",
-            f"        .input = input{number},",
-            f"        .label = {-1 if example.label is None else example.label},",
-            f"        .layers = {{{', '.join(sums)}}},",
-            f"        .scores = {{{', '.join(scores)}}},",
-            "    },",
-        ]
-    return "\n".join([*lines, "};", "", "#endif", ""])
-
-
-def _input(values: Mapping[str, Words] | NDArray[np.uint8], name: str) -> Iterator[str]:
-    if isinstance(values, np.ndarray):
-        yield f"static const uint8_t {name}[] = {{"
-        samples = values.reshape(-1).tolist()
-        for start in range(0, len(samples), _BYTES_PER_LINE):
-            yield f"    {' '.join(f'{sample},' for sample in samples[start : start + _BYTES_PER_LINE])}"
+def _element(layout: InputLayout, scaling: Scaling) -> tuple[str, list[str]]:
+    """Return the type of a sample, and the C statements that convert one to an element of the input."""
+    given = (scaling.subtract, scaling.multiply, scaling.add)
+    colours = max([1, *(len(numbers) for numbers in given if not isinstance(numbers, int))])
+    rows = scaling.by_colour(colours)
+    ends = [(sample - less) * times + more for sample in (0, _MOST_SAMPLE) for less, times, more in rows]
+    kind = "int64_t" if max(map(abs, ends)) >= _I32 else "int32_t"
+    place = "channel" if colours == layout.channels else f"channel % {colours}"
+    lines: list[str] = []
+    value = "sample"
+    steps = (("subtract", "-", 0), ("multiply", "*", 1), ("add", "+", 0))
+    for (name, sign, neutral), numbers in zip(steps, zip(*rows, strict=True), strict=True):
+        if set(numbers) == {neutral}:
+            continue
+        number = f"{name}[{place}]"
+        if len(set(numbers)) == 1:
+            number = str(numbers[0]) if numbers[0] >= 0 else f"({numbers[0]})"
+        else:
+            lines.append(f"static const int32_t {name}[] = {{{', '.join(map(str, numbers))}}};")
+        value = f"({value} {sign} {number})"
+    if not lines:
+        lines.append("(void)channel;")
+    if scaling.shift:
+        value += f" >> {scaling.shift}"
+    least = -(1 << layout.bits - 1) if layout.signed else 0
+    most = least + (1 << layout.bits) - 1
+    shifted = [end >> scaling.shift for end in ends]
+    if layout.bits == SIGN_BITS:
+        lines.append(f"return {value} >= 0 ? 1 : 0;")
+    elif least <= min(shifted) and max(shifted) <= most:
+        lines.append(f"return (int32_t)({value});" if kind == "int64_t" else f"return {value};")
     else:
-        yield f"static const uint32_t {name}[] = {{"
-        for text in word_lines(np.concatenate(list(values.values()))):
-            yield f"    {text}"
-    yield "};"
+        result = "(int32_t)value" if kind == "int64_t" else "value"
+        lines.append(f"const {kind} value = {value};")
+        lines.append(f"return value < {least} ? {least} : value > {most} ? {most} : {result};")
+    return kind, lines
+
+
+def _arguments(network: CNetwork, layer: CLayer) -> Iterator[tuple[str, str]]:
+    for field in layer.run.structure.fields:
+        value = layer.run.arguments[field.name]
+        yield field.name, _address(network, layer, value) if field.pointer else _number(value)
+
+
+def _number(value: int) -> str:
+    word = value & WORD_MASK
+    return str(word) if word < _I32 else f"(uint32_t){word - (1 << XLEN)}"
+
+
+def _address(network: CNetwork, layer: CLayer, address: int) -> str:
+    for name, symbol in layer.run.image.symbols.items():
+        offset = address - symbol.address
+        if not 0 <= offset < symbol.length:
+            continue
+        if name in layer.places:
+            return f"{network.place(layer.places[name])}{f' + {offset}' if offset else ''}"
+        piece, place = weights_name(layer.stage.name), f"{layer.weights}."
+        if piece in network.plan.offsets:
+            place = f"WEIGHTS({layer.name}, {network.piece_names[piece]})->"
+        return f"{place}{name}{f' + {offset // WORD_BYTES}' if offset else ''}"
+    raise AssertionError(address)
+
+
+def _steps(network: CNetwork) -> Iterator[str]:
+    for step in network.plan.steps:
+        function = "0" if step.layer is None else f"layer_{network.layers[step.layer].name}"
+        loaded = "0, 0, 0"
+        if step.load is not None:
+            layer = network.layers[step.load]
+            loaded = f"&{layer.weights}, {network.place(weights_name(layer.stage.name))}, sizeof {layer.weights}"
+        yield f"{function}, {loaded}"
+
+
+def _input_copies(network: CNetwork) -> Iterator[dict[str, Any]]:
+    offset = 0
+    for name, words in network.input.items():
+        start, is_inside = f" + {offset}" if offset else "", name in network.plan.offsets
+        yield {"place": network.place(name), "start": start, "bytes": words.nbytes, "inside": is_inside}
+        offset += words.nbytes
+
+
+def _result_bit(network: CNetwork) -> str:
+    """Return the C expression of the first bit of result ``number`` in the results of the last layer."""
+    output, (*pixels, channels) = network.layers[-1].run.output, network.results
+    if prod(pixels) == 1:
+        return f"number * {output.bits}"
+    return f"number / {channels} * {output.pixel_bytes * BYTE_BITS} + number % {channels} * {output.bits}"
