@@ -194,7 +194,6 @@ class Store(BlockStore):
                     b("xori", accumulator, accumulator, 1 << self.bits - 1)
 
     def _quantise(self, first_channel: int) -> None:
-        """Quantise the accumulators by ``pv.qnt``, two channels at a time."""
         b, middle, count, per_store = self.b, self._temporaries[0], self.channels, BYTE_BITS // self.bits
         # inverts the highest bit of all elements of a byte
         inverted = sum(1 << bit for bit in range(self.bits - 1, BYTE_BITS, self.bits))
@@ -219,7 +218,6 @@ class Store(BlockStore):
                     self._store(pixel, held)
 
     def _clip(self, rd: int, value: int) -> None:
-        """Clip ``value`` to the range of the results."""
         b = self.b
         if self._rule is Rule.THRESHOLDS:
             if rd != value:

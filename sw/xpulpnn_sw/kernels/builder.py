@@ -57,8 +57,6 @@ def fits_immediate(value: int) -> bool:
 
 @dataclass(slots=True)
 class Label:
-    """A position in the code, set when the builder reaches it."""
-
     position: int | None = None
 
 

@@ -124,7 +124,6 @@ _BY_LAYER = {kernel.layer: kernel for kernel in _KERNELS} | {layers.ImageConvLay
 
 
 def find_kernel(name: str) -> Kernel:
-    """Return the kernel called ``name``; raise :class:`InputError` for an unknown one."""
     try:
         return KERNELS[name]
     except KeyError:

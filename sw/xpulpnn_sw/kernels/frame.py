@@ -73,7 +73,6 @@ class RegisterAllocator:
         return home
 
     def spare(self, count: int) -> list[int]:
-        """Return free registers that the next instructions may overwrite."""
         registers = self.free[:count]
         assert len(registers) == count
         for register in registers:

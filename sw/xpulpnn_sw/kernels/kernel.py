@@ -200,7 +200,6 @@ class KernelRequest:
         write: Callable[[Known], Program],
         rule: Rule | None = None,
     ) -> KernelRun:
-        """Return the kernel; ``write`` creates its function from the arguments that are constants."""
         layer, precision = self.layer, self.precision
         values = np.array([arguments[name] for name in structure.names])
         self.memory.place("arguments", values.astype(np.uint32))
@@ -281,7 +280,6 @@ class Kernel:
         specialise: bool = False,
         placement: Placement = "padded",
     ) -> KernelRun:
-        """Write the kernel for a layer by the variant ``name``, and lay out its operands ``tensors``."""
         level = self.variant(name)
         level.check_precision(precision)
         computed = level.computed_precision(self.precision(layer, precision))

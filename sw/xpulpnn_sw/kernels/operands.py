@@ -100,7 +100,6 @@ class Blocking:
 
 
 def place_operands(request: KernelRequest, blocking: Blocking, layer: ProductLayer, rows: Words) -> dict[str, int]:
-    """Lay out weights, parameters and output in memory; return the arguments that describe them."""
     memory, tensors = request.memory, request.tensors
     nch, npx, count = blocking.variant.nch, blocking.variant.npx, blocking.variant.weight_streams
     channels = -(-layer.out_channels // blocking.channel_step) * blocking.channel_step

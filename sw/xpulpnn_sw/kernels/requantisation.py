@@ -22,8 +22,6 @@ SEARCHED_BITS = (4, 2)  # widths of the results of pv.qnt
 
 
 class Rule(Enum):
-    """Rules of requantisation, with their names on the command line."""
-
     BN32 = "bn32"
     BN64 = "bn64"
     EXACT = "exact"

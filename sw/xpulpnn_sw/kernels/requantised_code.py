@@ -168,7 +168,6 @@ class RequantisedCode(KernelCode):
     def _one_block(
         self, store: RequantisedStore, first_channel: int = 0, following: Sequence[Callable[[], None]] = ()
     ) -> None:
-        """Compute a block and fetch the first words of the next block's rows."""
         inner, frame, b, precision = self._inner, self._frame, self._b, self._blocking.precision
         assert isinstance(inner, CrossLoop)
         with b.region("quant"):

@@ -77,8 +77,6 @@ _WIDTHS = (8, 4, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The kernels, precisions and variants that a library contains."""
-
     kernels: Sequence[str] = ()  # names of kernels; empty: all
     # empty: all of 8, 4 and 2 bits with the default signs, and those with accumulators as results
     precisions: Sequence[Precision] = ()
@@ -113,7 +111,6 @@ def runs_on(level: Level, precision: Precision, config: CoreConfig) -> bool:
 
 
 def library_functions(selection: Selection, config: CoreConfig) -> Iterator[KernelRun]:
-    """Yield the functions for a core, each with a small layer; raise :class:`InputError` if there are none."""
     _check_among("--kernels", selection.kernels, KERNELS)
     _check_among("--variant", selection.variants, (*VARIANTS, *ONE_PIXEL, *ELEMENT_LEVELS))
     for window in selection.windows:

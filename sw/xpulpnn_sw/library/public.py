@@ -78,8 +78,6 @@ def _has_widths(names: Sequence[str]) -> bool:
 
 
 class PublicFunctions:
-    """The functions of the public libraries that a core can run."""
-
     def __init__(
         self, precisions: Sequence[Precision], rule: Rule, config: CoreConfig, windows: Sequence[str] = WINDOWS
     ) -> None:

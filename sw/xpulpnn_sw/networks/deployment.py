@@ -92,8 +92,6 @@ def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
 
 @dataclass(slots=True, kw_only=True)
 class Residence:
-    """A period in which a map is in TCDM."""
-
     name: str  # of the piece of memory
     content: str  # name of the map in main memory
     writer: int | None  # number of the layer that writes it; None: it is fetched from main memory
@@ -102,8 +100,6 @@ class Residence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapPlacement:
-    """Places of the maps of a network: in TCDM, in main memory, or in both."""
-
     residences: tuple[Residence, ...]  # sorted by map, then by time
     stored: frozenset[str]  # results in TCDM that are stored to main memory
     # piece of memory by layer and symbol of its kernel; for a tiled layer the map in main memory

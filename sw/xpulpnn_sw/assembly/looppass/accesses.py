@@ -87,7 +87,6 @@ def _conflict(first: ListedOperation, second: ListedOperation, *, swap_loads: bo
 
 
 def _with_late_steps(operations: Sequence[ListedOperation]) -> list[ListedOperation]:
-    """Return the instructions of a block with every pointer increment moved down as far as possible."""
     result = list(operations)
     for index in reversed(range(len(result))):
         step = result[index]
@@ -121,7 +120,6 @@ def _merged(operations: list[ListedOperation], merge: Merge, tally: Tally, count
 
 
 def _summed(operations: Sequence[ListedOperation], index: int, live_out: frozenset[int]) -> Changed:
-    """Merge the address addition at ``index`` into an indexed access; return None if no access is suitable."""
     user = _only_user(operations, index, live_out) if operations[index].name == "add" else None
     if user is None:
         return None

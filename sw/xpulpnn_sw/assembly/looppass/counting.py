@@ -29,8 +29,6 @@ def live_before(operations: Sequence[ListedOperation], live: frozenset[int]) -> 
 
 
 class FlowGraph:
-    """Liveness, dominators and natural loops of a function, computed when the object is created."""
-
     def __init__(self, function: ListedFunction) -> None:
         self.blocks = function.blocks
         self._find_live()

@@ -184,7 +184,6 @@ class Listing:
         return "\n".join(lines) + "\n"
 
     def _names_in_data(self) -> set[str]:
-        """Return the labels whose addresses are in data, as in jump tables."""
         names: set[str] = set()
         section = ".text"
         for line in self._lines:

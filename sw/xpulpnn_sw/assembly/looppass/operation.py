@@ -76,7 +76,6 @@ class ListedOperation:
 
     @property
     def is_load(self) -> bool:
-        """True if the instruction reads memory, into a register or the NN-RF."""
         return self.insn is not None and self.insn.insn_class in _LOADING
 
     @property

@@ -106,7 +106,6 @@ def optimise(assembly: str, config: CoreConfig, *, swap_loads: bool = False, rep
 
 
 def _improve(function: ListedFunction, tally: Tally, *, swap_loads: bool) -> None:
-    """Merge additions into accesses in all blocks; inside loops also reorder instructions to avoid stalls."""
     flow = FlowGraph(function)
     looping = {index for loop in flow.natural_loops() for index in loop.blocks}
     for index, block in enumerate(function.blocks):

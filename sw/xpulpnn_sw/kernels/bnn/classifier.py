@@ -282,7 +282,6 @@ class CrumbClassifierCode(ClassifierCode):
         self._next_pixels(source, target, sums, (pixels, start, end), network.LAST * WORD)
 
     def _write_fields(self, source: int, place: int, pointer: int, words: list[int]) -> None:
-        """Write the receptive fields of four pixels to the buffer, interleaved word by word."""
         upper, lower = words[:_LINE], words[_LINE : 2 * _LINE]
         self._frame.load("rows", place)
         self._b.mv(pointer, source)

@@ -62,7 +62,6 @@ class AvgPoolTensors:
 
 
 def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Generator) -> AvgPoolTensors:
-    """Return a random map, and a scale that spreads the results over their whole range."""
     factor = int(rng.integers(3 << (_FACTOR_BITS - 2), 1 << _FACTOR_BITS))
     shift = _FACTOR_BITS
     if precision.y > precision.x:

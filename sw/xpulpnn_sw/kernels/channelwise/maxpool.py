@@ -89,7 +89,6 @@ class _MaxPooling(Pooling):
             self._reduce(column, register)
 
     def whole_window(self, pointers: list[int], out: int) -> None:
-        """Compute a window inside the map and keep the columns that it shares with the next window."""
         result = self._greatest(None, self._common)
         missing = self.layer.kernel_width - len(self._common)
         last: list[int] = []

@@ -256,7 +256,6 @@ class GroupCopy:
             self._copy_shared(gap)
 
     def _copy_apart(self) -> None:
-        """Copy the rows of each pixel separately, two words at a time."""
         b, frame = self._b, self._frame
         pairs, stride = frame.value("pairs", self._counter), frame.value("stride_x_bytes", self._pixels)
         overrun, gap = map(frame.value, ("overrun", "row_gap"), self._spare)
@@ -319,7 +318,6 @@ class GroupCopy:
         self._b.chain(self._start, self._above, ("mul", run), ("add", self._target))
 
     def _replace(self) -> None:
-        """Overwrite the elements of the rows that lie outside the input with the padding value."""
         b, frame, x = self._b, self._frame, self._first
         # no later copy clobbers it
         self._outside = self._words.load_outside(frame)

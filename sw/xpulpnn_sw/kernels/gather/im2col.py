@@ -184,7 +184,6 @@ class Gather:
 
     @contextmanager
     def _skipped_along(self, flag: int) -> Generator[None]:
-        """Skip the instructions written in the context if groups go along the rows."""
         is_by_arguments = self._row_copy is not None
         skips = self._b.skipped("beq", self._frame.register("strips", flag), ZERO) if is_by_arguments else nullcontext()
         with skips:

@@ -32,8 +32,6 @@ STATE = ("row0", "strip_place", "y", "source", "x")  # numbers that change with 
 
 
 class GroupOrder(Enum):
-    """Order in which a core computes its groups of pixels."""
-
     ALONG_ROWS = "along the rows of the output"
     DOWN_COLUMNS = "down its columns"
     BY_ARGUMENTS = "one or the other, by the arguments"
@@ -163,7 +161,6 @@ class RowReuseCopy:
         self._fill = Label(), Label()
 
     def begin(self, out: Sequence[int], start: Label, end: Label) -> None:
-        """Begin the core's next strip and go to ``start``; go to ``end`` if there is none."""
         b, frame, row, x = self._b, self._frame, self._count, self._second
         left, height, step, rows, work, source = *self._data[:4], self._pointer, self._source
         frame.load_all(strip_left=left, strip_row=row, out_height=height, x=x)

@@ -187,7 +187,6 @@ class BareClusterProgram(BareProgram):
 
 
 def cluster_program(run: SharedFunction, cores: int, passes: int = 1) -> BareClusterProgram:
-    """Return the program in which ``cores`` cores compute a kernel, laid out for them, ``passes`` times."""
     report_bytes = _REPORT_WORDS * WORD_BYTES
     start = int(run.function.pcs[0]) + run.function.words.nbytes
     numbers = CLUSTER_ADDRESSES | {"stack_stride": run.stack_stride, "team": (1 << cores) - 1}

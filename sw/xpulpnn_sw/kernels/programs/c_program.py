@@ -185,7 +185,6 @@ def c_program(run: KernelRun, tensors: LayerTensors) -> CProgram:
 
 
 def _matmul_variant(run: KernelRun) -> Variant:
-    """Return the variant of a MatMul; raise :class:`InputError` for kernels of other kinds."""
     if not isinstance(run.variant, Variant) or not isinstance(run.layer, ConvLayer | MatmulLayer):
         raise InputError(f"kernel must be conv or matmul for a C program, not {run.name}")
     if run.precision.x == SIGN_BITS:

@@ -77,8 +77,6 @@ before core 0 has set its masks."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiling:
-    """Tile sizes that the caller requests."""
-
     # output rows of a tile, or its pixels if the input is a row per pixel; None: the fastest choice
     rows: int | None = None
     channels: int | None = None  # output channels of a tile; None: the fastest choice
@@ -105,7 +103,6 @@ class TiledProgram(BareProgram):
 
 
 def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, specialise: bool = False) -> TiledProgram:
-    """Return the program in which ``cores`` cores compute a layer tile by tile in ``memory`` bytes of TCDM."""
     inside = _TcdmLayout(run, cores, memory)
     division = ProductDivision(run)
     lines = None if tiling.rows is None else division.lines_of(tiling.rows)

@@ -24,8 +24,6 @@ _ANYTIME = -1  # weights are not loaded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
-    """A step between two barriers: the cores compute one layer while the weights of another are loaded."""
-
     layer: int | None = None  # number of the layer that is computed
     load: int | None = None  # number of the layer whose weights are loaded meanwhile
 

@@ -76,8 +76,6 @@ def import_onnx(path: Path, options: ImportOptions) -> NetworkModel:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxModel:
-    """An ONNX model, which can be imported several times with different bit widths."""
-
     proto: Any  # onnx.ModelProto
     constants: Mapping[str, NDArray[Any]]
     nodes: tuple[OnnxNode, ...]

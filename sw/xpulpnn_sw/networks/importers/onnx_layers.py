@@ -55,7 +55,6 @@ def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], extra: Pads = NO_
 
 
 def _overlap_map(window: PlacedWindow) -> bool:
-    """Return whether every window covers at least one element of the map, and not only padding."""
     rows, columns = window.reach
     return all(pad < reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True))
 

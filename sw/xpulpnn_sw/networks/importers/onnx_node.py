@@ -65,7 +65,6 @@ class OnnxNode:
         return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
     def number(self, name: str, default: int) -> int:
-        """Return the integer attribute ``name`` or its default; raises :class:`InputError` for another type."""
         return self._whole(name, self.attributes.get(name, default))
 
     def numbers(self, name: str, default: Sequence[int]) -> list[int]:

@@ -90,7 +90,6 @@ class Quantiser:
         return replace(self, signed=False, low=0, high=high - low, offset=offset, bound=bound, top=high - low)
 
     def after_function(self, curve: Callable[[Fraction], Fraction]) -> "Quantiser":
-        """Return a quantiser that applies a rising function, the inverse of ``curve``, and then this quantiser."""
 
         def bound(result: int, channel: int) -> Bound:
             real, is_above = self.bound(result, channel)
