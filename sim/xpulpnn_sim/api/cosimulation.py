@@ -58,7 +58,6 @@ def resolve_config(config: CoreConfig | ClusterConfig | str, *, exact: bool = Tr
 
 
 DEFAULT_WIDTHS = (8, 4, 2)
-
 MOST_CYCLES = 1 << 40  # no limit of its own: each run gets one from its kernel's number of MACs
 
 

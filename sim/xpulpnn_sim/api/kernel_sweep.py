@@ -28,7 +28,6 @@ from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 PIXELS = ((1, 1), (1, 2), (2, 1), (3, 3))  # rows and columns of the maps
 CHANNELS = 9  # maximum of input and output channels
 WAYS = ((False, 1), (True, 8), (False, 8), (True, 1))  # if the function is specialised, and number of shares
-
 _SIGNS = 8  # maximum of sign combinations of inputs, weights and results
 _WIDTHS = (16, 8, 4, 2, SIGN_BITS)
 _FORMS = {

@@ -22,11 +22,8 @@ from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan
 from xpulpnn_sw.layers.layer import MatmulLayer
 
 USUAL_PAIRS = ((1, 1), (1, 2), (2, 2), (2, 4), (3, 3), (4, 4), (7, 7))  # bits of weights and activations in the table
-
 USUAL_MATMUL = "32x512x8"
-
 WIDTHS = range(1, 8)  # bits of a packed operand
-
 _BYTES = 8
 _LIBRARY = {"rv32im": (("rv32im_2x2", (8,)),), "xpulpv2": (("xpulpv2_4x2", (8,)), ("nn_4x4", (8, 4, 2)))}
 """Library kernels that are compared with packed products of an instruction set, with their widths."""
@@ -34,7 +31,6 @@ _LIBRARY = {"rv32im": (("rv32im_2x2", (8,)),), "xpulpv2": (("xpulpv2_4x2", (8,))
 _ITERATIONS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)
 _REDUCTIONS = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 _LONGEST = 4096  # maximum of elements of a row in the overflow map; some bounds on iterations are higher
-
 MAPPED = ((Scheme.P1, 16), (Scheme.P2, 16), (Scheme.P1, 32))
 """Schemes and register widths of the overflow map; P2 in 32 bits would need the upper half of the products."""
 

@@ -25,7 +25,6 @@ from xpulpnn_sim.reference.programs.exits import STDOUT, Exit, Output
 from xpulpnn_sw.toolchain.build_options import named_core
 
 ENGINES = ("rtl", "golden")
-
 _BATCH = 1 << 16
 _FIRST = 10
 

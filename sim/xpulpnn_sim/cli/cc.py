@@ -51,7 +51,6 @@ def show_loops(report: PassReport) -> None:
 ARCHIVE_SUFFIX = ".a"
 _SUFFIXES = {BuildStage.PREPROCESSED: ".i", BuildStage.ASSEMBLY: ".s", BuildStage.OBJECT: ".o"}
 _IN_RUNTIME = ("m", "c", "gcc")  # libraries in every link
-
 _TARGET_OPTIONS = ("-march", "-mabi", "-mcpu", "-mtune", "-misa-spec", "-flto", "-fpic", "-fPIC", "-fpie", "-fPIE")
 
 

@@ -19,7 +19,6 @@ from xpulpnn_sw.kernels.layout import PLACEMENTS, Placement
 from xpulpnn_sw.kernels.programs.tiled import Tiling
 
 _SHOWN = 12  # steps shown of a tiled layer, from its start and end
-
 _STEPS = ("tile", "rows", "channels", "begin", "computed", "end", "waiting", "loaded", "stored", "moving")
 
 
@@ -58,7 +57,6 @@ def _text(value: Any) -> str:
 
 
 _MILLION = 1e6
-
 _CONFLICT = DeviceWait.BANK_CONFLICT.name.lower()  # stalls by bank conflicts
 
 

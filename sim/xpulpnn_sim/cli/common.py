@@ -27,15 +27,12 @@ from xpulpnn_sim.tools.processes import single_interrupt
 OK = 0
 FAILED = 1  # exit code of a failed check
 INTERRUPTED = 130  # exit code after an interrupt
-
-
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
 """Words of the command line as typed."""
 RESULTS_ON_OUTPUT: ContextVar[bool] = ContextVar("RESULTS_ON_OUTPUT", default=False)
 """True while standard output is reserved for JSON."""
 
 Item = TypeVar("Item")
-
 SCHEMA = 1  # version of the JSON format
 
 
@@ -101,8 +98,6 @@ def matching(patterns: Iterable[str], known: Sequence[Item], must: str, name: st
 
 
 _PLAIN_WIDTH = 200  # columns of output to files and pipes
-
-
 _QUIET_S = 1.0  # seconds without output before a bar is drawn
 
 
@@ -209,7 +204,6 @@ def pairs(figures: Mapping[str, object]) -> Table:
 
 _FIRST_LINE_S = 10.0  # seconds to the first progress line, and minimum interval
 _LINES = 20  # approximate maximum of progress lines; the interval grows
-
 _LONG_S = 10.0  # seconds after which a step shows its duration
 
 

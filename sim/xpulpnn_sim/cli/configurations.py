@@ -15,10 +15,7 @@ from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, argume
 from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_NAMES
 
 CoreCounts = Annotated[tuple[str, ...], listed(tuple(str(count) for count in range(1, MAX_CORES + 1)))]
-
 IDEAL = "ideal"  # fetches without latency
-
-
 _OPTION_OF_FIELD = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "icache_private": "icache"}
 """Options that set a field of the cluster, by the name of the field."""
 

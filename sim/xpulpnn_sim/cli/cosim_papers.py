@@ -168,12 +168,10 @@ def _tasks(options: Cifar10Options) -> list[NetworkTask]:
 
 
 _WINDOW, _CRUMBS = "window", "crumbs"  # the variant for one core only, and the variant that needs `p.cnt`
-
 _PAPER_CLASSIFIER = {SOFTWARE: (84_078_092, 86.5e6), HARDWARE: (37_830_833, 38.9e6)}
 """Instructions, and cycles (seconds at 33 MHz), of the paper's classifier with software or hardware bit counts."""
 
 _PAPER_OPERATIONS = 3_302_048, 2_553_032  # compared words and binarised values of the paper's classifier
-
 _MILLION = 1e6
 
 

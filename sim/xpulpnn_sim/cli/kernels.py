@@ -31,7 +31,6 @@ from xpulpnn_sw.toolchain.build import Options, build
 from xpulpnn_sw.toolchain.compilers import COMPILERS, find_compiler
 
 WIDTHS = ("16", "8", "4", "2", "1")
-
 FORMS = ", ".join(f"{name}: {kernel.layer.form}" for name, kernel in KERNELS.items())  # help on layers
 
 

@@ -59,7 +59,6 @@ def split_words(words: Sequence[str]) -> list[str]:
 
 
 BAD_INPUT = 2
-
 _ALLOCATED = 20_000
 """Allocations between garbage collections: commands build large graphs that live long, and Python's default would
 search them too often."""

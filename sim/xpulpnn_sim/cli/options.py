@@ -164,7 +164,6 @@ OldFile = Annotated[Path, _path(_require_existing, "FILE")]  # an existing file
 NewFile = Annotated[Path, _path(lambda path, name: path == STANDARD_OUTPUT or require_writable(path, name), "FILE")]
 """A writable file, or standard output."""
 NewFolder = Annotated[Path, _path(require_place, "DIR")]  # a writable or new folder
-
 Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME", show_choices=True)]
 CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", show_choices=True)]
 

@@ -29,8 +29,6 @@ from xpulpnn_sw.toolchain.build_options import named_core, require_core
 
 DEFAULT_LIMIT = 1_000_000_000
 HART_LIMIT = 1 << 32
-
-
 Dump = tuple[int, int, Path]  # address, size, and file
 
 

@@ -56,7 +56,6 @@ def _in_any_order(entries: dict[str, Any], random: Random) -> dict[str, Any]:
 
 
 REVISION = "4"  # part of the settings: raised when this flow's results change without any setting changing
-
 _AS_WRITTEN, _IN_ORDER = "source.json", "order.json"
 _COMMANDS = "flat.abc"
 _MAPPED = (
@@ -69,7 +68,6 @@ _MAPPED = (
 """Yosys commands that map a flattened design."""
 
 MEMORY = "$mem_v2"  # type of memories in netlists of Yosys
-
 _MACRO = "xpulpnn_macro"  # attribute of memories that are not mapped
 
 

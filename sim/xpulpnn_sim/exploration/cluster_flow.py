@@ -135,11 +135,8 @@ def join_netlists(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tup
 
 
 REVISION = "1"  # part of the cache key: raised when results change although no setting does
-
 CORE = "xpulpnn.core.core.Core"
-
 _REQUEST = ("data__req", "data__addr", "data__we", "data__be", "data__wdata")
-
 _GRANT = "data__gnt"
 
 

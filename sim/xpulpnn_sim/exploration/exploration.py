@@ -30,7 +30,6 @@ _DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 120.0}
 """Estimated seconds of a step without an earlier run, by type of result."""
 
 _CLUSTER_S = {"flows": 240.0, "kernels": 120.0, "energies": 300.0}  # the same for a whole cluster
-
 _MINUTE_S, _HOUR_S = 60, 3600
 
 

@@ -32,13 +32,10 @@ from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, Layer, MatmulLayer
 
 WINDOW_CYCLES = 4096  # default number of clock cycles whose switching is counted
-
-
 _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
 FASTEST = "fastest"  # the fastest variant that a configuration can run
 _MOST_CYCLES = 1 << 40
-
 _ONE_CORE = "General code runs on one core of the cluster, by itself; nothing else of the cluster is in it."
 
 

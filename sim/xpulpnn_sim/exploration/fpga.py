@@ -21,11 +21,8 @@ from xpulpnn_sim.tools.netlists import NetlistModule, read_module
 from xpulpnn_sim.tools.yosys import command_output, find_yosys
 
 WRAPPER = "registered_wrapper"
-
 INSTANCE = "design"  # instance of the component in the wrapper
-
 INPUTS, OUTPUTS = "source.driven", "sink.sampled"  # registers at the component's ports, in the flat netlist
-
 _PINS = ("clk", "rst")
 
 
@@ -87,7 +84,6 @@ endmodule
 
 
 REVISION = "2"  # part of the cache key: raised when results change although no setting does
-
 _TARGET_MHZ = 100
 """Default clock constraint for placement and routing; large components do not reach it, so the tools optimise fully."""
 

@@ -21,7 +21,6 @@ TAU_PS = 10.0
 C_FF = 1.0
 VOLTAGE = 1.0
 LEAKAGE_NW = 0.02  # of a unit inverter
-
 _NAND2_COLUMNS = 3
 _LOADS = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _SLEWS_NS = (0.0, 0.5, 1.0)

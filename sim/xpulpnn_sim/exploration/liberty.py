@@ -119,7 +119,6 @@ def parse_library(text: str) -> LibertyGroup:
 
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-
 _PREFIXES = {"f": 1e-15, "p": 1e-12, "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3}
 _DELAY_TABLES = ("cell_rise", "cell_fall", "rise_transition", "fall_transition")
 _POWER_TABLES = ("rise_power", "fall_power", "power")

@@ -151,7 +151,6 @@ _SPEED_PS = 1000.0
 """Delay target of the speed script without a clock: it cannot be met, so that ABC optimises as far as it can."""
 
 SCRIPTS = ("area", "speed")
-
 _STATISTICS = "stats.txt"
 """File to which ``stime -d`` appends cells, area and delay in ps, as ABC's output is lost in the Yosys wheel."""
 

@@ -20,9 +20,7 @@ from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage
 
 PIECE_CYCLES = 6000  # approximate cycles of a piece on the core
-
 PIECE_WINDOW_CYCLES = 2048  # cycles whose switching is counted
-
 _FJ_PER_NJ = 1e6
 _DIGITS = 4
 

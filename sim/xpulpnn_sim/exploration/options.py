@@ -18,18 +18,15 @@ from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_writable
 from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 
 FLOWS = ("asic", "builtin", "ecp5", "ice40")
-
 SMALL_LAYERS = {"conv": "8x8x32:64x3x3", "matmul": "64x288x64"}
 """Default layers of kernels: channels and filters as in the papers, with fewer pixels."""
 
 _LAYERS = " and ".join(f"{name} {layer}" for name, layer in SMALL_LAYERS.items())
-
 DEFAULT_TOP = "ex-stage"
 DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
 DEFAULT_OUTPUT = Path("build/explore")
 MOST_POINTS = 200  # limit without ``yes``
-
 _SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
 """Options that cannot be combined with ``paper``, which determines them."""
 

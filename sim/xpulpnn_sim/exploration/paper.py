@@ -167,10 +167,8 @@ def overhead(baseline: float | None, extended: float | None) -> float | None:
 
 
 CLUSTER_WINDOW = 2 * WINDOW_CYCLES  # clock cycles counted for each module
-
 _SAME = KernelSpec.parse(f"matmul:8:xpulpv2_4x2:{CLUSTER_MATMUL}")
 _WORKLOADS = {"MatMul": CLUSTER_MATMUL, "layer": LAYER_ROWS}
-
 _POWERS = {"same": _PERCENT * (41.6 / 41.8 - 1.0), "own": _PERCENT * (43.7 / 41.8 - 1.0)}
 """Power overhead in percent of the cluster in the paper, for an 8-bit MatMul at 0.8 V."""
 

@@ -15,9 +15,7 @@ Configuration = CoreConfig | ClusterConfig | DebugConfig
 """Configuration of a point: a core, a cluster, or a debug module and transport (which run no programs)."""
 
 _Record = TypeVar("_Record")
-
 Spread = tuple[float, float]  # smallest and largest of several runs
-
 _NS_MHZ = 1000.0
 
 

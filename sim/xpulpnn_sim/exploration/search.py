@@ -122,11 +122,8 @@ def pareto_table(points: Sequence[PointResult], objectives: Sequence[Objective])
 
 
 PRESET = "preset"
-
 _BATCH = 8  # points proposed before Optuna gets their results
-
 _PATIENCE = 20  # known or impossible proposals in a row, after which a remaining one is drawn
-
 Choices = Mapping[str, Sequence[str]]
 
 

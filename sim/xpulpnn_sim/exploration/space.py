@@ -17,11 +17,8 @@ from xpulpnn_sim.tools.name_lists import select_names
 
 CLUSTER = "cluster"
 WHOLE_CLUSTERS = (CLUSTER, "cluster-axi")  # components that are mapped module by module, and run kernels
-
 DEBUG_PRESET = "debug"  # the only preset of debug components
-
 MOST_COMBINATIONS = 100_000  # of presets and swept values
-
 _LONGEST_NAME = 120  # characters of a folder name; file systems allow about 250
 
 

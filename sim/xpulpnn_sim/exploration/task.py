@@ -34,13 +34,9 @@ from xpulpnn_sim.tools.results import digest
 from xpulpnn_sim.tools.worker_process import CallError
 
 ResultField = Literal["flows", "kernels", "energies"]  # field of `PointResult` that a step fills
-
 _FIELDS: tuple[ResultField, ...] = ("flows", "kernels", "energies")
-
 StepResult = FlowResult | EnergyResult | dict[str, Any]
-
 POINTS = "points"  # folder of all points in that of a run
-
 RESULT = "result.json"
 CONFIGURATION = "config.json"
 LOG = "log.txt"  # output of steps and their tools, in the folder of a point

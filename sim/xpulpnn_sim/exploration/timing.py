@@ -122,7 +122,6 @@ def _installed(program: str) -> OpenSta | None:
 
 
 TOOL = "the explorer's timer on the delay tables of the library, with the conventions of ABC"
-
 _RISE, _FALL = 0, 1
 _EDGES = {"positive_unate": ((_RISE, _RISE), (_FALL, _FALL)), "negative_unate": ((_FALL, _RISE), (_RISE, _FALL))}
 _BOTH = ((_RISE, _RISE), (_FALL, _RISE), (_FALL, _FALL), (_RISE, _FALL))

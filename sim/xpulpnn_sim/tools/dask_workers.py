@@ -30,7 +30,6 @@ _CHECK_S = 60.0  # time for all workers to report their versions
 _VERSIONS_S = 120.0  # time limit of the process that determines a worker's versions
 _LOOK_S = 2.0  # polling interval
 _LONELY_S = 60.0  # time without any worker after which a run is abandoned
-
 _ADDRESS = re.compile(r"(?:(?:tcp|tls)://)?(\[[0-9a-fA-F:]+\]|[^/:\[\]]+):(\d{1,5})")
 
 

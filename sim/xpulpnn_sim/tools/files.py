@@ -13,7 +13,6 @@ from typing import TextIO
 from xpulpnn.errors import InputError
 
 STANDARD_OUTPUT = Path("-")  # stands for stdout
-
 LOCK = ".lock"  # file in a folder that names the process using it
 
 

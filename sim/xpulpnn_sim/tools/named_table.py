@@ -11,13 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 LESS, MORE = "\u2193", "\u2191"  # direction of improvement
-
 _ARROWS = {"less": LESS, "more": MORE}
-
 TableCell = str | float | int | None  # text, number, or empty
-
 POINT, ERROR = "point", "error"  # columns of point labels, and of errors of points
-
 MISSING = "-"  # shown for an empty cell
 
 

@@ -29,7 +29,6 @@ GATES: Mapping[str, tuple[str, int]] = {
 
 _CONSTANTS = {"0": ZERO, "1": ONE, "x": DONT_CARE, "z": DONT_CARE}
 _SKIPPED = "$scopeinfo"
-
 _Gate = TypeVar("_Gate")
 
 

@@ -14,7 +14,6 @@ from xpulpnn_sim.tools.worker_process import CallError, WorkerAnswer
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
 Versions = Callable[[], Mapping[str, str]]
 """A function that returns everything on which results depend besides the arguments; it must agree on all workers."""
 

@@ -23,7 +23,6 @@ from typing import Any
 from xpulpnn.errors import ToolError, XpulpnnError
 
 _GRACE_S = 5.0  # time for a silent process to end by itself
-
 _LOOK_S = 0.5  # polling interval for cancelled calls
 
 _BOOTSTRAP = (

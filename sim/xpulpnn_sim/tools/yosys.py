@@ -66,10 +66,8 @@ def run_abc(abc: str, commands: str, folder: Path, *, timeout_s: float, log: str
 
 
 VARIABLE = "XPULPNN_YOSYS"  # environment variable with the default choice of Yosys
-
 WHEEL, NATIVE = "wheel", "native"
 CHOICES = f"{WHEEL}, {NATIVE} or the path of a program"
-
 _TIMEOUT_S = 3600.0
 
 # the default WebAssembly stack of 512 KiB is too small for passes over a whole core

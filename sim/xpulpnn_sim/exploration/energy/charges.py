@@ -14,10 +14,8 @@ from xpulpnn_sim.exploration.results import ENERGY_PARTS, ModuleEnergy
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 
 NetWords = NDArray[np.uint64]  # values of a net, one bit per clock cycle, the first cycle in the least significant bit
-
 BITS = 64
 BLOCK_WORDS = 64  # words evaluated at a time, so that waveforms stay in the processor's cache
-
 _ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 _ONE = np.uint64(1)
 _TOP = np.uint64(BITS - 1)
@@ -170,8 +168,6 @@ def quantised(delays_ns: Sequence[float], step_ns: float) -> NDArray[np.int64]:
 
 
 _FJ_PER_NW_NS = 1e-3
-
-
 _Sums = dict[str, float]  # energy of an instance per cycle, fJ, by component
 
 

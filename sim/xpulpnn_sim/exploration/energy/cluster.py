@@ -47,7 +47,6 @@ _TOP = "cluster"
 _CORE = re.compile(r"core\d+")
 _DIGITS = 4
 _CHUNK_CYCLES = 128  # consecutive cycles: short, since a layer has many phases
-
 _BANK = r"banks__\d+__req"
 _ACCESSES: Mapping[str, tuple[str, int | None]] = {
     "TCDM reads": (_BANK, 0),

@@ -44,7 +44,6 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.bare import bare_program
 
 Top = Literal["backend", "core"]
-
 _CHUNK_CYCLES = 512  # consecutive cycles; the chunks of a window are spread evenly over the run
 
 
@@ -119,14 +118,12 @@ def chunk_starts(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES
 
 
 REVISION = "3"  # part of the cache key: raised when results change although no setting does
-
 METHOD = "mapped module by module for area, registers with an enable behind clock gates"
 """Mapping of the netlists for energies, other than that of the area and timing reports."""
 
 _DFF = "xpulpnn_gated_dff"
 _REGISTERS = ("$_DFF_P_", GATED, "$_SDFF_PP?_", "$_SDFFE_PP?P_", "$_SDFFCE_PP?P_")
 _GATED = 3  # minimum of registers with a common enable to get a clock gate
-
 _GATED_BOX = f"(* blackbox *) module {_DFF}(input C, input D, input E, output Q); endmodule\n"
 _COMMANDS = "modules.abc"
 
@@ -192,13 +189,9 @@ def _register(kind: str, controls: str, data: str, enable: str) -> str:
 
 
 SLEW_FO4 = 1.5  # transition time assumed at every pin, in FO4 delays of the library
-
 STEP_FO4 = 0.5  # time step of the glitch simulation, in FO4 delays
-
 PERIOD_NS = 10.0
-
 _DIGITS = 4
-
 _RETIRING: dict[Top, int] = {"backend": 2, "core": 0}
 """Cycles at the end of a stream of instructions in which the last one only retires; they do not count."""
 

@@ -19,9 +19,7 @@ from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.tools.netlists import ONE, ZERO, read_module, sort_gates
 
 CLOCK, RESET = "clk", "rst"  # ports of clock and reset, if there are any
-
 NO_RESET = WORD_MASK  # stands for the reset net of a circuit without reset
-
 _NEVER = 0xFFFF_FFFF_FFFF_FFFF
 
 

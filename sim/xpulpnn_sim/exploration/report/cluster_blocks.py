@@ -20,7 +20,6 @@ BLOCKS = {
 """Patterns of the instance names in a cluster, by block."""
 
 REST = "rest"  # gates of the cluster itself, gates that serve several blocks, and bridges around it
-
 _PER_KILO = 1000.0
 _KIBIT = 1024
 

@@ -8,11 +8,9 @@ from typing import Any
 from xpulpnn_sim.tools.pages import GRID, INK, PALETTE, SYMBOLS, Page, Plot, bar, figure, layout
 
 Record = Mapping[str, Any]  # JSON record of a kernel on a cluster
-
 _NAMES = ("kernel", "layer", "precision", "variant")
 _LINE = (*_NAMES, "banks", "arbiter", "placement")  # runs of one line share these and differ in cores
 _SAME = (*_NAMES, "arbiter", "placement", "cores")  # runs that differ in banks only share these
-
 _BAR_COLOURS = ("#5b5b5b", "#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#8c6bb1", "#a6761d")
 _LANE_COLOURS = {"cores compute": ("#0072b2", "#56b4e9"), "DMA moves": ("#d55e00",), "waiting for DMA": ("#5b5b5b",)}
 """One colour for each lane of a timeline, or two alternating colours."""

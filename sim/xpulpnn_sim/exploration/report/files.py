@@ -35,7 +35,6 @@ def write_run(folder: Path, run: FinishedRun, *, report: bool) -> None:
 
 
 _Value = str | float | int | None
-
 _SEPARATOR = ";"
 
 

@@ -15,7 +15,6 @@ _TOP_COLOUR, _OWN_COLOUR = "#eef1f5", "#dfe4ea"
 _GE_PER_KGE = 1000.0
 _TICK = 40  # maximum length of a name beside a bar
 _DIFFERENT = 0.005  # relative difference from which a view's total is reported beside that of the tables
-
 Column = tuple[str, Sequence[float], str]
 
 

@@ -114,7 +114,6 @@ _TRADE_OFFS = (
 """Name, heading, x axis and y axis of each trade-off."""
 
 _MORE = ("rate", "speed")  # higher is better
-
 _HEIGHT = 400
 _ALL = "all points"
 

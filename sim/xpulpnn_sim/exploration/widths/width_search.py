@@ -66,7 +66,6 @@ def cheapest(points: Sequence[WidthPoint], floor: float) -> WidthPoint | None:
 
 
 Evaluate = Callable[[Sequence[Assignment]], Sequence[WidthPoint]]
-
 _CANDIDATES = 6  # changes evaluated per step of the descent: those that were best when last evaluated
 
 

@@ -34,7 +34,6 @@ _BLOCKS = (
 )
 
 _LINES_OF_A_KIND = {EventLine.ACCELERATOR: 4, EventLine.CLUSTER: 2}
-
 _REGISTERS = {"control": Control, "timer": Timer, "event-unit": EventRegister, "barrier": Barrier}
 
 

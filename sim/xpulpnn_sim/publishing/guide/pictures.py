@@ -11,7 +11,6 @@ from xpulpnn_sim.tools.files import write_text
 ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "docs/pictures"
 _COLOURS = ("#8a8f98", "#2a9d8f", "#3d82d8", "#e07b00")
-
 _FO4_PS = 58.8
 _OTHER_MACS = {"xpulpnn-cu": (2.91, None, 9.52), "xpulpnn-full": (3.41, None, 11.12)}  # not in the README
 

@@ -12,7 +12,6 @@ from xpulpnn_sim.tools.component_names import DEBUG_NAMES
 
 JTAG_INPUTS = ("tck_rst", "tck_rst_n", "tms", "tdi")
 CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")  # constant while a core runs
-
 VERILATOR_BINARY = ("--timing", "-Wno-fatal", "-CFLAGS", "-std=gnu++20", "-LDFLAGS", "-pthread")
 """Options of ``verilator --binary``: warnings of new versions are not fatal; the wheel does not detect C++20 and
 threads."""

@@ -64,9 +64,7 @@ _AXI_READS = frozenset({"araddr", "arvalid", "arready", "rdata", "rvalid", "rrea
 
 _OBI_BUS = {"vendor": VENDOR, "library": _BUS_LIBRARY, "version": _BUS_VERSION}
 _AXI_BUS = {"vendor": "amba.com", "library": "AMBA4", "version": "r0p0_0"}
-
 _ALWAYS = ("req", "gnt", "addr", "rvalid", "rdata")
-
 _FILE_TYPES = {".v": "verilogSource-2001", ".sdc": "SDC", ".xdc": "user"}
 """IP-XACT file types by suffix; the type of other files is ``user``, with the suffix as attribute."""
 

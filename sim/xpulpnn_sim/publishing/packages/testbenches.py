@@ -21,7 +21,6 @@ from xpulpnn_sw.kernels.programs.cluster_check import RESULTS_AT as CLUSTER_RESU
 # cycle limits with the fastest memory: for each word of the programs of a core; for a cluster, for each of its cores
 _CYCLES_PER_WORD, _CYCLES, _CYCLES_PER_CORE = 40, 20_000, 2000
 _DEBUGGED = 20  # factor of the cycle limit with a debugger
-
 _SHORTEST_GAP = 16  # in words
 
 _DRIVEN = {

@@ -17,7 +17,6 @@ from xpulpnn_sim.publishing.papers.runs import CosimRun, PackedRun
 from xpulpnn_sim.publishing.papers.table import Bar, Metric, PaperTable, Published, Run, TableRow
 
 _NAMES = ("xpulpnn", "pulp-nn", "pulp-nn-mixed", "ulppack", "classifier", "cifar10")
-
 MakeRun = Callable[[Mapping[str, Any]], Run]  # makes the run of a row from its keys
 
 

@@ -28,8 +28,6 @@ _STANDARD = "standard"
 _DEBUG = "+debug"
 _CACHE_BYTES = 4096
 _BANKS_PER_CORE = 4
-
-
 _CORE = {**INFERRED, "multipliers": "signed", "shifter": "steps", "regfile": "lut-ram", "late_results": "true"}
 """Settings of the cores that LiteX builds, chosen for FPGAs."""
 
