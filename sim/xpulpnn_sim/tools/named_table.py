@@ -1,10 +1,10 @@
 """Tables as data (headings, rows and notes), and how they are shown in a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from textwrap import wrap
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
@@ -58,6 +58,20 @@ class NamedTable:
     lead: int = 0  # number of columns that identify a row; 0: those before the first group, or one without groups
     marked: frozenset[int] = frozenset()  # bold rows, such as the baseline
     failed: frozenset[int] = frozenset()  # red rows
+
+
+_Record = TypeVar("_Record")
+
+
+def table_of(
+    title: str,
+    records: Sequence[_Record],
+    columns: Sequence[tuple[Column, Callable[[_Record], TableCell]]],
+    **more: Any,
+) -> NamedTable:
+    headings = [column for column, _ in columns]
+    rows = [[value(record) for _, value in columns] for record in records]
+    return NamedTable(title=title, columns=headings, rows=rows, **more)
 
 
 _ERROR_WIDTH = 44

@@ -10,7 +10,7 @@ from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
 from xpulpnn_sim.exploration.report.comparison import POINT_COLUMNS
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, PointResult
-from xpulpnn_sim.tools.named_table import ERROR, Column, NamedTable, TableCell, number_columns, text_columns
+from xpulpnn_sim.tools.named_table import ERROR, Column, NamedTable, TableCell, number_columns, table_of, text_columns
 
 _PERCENT = 100.0
 _PS_PER_NS = 1000.0
@@ -182,30 +182,9 @@ _MHZ_PER_GHZ = 1000.0
 
 def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
     rates = comparison.kernel_rates(points)
-    columns = [
-        Column(name="no.", digits=0),
-        *text_columns("point", "kernel", "variant", "clock and area of"),
-        Column(name="clock", unit="MHz", digits=1, better="more"),
-        Column(name="GMAC/s", digits=3, better="more"),
-        Column(name="GMAC/s per mm2", digits=2, better="more"),
-        Column(name="pJ/MAC", digits=3, better="less"),
-        Column(name="energy of"),
-    ]
-    rows: list[list[TableCell]] = [
-        [
-            rate.point,
-            rate.label,
-            comparison.kernel_name(rate.record),
-            str(rate.record["variant"]),
-            f"{rate.top}, {rate.flow.name}",
-            rate.clock_ghz * _MHZ_PER_GHZ,
-            rate.gmacs,
-            rate.gmacs_per_mm2,
-            comparison.per_mac_pj(rate.energy),
-            comparison.netlist_of(rate.energy) if rate.energy else None,
-        ]
-        for rate in rates
-    ]
+    if not rates:
+        return None
+    clock = Column(name="clock", unit="MHz", digits=1, better="more")
     clusters = any(clustered(rate.record) for rate in rates)
     run = "on the cluster" if clusters else "on the back end of the same configuration with ideal memory"
     notes = [
@@ -215,8 +194,24 @@ def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
         ),
         "per mm2: cell area of the same component, no memories; pJ/MAC: of the netlist named beside it.",
     ]
-    title = "Rates, densities and energies"
-    return NamedTable(title=title, columns=columns, rows=rows, notes=notes, lead=5) if rows else None
+    return table_of(
+        "Rates, densities and energies",
+        rates,
+        [
+            (Column(name="no.", digits=0), lambda rate: rate.point),
+            (Column(name="point"), lambda rate: rate.label),
+            (Column(name="kernel"), lambda rate: comparison.kernel_name(rate.record)),
+            (Column(name="variant"), lambda rate: str(rate.record["variant"])),
+            (Column(name="clock and area of"), lambda rate: f"{rate.top}, {rate.flow.name}"),
+            (clock, lambda rate: rate.clock_ghz * _MHZ_PER_GHZ),
+            (Column(name="GMAC/s", digits=3, better="more"), lambda rate: rate.gmacs),
+            (Column(name="GMAC/s per mm2", digits=2, better="more"), lambda rate: rate.gmacs_per_mm2),
+            (Column(name="pJ/MAC", digits=3, better="less"), lambda rate: comparison.per_mac_pj(rate.energy)),
+            (Column(name="energy of"), lambda rate: comparison.netlist_of(rate.energy) if rate.energy else None),
+        ],
+        notes=notes,
+        lead=5,
+    )
 
 
 def best_table(points: Sequence[PointResult]) -> NamedTable | None:

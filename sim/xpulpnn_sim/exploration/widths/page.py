@@ -6,7 +6,7 @@ from typing import Any
 
 from xpulpnn_sim.exploration.widths.exploration import Exploration
 from xpulpnn_sim.exploration.widths.width_search import WidthPoint, widths_front, widths_text
-from xpulpnn_sim.tools.named_table import Column, NamedTable
+from xpulpnn_sim.tools.named_table import Column, NamedTable, table_of
 from xpulpnn_sim.tools.pages import INK, Page, Plot, figure
 
 _FRONT, _CHOSEN = "#0072b2", "#d55e00"
@@ -39,28 +39,20 @@ def front_table(exploration: Exploration) -> NamedTable:
     rows = [*exploration.best, *([exploration.widest] if exploration.widest else [])]
     images = exploration.points[0].images if exploration.points else 0
     chosen = exploration.chosen
-    return NamedTable(
-        title="The front, and the most bits",
-        columns=[
-            Column(name="bits"),
-            Column(name=f"of {images} images", unit="%", digits=2),
-            Column(name=f"of {exploration.tested} other images", unit="%", digits=2),
-            Column(name="cycles", digits=0, grouped=True),
-            Column(name="weights", unit="KiB", digits=1),
-            Column(name="cycles of the whole network on the RTL", digits=0, grouped=True),
-            Column(name="sum above these by", unit="%", digits=2, signed=True),
-        ],
-        rows=[
-            [
-                widths_text(best.widths),
-                _PERCENT * best.accuracy,
-                _PERCENT * best.test_right / exploration.tested,
-                best.cycles,
-                best.weight_bytes / _KIB,
-                best.measured,
-                None if best.error is None else _PERCENT * best.error,
-            ]
-            for best in rows
+    others = Column(name=f"of {exploration.tested} other images", unit="%", digits=2)
+    whole = Column(name="cycles of the whole network on the RTL", digits=0, grouped=True)
+    error = Column(name="sum above these by", unit="%", digits=2, signed=True)
+    return table_of(
+        "The front, and the most bits",
+        rows,
+        [
+            (Column(name="bits"), lambda best: widths_text(best.widths)),
+            (Column(name=f"of {images} images", unit="%", digits=2), lambda best: _PERCENT * best.accuracy),
+            (others, lambda best: _PERCENT * best.test_right / exploration.tested),
+            (Column(name="cycles", digits=0, grouped=True), lambda best: best.cycles),
+            (Column(name="weights", unit="KiB", digits=1), lambda best: best.weight_bytes / _KIB),
+            (whole, lambda best: best.measured),
+            (error, lambda best: None if best.error is None else _PERCENT * best.error),
         ],
         marked=frozenset(n for n, best in enumerate(rows) if chosen is not None and best.widths == chosen.widths),
     )

@@ -15,7 +15,7 @@ from xpulpnn_sim.publishing.papers.published import TABLES
 from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, PaperTable, Record, RowVerdict, Run
 from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.jobs import executor
-from xpulpnn_sim.tools.named_table import Column, NamedTable
+from xpulpnn_sim.tools.named_table import Column, NamedTable, table_of
 from xpulpnn_sim.tools.pages import INK, PALETTE, Page, Plot, bar, figure
 from xpulpnn_sim.tools.pool import completed
 from xpulpnn_sim.tools.results import cached_results, digest
@@ -25,31 +25,18 @@ _TONES = {"better": "good", "worse": "bad", RowVerdict.WRONG.value: "bad"}
 
 def named_table(measured: MeasuredTable) -> NamedTable:
     reference = measured.table.reference
-    columns = [
-        Column(name="figure"),
-        Column(name="unit"),
-        Column(name=reference, digits=2),
-        Column(name="ours", digits=2),
-        Column(name=f"ours / {reference}", digits=2),
-        Column(name="verdict", tones=_TONES),
-        Column(name=f"of the {reference}"),
-    ]
-    rows = [
+    return table_of(
+        measured.table.title,
+        measured.rows,
         [
-            row.row.figure,
-            row.row.metric.unit,
-            row.row.published and row.row.published.text,
-            f"{row.ours:.{row.row.metric.digits}f}",
-            row.ratio,
-            row.verdict.value,
-            row.row.published and row.row.published.where,
-        ]
-        for row in measured.rows
-    ]
-    return NamedTable(
-        title=measured.table.title,
-        columns=columns,
-        rows=rows,
+            (Column(name="figure"), lambda row: row.row.figure),
+            (Column(name="unit"), lambda row: row.row.metric.unit),
+            (Column(name=reference, digits=2), lambda row: row.row.published and row.row.published.text),
+            (Column(name="ours", digits=2), lambda row: f"{row.ours:.{row.row.metric.digits}f}"),
+            (Column(name=f"ours / {reference}", digits=2), lambda row: row.ratio),
+            (Column(name="verdict", tones=_TONES), lambda row: row.verdict.value),
+            (Column(name=f"of the {reference}"), lambda row: row.row.published and row.row.published.where),
+        ],
         notes=[
             f"{measured.summary}.",
             *measured.table.notes,
