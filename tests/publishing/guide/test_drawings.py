@@ -130,4 +130,4 @@ def test_drawing_shows_the_core(traces, name):
 
 def test_every_folder_is_drawn():
     parts = (ROOT / "sim/xpulpnn_sim").glob("*/__init__.py")
-    assert {f"xpulpnn_sim.{part.parent.name}" for part in parts} <= {name for layer in LAYERS for name in layer.folders}
+    assert {f"xpulpnn_sim.{part.parent.name}" for part in parts} <= set(" ".join(LAYERS).split())

@@ -7,40 +7,33 @@ from typing import NamedTuple
 from xpulpnn_sim.publishing.guide import html
 from xpulpnn_sim.publishing.guide.svg import MONOSPACE, STYLE, inline, line, svg, text
 
-
-class SourceLayer(NamedTuple):
-    folders: tuple[str, ...]
-    purpose: str
-
-
-LAYERS = (
-    SourceLayer(("xpulpnn_sim.cli",), "the command line"),
-    SourceLayer(("xpulpnn_sim.publishing",), "IP packages, the papers' tables, this guide"),
-    SourceLayer(("xpulpnn_sim.api",), "the same jobs as Python functions"),
-    SourceLayer(("xpulpnn_sim.verification",), "programs at random, coverage, mutants"),
-    SourceLayer(("xpulpnn_sim.exploration",), "area, timing, energy, bits of networks"),
-    SourceLayer(("xpulpnn_sim.proofs",), "one engine, and what it proves"),
-    SourceLayer(("xpulpnn_sim.benches",), "cocotb benches of the units"),
-    SourceLayer(("xpulpnn_sim.cosimulation",), "models, checks, workloads, networks"),
-    SourceLayer(("xpulpnn_sim.reference",), "golden models, simulator, directed programs"),
-    SourceLayer(("xpulpnn_sim.tools",), "jobs, results, files, Yosys, ABC, Verilator"),
-    SourceLayer(("xpulpnn_sw.networks",), "networks, importers, networks as C programs"),
-    SourceLayer(("xpulpnn_sw.library",), "the kernels as a C library"),
-    SourceLayer(("xpulpnn_sw.kernels",), "generators of kernels and programs"),
-    SourceLayer(("xpulpnn_sw.layers",), "layers, windows, precisions"),
-    SourceLayer(("xpulpnn_sw.toolchain",), "compilers, C headers, run-time library"),
-    SourceLayer(("xpulpnn_sw.assembly",), "assembler, disassembler, loop pass"),
-    SourceLayer(
-        ("xpulpnn.cluster", "xpulpnn.debug", "xpulpnn.core", "xpulpnn.dotp", "xpulpnn.arith", "xpulpnn.emit"),
-        "gates and their emission (Amaranth)",
+LAYERS = {
+    "xpulpnn_sim.cli": "the command line",
+    "xpulpnn_sim.publishing": "IP packages, the papers' tables, this guide",
+    "xpulpnn_sim.api": "the same jobs as Python functions",
+    "xpulpnn_sim.verification": "programs at random, coverage, mutants",
+    "xpulpnn_sim.exploration": "area, timing, energy, bits of networks",
+    "xpulpnn_sim.proofs": "one engine, and what it proves",
+    "xpulpnn_sim.benches": "cocotb benches of the units",
+    "xpulpnn_sim.cosimulation": "models, checks, workloads, networks",
+    "xpulpnn_sim.reference": "golden models, simulator, directed programs",
+    "xpulpnn_sim.tools": "jobs, results, files, Yosys, ABC, Verilator",
+    "xpulpnn_sw.networks": "networks, importers, networks as C programs",
+    "xpulpnn_sw.library": "the kernels as a C library",
+    "xpulpnn_sw.kernels": "generators of kernels and programs",
+    "xpulpnn_sw.layers": "layers, windows, precisions",
+    "xpulpnn_sw.toolchain": "compilers, C headers, run-time library",
+    "xpulpnn_sw.assembly": "assembler, disassembler, loop pass",
+    "xpulpnn.cluster xpulpnn.debug xpulpnn.core xpulpnn.dotp xpulpnn.arith xpulpnn.emit": (
+        "gates and their emission (Amaranth)"
     ),
-    SourceLayer(("xpulpnn.isa", "xpulpnn.config", "xpulpnn.config", "xpulpnn.errors"), "facts: standard library only"),
-)
-"""Layers of the source tree from top to bottom; imports go downwards only."""
+    "xpulpnn.isa xpulpnn.config xpulpnn.field_values xpulpnn.errors": "facts: standard library only",
+}
+"""Purposes of the layers of the source tree from top to bottom, by folders; imports go downwards only."""
 
 
 def layers() -> str:
-    rows = ((", ".join(map(html.code, layer.folders)), escape(layer.purpose)) for layer in LAYERS)
+    rows = ((", ".join(map(html.code, folders.split())), escape(purpose)) for folders, purpose in LAYERS.items())
     return html.table(("folders; imports go downwards only", "what"), rows)
 
 
