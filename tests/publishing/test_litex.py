@@ -18,16 +18,8 @@ def litex(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_core_is_part_of_a_system(tmp_path: Path) -> None:
-    words = (
-        "xpulpnn_cu+debug",
-        "--no-compile",
-        "--csr-json",
-        "csr.json",
-        "--with-jtagremote",
-        "--output-dir",
-        "system",
-    )
-    done = litex(tmp_path, *SIMULATED, *words, "--with-jtagremote")
+    words = "xpulpnn_cu+debug --no-compile --csr-json csr.json --with-jtagremote --output-dir system"
+    done = litex(tmp_path, *SIMULATED, *words.split())
     assert done.returncode == 0, done.stdout + done.stderr
     system = json.loads((tmp_path / "csr.json").read_text())
     places = {name: memory["base"] for name, memory in system["memories"].items()}

@@ -169,7 +169,7 @@ def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
     whole: dict[tuple[str, ...], Figure] = {}
     modules: dict[tuple[str, ...], Figure] = {}
     for name in comparison.workload_names(points):
-        rows: list[tuple[str, list[float]]] = []
+        rows: list[tuple[str, dict[str, float]]] = []
         clusters: list[tuple[str, dict[str, float]]] = []  # blocks of clusters
         for number, point in enumerate(points):
             energy = comparison.best_energy(point, name)
@@ -184,7 +184,7 @@ def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
                 bars = [(module.path, _sums([module])) for module in shown]
                 bars += [(f"({len(others)} others)", _sums(others))] if others else []
                 modules[name, str(number)] = _parts_figure(bars, 3)
-        whole[(name,)] = _blocks_figure(clusters) if clusters else _parts_figure(rows, 2)
+        whole[(name,)] = _parts_figure(clusters or rows, 2)
     nothing = "This workload was not estimated on this point."
     return (
         Plot(name="energy-points", variants=whole, choices=("workload",)),
@@ -192,26 +192,18 @@ def energy_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
     )
 
 
-def _parts_figure(rows: Sequence[tuple[str, Sequence[float]]], digits: int) -> Figure:
+def _parts_figure(rows: Sequence[tuple[str, Mapping[str, float]]], digits: int) -> Figure:
     columns = [
-        (name, [parts[number] for _, parts in rows], colour)
-        for number, (name, colour) in enumerate(_ENERGY_COLOURS.items())
+        (part, [round(parts[part], 4) for _, parts in rows], _ENERGY_COLOURS.get(part, PALETTE[number % len(PALETTE)]))
+        for number, part in enumerate(rows[0][1])
     ]
     return _stacked([name for name, _ in rows], columns, "pJ/cycle", digits)
 
 
-def _blocks_figure(rows: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
-    columns = [
-        (block, [round(blocks[block], 4) for _, blocks in rows], PALETTE[number % len(PALETTE)])
-        for number, block in enumerate(rows[0][1])
-    ]
-    return _stacked([name for name, _ in rows], columns, "pJ/cycle", 2)
-
-
-def _sums(modules: Sequence[ModuleEnergy]) -> list[float]:
+def _sums(modules: Sequence[ModuleEnergy]) -> dict[str, float]:
     """Return the energy in pJ per cycle, summed over modules, for each component such as switching or leakage."""
-    sums = [sum(getattr(module, part) for module in modules) for part in _ENERGY_COLOURS]
-    return [round(energy / comparison.FJ_PER_PJ, 4) for energy in sums]
+    sums = {part: sum(getattr(module, part) for module in modules) for part in _ENERGY_COLOURS}
+    return {part: energy / comparison.FJ_PER_PJ for part, energy in sums.items()}
 
 
 def path_plot(points: Sequence[PointResult]) -> Plot:
