@@ -52,7 +52,7 @@ def run(command, cwd):
     process = start(command, cwd)
     out, error = process.communicate(timeout=PATIENCE_S)
     # on a busy machine there are lines of progress too
-    log = [line for line in error.splitlines() if not re.match(r"\d\d:\d\d:\d\d \d+/\d+ |\d+ points? to run", line)]
+    log = [line for line in error.splitlines() if not re.match(r"\d\d:\d\d:\d\d |\d+ points? to run", line)]
     return process.returncode, out, "\n".join(log)
 
 
