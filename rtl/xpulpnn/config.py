@@ -224,7 +224,6 @@ class CoreConfig:
 
     @property
     def nn_addr_bits(self) -> int:
-        """Bits of an NN-RF entry number."""
         last = SECOND_PAIR + 1 if self.mac_load_pair else self.nnrf_entries - 1
         return max(last, 0).bit_length()
 

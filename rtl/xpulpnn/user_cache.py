@@ -58,7 +58,6 @@ def ignore_before(started: float) -> None:
 
 
 def is_usable(entry: Path) -> bool:
-    """Return whether the cache holds ``entry`` and this process may use it."""
     try:
         return entry.stat().st_mtime >= _started
     except OSError:
@@ -83,7 +82,6 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def cache_size() -> tuple[int, int]:
-    """Return the number of files in the cache and their bytes, without creating the folder."""
     files = bytes_ = 0
     for entry in _entries(cache_place()[0]):
         for path in [entry] if entry.is_file() else entry.rglob("*"):

@@ -66,7 +66,6 @@ class EmittedVerilog:
 
 
 def _contents(modules: Mapping[str, str]) -> str:
-    """Return comment lines that list the modules, each with the first sentence of its description."""
     entries = ["Modules, each behind those that it contains:"]
     for name, text in modules.items():
         about = " ".join(line[3:] for line in takewhile(lambda line: line.startswith("// "), text.split("\n")))
@@ -118,8 +117,6 @@ def _module_text(
 
 
 class _Emission:
-    """Modules emitted by one call of :func:`emit`."""
-
     def __init__(self, top: wiring.Component, name: str, style: Style) -> None:
         self.top = top
         self.name = name
@@ -200,7 +197,6 @@ class _Emission:
         return name
 
     def instances(self, path: str, module: str) -> Iterator[tuple[str, str]]:
-        """Yield the path and module of the instance ``path`` of ``module`` and of all instances below it."""
         yield path, module
         for instance, inner in self.texts[module].instances if module in self.texts else ():
             yield from self.instances(f"{path}.{instance}", inner)

@@ -130,7 +130,6 @@ class Backend(Component):
         return m
 
     def _advance(self, m, stages, ex_ready, ex_fires):
-        """Decide which instructions advance, and report them to hardware loops, counters and controller."""
         id_ex, lsu, ex_stage = stages.id_stage.id_ex, stages.lsu, stages.ex_stage
         ex_done = Signal()
         m.d.comb += [
@@ -239,7 +238,6 @@ class Backend(Component):
             m.d.comb += assign_by_name(ex_stage, id_ex, "pair", "later_pair", "second_sum")
 
     def _connect_nnrf(self, m, stages, ex_fires):
-        """Connect the NN-RF, which ID reads and WB writes."""
         id_stage, ex_stage, wb_stage, lsu = stages
         m.d.comb += [
             ex_stage.id_nn_wgt_addr.eq(id_stage.nn_wgt_addr),

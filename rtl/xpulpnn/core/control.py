@@ -15,8 +15,6 @@ from xpulpnn.isa.table import Insn
 
 
 class OpASel(enum.Enum, shape=3):
-    """Source of operand a of EX."""
-
     RS1, RD, PC, ZERO, ZIMM = range(5)
 
 
@@ -61,8 +59,6 @@ class WriteSel(enum.Enum, shape=2):
 
 
 class MacLoad(enum.Enum, shape=2):
-    """Form of Mac&Load (guide, "Mac&Load")."""
-
     NONE, NN, CU = range(3)
 
 
@@ -96,8 +92,6 @@ class MemSize(enum.Enum, shape=2):
 
 
 class LsuCtrl(data.Struct):
-    """Control word of :class:`~xpulpnn.core.lsu.Lsu`."""
-
     valid: 1  #: The instruction accesses memory.
     we: 1  #: The access is a store.
     size: MemSize  #: Bytes accessed.
@@ -274,7 +268,6 @@ def _mac_load_pair(insn: Insn) -> Fields:
 
 
 def _quantisation(insn: Insn) -> Fields:
-    """Return the fields of pv.qnt: the quantiser reads half-words at addresses that it computes."""
     control = {"quantise.valid": True, "quantise.crumbs": insn.fmt is ElemFmt.C}
     return control | {"lsu.size": MemSize.HALF, "lsu.post": True, "op_b": OpBSel.RS2, "ex_write": WriteSel.RD}
 

@@ -204,7 +204,6 @@ class Core(Component):
                 m.d.comb += [loops.id_valid.eq(0), if_stage.loop_back.eq(0)]
 
     def _events(self, m, insn, backend, csr_file, controller):
-        """Connect the events that the PULP performance counters count."""
         refilling = Signal()
         set_and_clear(m, refilling, controller.redirect, insn.valid)
         events = backend.events

@@ -174,7 +174,6 @@ class CsrFile(Component):
         ]
 
     def _debug(self, m, stored):
-        """Return the value of dcsr: the bits that software can write, and the cause of the last entry to debug mode."""
         dcsr, cause = stored["dcsr"], Signal(table.DCSR_CAUSE_BITS, name="dcsr_cause")
         with m.If(self.debug.enter):
             m.d.sync += cause.eq(self.debug.cause)

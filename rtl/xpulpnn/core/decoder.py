@@ -24,7 +24,6 @@ from xpulpnn.isa.table import Insn, enabled
 
 
 def overlap(first: str, second: str) -> bool:
-    """Return whether some word matches both patterns."""
     return all(a == b or "-" in (a, b) for a, b in zip(first, second, strict=True))
 
 
@@ -40,7 +39,6 @@ class Cube(NamedTuple):
         return cls(int(fixed, 2), int(pattern.replace("-", "0"), 2))
 
     def pattern(self, width: int) -> str:
-        """Return the pattern string, ``width`` characters from the most significant bit down."""
         bits = (("-", "-"), ("0", "1"))
         return "".join(bits[self.mask >> i & 1][self.match >> i & 1] for i in reversed(range(width)))
 
@@ -106,7 +104,6 @@ def _filled(text: str, bits: Mapping[int, str]) -> str:
 
 
 def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield dotted names, signals and shapes of the leaf fields of a structure."""
     for name, field in data.Layout.cast(fields.shape()):
         value = fields[name]
         if isinstance(value, data.View):
@@ -121,7 +118,6 @@ Choice = tuple[int, Mapping[int, list[str]]]
 
 @cache
 def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
-    """Map the bits of each major opcode to its 32-bit instructions in a configuration."""
     rows: dict[str, list[Insn]] = defaultdict(list)
     for insn in enabled(config.extensions, config.widths):
         if insn.size == WORD_BYTES:
@@ -131,7 +127,6 @@ def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
 
 @cache
 def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
-    """Map each major opcode to the patterns of its legal words."""
     by_opcode = _by_opcode(config).items()
     return {
         opcode: merged_cover(

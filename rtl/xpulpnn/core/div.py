@@ -9,8 +9,6 @@ from xpulpnn.isa.table import Insn
 
 
 class DivCtrl(data.Struct):
-    """Control word of :class:`Divider`."""
-
     signed: 1  #: Both operands are signed (div, rem).
     remainder: 1  #: The result is the remainder instead of the quotient (rem, remu).
 

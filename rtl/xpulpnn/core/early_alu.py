@@ -47,12 +47,10 @@ class EarlyAlu(Component):
 
 
 def is_early(ctrl):
-    """Return whether :class:`EarlyAlu` computes the result of an ALU instruction."""
     is_sum = (ctrl.result == AluResult.ADD) & (ctrl.fmt == LaneFmt.WORD)
     return is_sum | (ctrl.result.as_value().matches(*(kind.value for kind in EARLY_RESULTS)))
 
 
 def takes_two_cycles(ctrl):
-    """Return whether an ALU instruction counts bits or shifts a sum."""
     is_sum = (ctrl.shift == AluShift.AVERAGE) | (ctrl.shift == AluShift.NORMALISE)
     return ((ctrl.result == AluResult.SHIFT) & is_sum) | (ctrl.result == AluResult.COUNT)

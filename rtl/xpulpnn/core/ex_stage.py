@@ -192,7 +192,6 @@ class ExStage(Component):
         return m
 
     def _end_slow(self, m, mult, div):
-        """End a multi-cycle instruction when one of the multi-cycle units is done."""
         done = [mult.done, div.done]
         if self.config.xpulpv2:
             # the ALU needs two cycles for its slow operations

@@ -43,7 +43,6 @@ class IdOption:
         return []
 
     def illegal(self) -> list[Value]:
-        """Return conditions in which the instruction in ID is illegal."""
         return []
 
     def accesses(self) -> list[Value]:
@@ -80,16 +79,12 @@ class Debug(IdOption):
 
 
 class NnCsrs(IdOption):
-    """CSRs that hold the words of the NN-RF; an access waits for outstanding loads into the NN-RF."""
-
     def waits_for_older(self):
         is_entry = operand(self.insn.word, "csr")[NN_ENTRY_BITS:] == NN_BASE >> NN_ENTRY_BITS
         return [self.insn.accesses_csr & is_entry]
 
 
 class PerformanceCounters(IdOption):
-    """Performance counters, which distinguish p.elw from other loads."""
-
     def load(self):
         self.m.d.sync += self.id_ex.elw.eq(self.ctrl.elw)
 
@@ -267,7 +262,6 @@ class MacLoadPairs(IdOption):
             self.m.d.comb += stage.dotp_a.eq(stage.nn_act)
 
     def weights(self) -> Value:
-        """Return the weights in the format of the activations."""
         if not self.config.mixed_weights:
             return self.stage.nn_wgt
         self.m.submodules.widener = widener = WeightWidener()

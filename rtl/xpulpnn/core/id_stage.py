@@ -164,7 +164,6 @@ class IdStage(Component):
         return (id_ex.valid & id_ex.ex_we & (id_ex.ex_addr == register)) | (wb.we & in_wb)
 
     def _stall(self, m, insn, reads, options, illegal):
-        """Collect the stall conditions; return whether the instruction leaves ID if no branch drops it."""
         ctrl, id_ex = insn.ctrl, self.id_ex
         late_operand, jalr_waits, drains, stall = signals(1, "id_late_operand id_jalr_waits id_drains id_stall")
         goes, acts = signals(1, "id_goes id_acts")
@@ -220,7 +219,6 @@ class IdStage(Component):
         return [loads_entry & reduce(or_, reads)]
 
     def _is_illegal(self, m, insn, options):
-        """Return whether the instruction is illegal, or could not be fetched."""
         m.submodules.csr_check = csr_check = CsrCheck(self.config)
         m.d.comb += [csr_check.addr.eq(operand(insn.word, "csr")), csr_check.write.eq(insn.writes_csr)]
         if self.config.debug:
@@ -246,7 +244,6 @@ class IdStage(Component):
         return immediates.imm, target
 
     def _act_in_id(self, m, insn, goes, illegal, target, op_a):
-        """Drive jumps, exceptions, system instructions and hardware-loop set-up."""
         payload, intent, ctrl, excepted = self.insn.payload, self.intent, insn.ctrl, insn.excepted
         is_ecall, is_ebreak = ctrl.system == System.ECALL, ctrl.system == System.EBREAK
         cause = Mux(is_ebreak, ExceptionCause.BREAKPOINT, ExceptionCause.ENVIRONMENT_CALL)

@@ -7,8 +7,6 @@ from xpulpnn.isa.fields import WORD_FIELDS
 
 
 class InsnWord(data.Struct):
-    """Fields of the R-type format of RISC-V."""
-
     opcode: 7
     rd: 5
     funct3: 3

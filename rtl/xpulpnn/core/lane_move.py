@@ -14,7 +14,6 @@ INDEX_BITS = (BYTES - 1).bit_length()
 
 
 def move_formats(config: CoreConfig) -> tuple[ElemFmt, ...]:
-    """Return the formats of ``config`` that have lane moves: half-words and bytes."""
     return tuple(fmt for fmt in (ElemFmt.H, ElemFmt.B) if fmt.width in config.widths)
 
 

@@ -66,12 +66,10 @@ class Lanes:
         m.d.comb += [self.lsbs.eq(starts), self.msbs.eq(self.lsbs.shift_right(1) | (1 << (XLEN - 1)))]
 
     def at_most(self, width: int) -> Value:
-        """Return 1 if lanes are at most ``width`` (2 to 16) bits wide."""
         existing = max((w for w in self._config.widths if w <= width), default=0)
         return self._fmt[ElemFmt.of_width(existing)] if existing else Const(0, 1)
 
     def at_least(self, width: int) -> Value:
-        """Return 1 if lanes are at least ``width`` (2 to 32) bits wide."""
         return ~self.at_most(width // 2) if width > ElemFmt.C.width else Const(1, 1)
 
     def spread_up(self, name: str, bits: Value, block: int) -> Value:
@@ -85,7 +83,6 @@ class Lanes:
         return bits
 
     def spread_down(self, name: str, bits: Value) -> Value:
-        """Copy the top bit of each lane over the lane."""
         for step in reversed(list(steps(2))):
             reach = self.at_least(2 * step).replicate(XLEN) & every(2 * step, 1 << (step - 1))
             further = Signal(XLEN, name=f"{name}_{step}")

@@ -26,8 +26,6 @@ class MultOp(enum.Enum, shape=2):
 
 
 class MultCtrl(data.Struct):
-    """Control word of :class:`~xpulpnn.core.mult.Mult`."""
-
     op: MultOp  #: Type of multiplication.
     #: a_signed, b_signed: Signs of op_a / op_b with ``HIGH``, of the half-words with ``HALF`` (both equal); with
     #:   ``WORD`` both are set for a requantisation with a product of 64 bits.
@@ -205,7 +203,6 @@ class Mult(Component):
         return m
 
     def factor(self, m: Module, name: str, step_upper: Value) -> Signal:
-        """Return a factor of the product: the whole operand, or its selected half-word, extended."""
         ctrl = self.ctrl
         operand, signed = getattr(self, f"op_{name}"), getattr(ctrl, f"{name}_signed")
         factor = Signal(XLEN, name=f"factor_{name}")

@@ -13,7 +13,6 @@ from xpulpnn.isa.machine import WORD_BYTES
 
 
 def set_up_loop(hwloop, op, payload, op_a, target):
-    """Return assignments of a loop set-up to all members of ``hwloop`` except ``valid``."""
     before_body = (op == HwLoopOp.SETUP) | (op == HwLoopOp.SETUPI)
     immediate_count = (op == HwLoopOp.SETUPI) | (op == HwLoopOp.COUNTI)
     return [

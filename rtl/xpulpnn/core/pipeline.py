@@ -265,7 +265,6 @@ class ExWbSignature(PortSignature):
 
     @staticmethod
     def shared_names(config: CoreConfig) -> tuple[str, ...]:
-        """Return the names of the members that the ID/EX register has too."""
         names = ("valid", "ex_we", "ex_addr", "wb_we", "wb_addr")
         names += ("late",) if config.late_results else ()
         names += ("elw",) if config.performance_counters else ()

@@ -12,8 +12,6 @@ BLOCK_BITS = 6  # address bits that the search changes: it stays within an align
 
 
 class QuantiserCtrl(data.Struct):
-    """Control word of :class:`Quantiser`."""
-
     valid: 1  #: The instruction is pv.qnt.
     crumbs: 1  #: Codes of 2 bits; else of 4.
 

@@ -23,8 +23,6 @@ REACH = WIDEST + 2  # low bits of the shifted number that a zero point can still
 
 
 class RequantiseCtrl(data.Struct):
-    """Control word of requantisation."""
-
     load: 1  #: The instruction is pv.rqld.
     valid: 1  #: The instruction is pv.rq*.
     to_signed: 1  #: The result is clipped to the signed numbers of its format; else to the unsigned ones.

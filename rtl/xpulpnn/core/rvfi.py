@@ -168,7 +168,6 @@ class RvfiTap(Component):
         }
 
     def _reported(self, m, in_wb):
-        """Return the retirement record at the end of WB, completed by the write of port A."""
         raw = Signal(32)
         order = Signal(ORDER_BITS)
         m.d.comb += raw.eq(self.wb_rdata & Cat(loaded.replicate(BYTE_BITS) for loaded in in_wb["mem_rmask"]))

@@ -130,7 +130,6 @@ class SimdAlu(Component):
         return (comparator.mask & holds) | (~comparator.mask & otherwise)
 
     def _shift_sums(self, m: Module, adder: SimdAdder, shifter: SimdShifter) -> None:
-        """Connect the rounded sum to the shifter for averages and normalised sums."""
         average = self.ctrl.shift == AluShift.AVERAGE
         normalise = self.ctrl.shift == AluShift.NORMALISE
         below, rounded = signals(XLEN, "below rounded")

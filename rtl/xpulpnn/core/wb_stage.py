@@ -100,7 +100,6 @@ class WbStage(Component):
         return writes + ([ex.mult.op == MultOp.HIGH] if self.config.multiplies_by_dotp else [])
 
     def _register_words(self, m, base, old):
-        """Register the words for port A and requantisation, and the number of the NN-RF entry."""
         ex, late_results = self.ex, self.config.late_results
         if self.config.mac_load_pair:
             self._register_sums(m, base, old)
@@ -132,7 +131,6 @@ class WbStage(Component):
         return arrived
 
     def _write_entry(self, m, nn_pending):
-        """Write a loaded word to an entry of the NN-RF instead of a general-purpose register."""
         is_base = nn_pending & ~self.wb.pair if self.config.mac_load_pair else nn_pending
         if self.config.late_results:
             is_base = Const(0)

@@ -9,8 +9,6 @@ from xpulpnn.isa.machine import ADDRESS_SPACE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebugConfig:
-    """Configuration of the debug module and its transport."""
-
     harts: int = 1  #: Number of harts, 1 to 32.
     base: int = DEBUG_BASE  #: Address of the memory that halted harts execute, a multiple of its 4096 bytes.
     hart_reset: bool = True  #: The debugger can reset a single hart.

@@ -111,7 +111,6 @@ class HartControl(Component):
         return m
 
     def _select(self, m, number, hasel, mask, selected):
-        """Select the hart with the number in hartsel and, with ``hasel``, all harts in the hart array mask."""
         with m.If(hasel):
             m.d.comb += selected.eq(mask)
         for hart in range(self.config.harts):

@@ -91,7 +91,6 @@ class DebugCode:
 
     @classmethod
     def of(cls, config: DebugConfig) -> "DebugCode":
-        """Assemble the instructions for a memory at the base address in ``config``."""
         symbols = _SYMBOLS | {"page": config.base >> _PAGE_LSB}
         header = "".join(f".equ {name}, {value}\n" for name, value in symbols.items())
         rom = assemble(header + _ROM, Place.ROM)

@@ -91,7 +91,6 @@ class SystemBus(Component):
         return m
 
     def _access(self, m, state, size, error, address, word):
-        """Check an access in the cycle after its request, and perform it until its answer."""
         bus = self.bus
         lane = Signal(range(WORD_BYTES))
         ill_sized, ill_aligned = signals(1, "ill_sized ill_aligned")

@@ -20,7 +20,6 @@ class DecodedDotp(DotpShared):
     """
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
-        """Return the ports of the base class, with format and signs replaced by one decoded word."""
         others = {name: port for name, port in ports.items() if name not in ("fmt", "a_signed", "b_signed")}
         return {"fmt": In(ArrayFormat), **others}
 

@@ -65,12 +65,10 @@ class NnRf(Component):
 
     @property
     def activations(self) -> int:
-        """Number of activation entries, which precede the weights."""
         return min(self.entries - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
 
     @property
     def parameters(self) -> int:
-        """Number of parameters of requantisation, which follow the weights."""
         return self.entries - NNRF_WEIGHTS - self.activations
 
     def elaborate(self, platform):

@@ -27,7 +27,6 @@ class OuterDotp(DecodedDotp):
     group = DENSE_GROUP
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:
-        """Return the ports of the base class and those of the product of words."""
         return {
             **super().ports(ports),
             "word": In(1),  #: The factors are words.

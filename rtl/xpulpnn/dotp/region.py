@@ -72,7 +72,6 @@ class DotpRegion(Component):
         return m
 
     def add_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
-        """Write products, sign correction and accumulator as one sum, which synthesis implements."""
         top = self.fmt.width - 1
         lanes: list[Value] = []
         for lane in range(self.fmt.lanes):
@@ -106,7 +105,6 @@ class DotpRegion(Component):
         m.d.comb += self.result.eq(reduce(add, lanes) + self.acc)
 
     def compress_products(self, m: Module, a: Value, b: Value, a_signed: Value, b_signed: Value) -> None:
-        """Add the partial products of all lanes in a tree of 3:2 compressors."""
         width = self.fmt.width
         used = min(2 * width + exact_log2(self.fmt.lanes), XLEN)
         rows: list[Value] = []

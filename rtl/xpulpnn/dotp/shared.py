@@ -122,7 +122,6 @@ class DotpShared(Component):
         return [self.format_signs(fmt)]
 
     def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:
-        """Add the rows of all arrays, the offset and the addend."""
         rows = [*chain(*arrays), offset, addend]
         if self.config.adders == "inferred":
             m.d.comb += total.eq(reduce(add, rows))
@@ -143,7 +142,6 @@ class DotpShared(Component):
         return mask
 
     def product_rows(self, m: Module, group: int) -> list[Signal]:
-        """Return the masked product bits of one array, a signal per bit of factor b."""
         side, digit = self.side, min(self.config.widths)
         a, b = self.a.word_select(group, side), self.b.word_select(group, side)
         factors = [Signal(side, name=f"a_{group}_{number}") for number in range(side // digit)]

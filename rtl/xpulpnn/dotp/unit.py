@@ -64,7 +64,6 @@ class DotpUnit(Component):
 
     @property
     def registered(self) -> bool:
-        """True if the factors are sampled (latency 1) instead of combinational."""
         return self.config.isolation == "register"
 
     def elaborate(self, platform):
@@ -87,7 +86,6 @@ class DotpUnit(Component):
         ]
 
     def add_regions(self, m: Module) -> None:
-        """Instantiate a region per element format, isolate the inputs of idle regions and select the result."""
         current = Signal(DotpCtrl)
         if self.registered:
             with m.If(self.enable):

@@ -23,8 +23,6 @@ _LITERAL = re.compile(r"(\d+)'h([0-9a-f]+)")
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A ``for`` loop that assigns some elements of an array: its statements, in terms of a loop variable."""
-
     elements: range
     lines: tuple[str, ...]
 
@@ -83,8 +81,6 @@ def _generic(name: str, column: list[tuple[int, str]], index: str) -> str | None
 
 @dataclass(slots=True)
 class _Block:
-    """The registers of one ``always`` block, with its event, reset and statements."""
-
     event: str
     reset: Sig | None
     resets: list[Assign]
@@ -131,14 +127,12 @@ class Clocked:
                 self.arrays[wire] = array, number
 
     def registers(self) -> list[dict[str, Any]]:
-        """Return name, width and reset value of each register."""
         wires = [self._nets.wires[cell.result] for cell in self._cells]
         inits = [None if wire.init is None else int(wire.init, 2) for wire in wires]
         pairs = zip(wires, inits, strict=True)
         return [{"name": self._nets.names[wire.name], "width": wire.width, "reset": init} for wire, init in pairs]
 
     def declarations(self) -> list[str]:
-        """Return the declarations of memories and of registers that are not ports."""
         nets = self._nets
         lines = [
             f"reg {declared_range(memory.width)}{nets.memories[memory.name]} [0:{memory.depth - 1}];"
@@ -305,7 +299,6 @@ def _reset(statement: Statement, width: int) -> tuple[Sig, Sig] | None:
 
 
 def _retarget(node: Node, register: str) -> Node:
-    """Make assignments to a register's next value assign to the register itself."""
     if isinstance(node, Assign):
         return Assign(Slice(register, node.target.low, node.target.width), node.value)
     return node.with_bodies(lambda body: [_retarget(inner, register) for inner in body])

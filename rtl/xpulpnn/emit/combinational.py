@@ -29,7 +29,6 @@ class Combinational:
         self.targets: set[str] = set()
 
     def pieces(self) -> list[TextPiece]:
-        """Return a Verilog statement for each process or group of processes."""
         pieces: list[TextPiece] = []
         blocks: list[_Block] = []
         for process in self._nets.module.processes:

@@ -89,7 +89,6 @@ class Printer:
         return Text(self._name(chunk))
 
     def cell(self, cell: Cell, enumeration: Enumeration | None = None) -> Text:
-        """Return the Verilog expression for an operator."""
         kind, ports = cell.type, cell.ports
         if kind == MEMORY_READ:
             return Text(self.word(cell))

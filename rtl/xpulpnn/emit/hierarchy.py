@@ -36,13 +36,11 @@ def component_ports(component: wiring.Component) -> tuple[ModulePort, ...]:
 
 
 def component_of(fragment: Fragment) -> wiring.Component | None:
-    """Return the component that was elaborated to a fragment; None for a plain module."""
     origins = fragment.origins or ()
     return next((origin for origin in origins if isinstance(origin, wiring.Component)), None)
 
 
 def component_rtlil(component: wiring.Component, fragment: Fragment) -> str:
-    """Return the RTLIL of an elaborated component as a separate module."""
     # the conversion sets the origin again
     fragment.origins = None
     vars(component)["elaborate"] = lambda platform: fragment
@@ -99,7 +97,6 @@ def instance(module: str, clocking: Iterable[str], component: wiring.Component, 
 
 
 def flatten(component: wiring.Component, fragment: Fragment) -> None:
-    """Merge the plain modules inside a component into it."""
     subfragments = []
     for index, (child, name, src_loc) in enumerate(fragment.subfragments):
         if isinstance(child, Instance | MemoryInstance) or component_of(child) is not None:

@@ -52,8 +52,6 @@ _ASYNCHRONOUS = "Asynchronous reset, active low."
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """Options for the text of the Verilog that do not change its function."""
-
     prefix: str = ""  # beginning of the name of every module
     reset: str = "sync"  # kind of reset: sync or async-low
     initial: bool = True  # registers have initial values

@@ -100,7 +100,6 @@ def _fields(shape: Any, name: str = "", lsb: int = 0) -> Iterator[dict[str, Any]
 
 
 def field_texts(rows: Iterable[dict[str, Any]]) -> list[str]:
-    """Return each field of a structured port as text, such as ``7:4 result: 0 ADD, 1 SHIFT``."""
     parts: list[str] = []
     for row in rows:
         top = row["lsb"] + row["width"] - 1

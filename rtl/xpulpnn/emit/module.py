@@ -160,7 +160,6 @@ class ModuleWriter:
                 return pieces
 
     def _unpacked(self) -> list[TextPiece]:
-        """Write the assignments that unpack structures into nets of their fields."""
         nets, pieces = self._nets, []
         for assignment in nets.unpack():
             names = [nets.names[nets.part_names[field]] for field in assignment.fields]

@@ -74,8 +74,6 @@ def port_name(name: str, separator: str = "__") -> str:
 
 
 class NameSpace:
-    """Allocator of unique identifiers for one module."""
-
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(reserved)
         for name in sorted(self._taken):
@@ -86,7 +84,6 @@ class NameSpace:
         return name not in self._taken
 
     def take(self, name: str) -> str:
-        """Reserve and return ``name``, with a number appended if it is taken."""
         unique, number = name, 1
         while unique in self._taken or unique in KEYWORDS:
             number += 1

@@ -283,8 +283,6 @@ _WORDS = {
 
 
 class Purposes:
-    """Names for anonymous nets, derived from their drivers and readers."""
-
     def __init__(self, netlist: Netlist, names: Mapping[str, str], aliases: Mapping[str, Sig]) -> None:
         self._netlist = netlist
         self._names = names

@@ -35,8 +35,6 @@ class _Size(NamedTuple):
 
 
 class Nets:
-    """The nets of one module that its Verilog shows, and their names."""
-
     def __init__(self, netlist: Netlist, port_names: Sequence[str], clocking: Sequence[str], style: Style) -> None:
         self.module, self.netlist, self.style = netlist.module, netlist, style
         self.wires = self.module.wires
@@ -77,7 +75,6 @@ class Nets:
         self._name_rest()
 
     def is_inverted(self, wire: str | None) -> bool:
-        """Return whether a net is a reset whose Verilog port is active low."""
         return wire is not None and wire in self.clocking and self.style.inverts(wire[1:])
 
     def whole_net(self, sig: Sig) -> str | None:
@@ -156,7 +153,6 @@ class Nets:
         return self.space.take(plain_name(name))
 
     def driven(self) -> list[str]:
-        """Return the driven nets, in the order of the RTLIL."""
         driven = {process_target(process) for process in self.module.processes}
         for cell in self.module.cells:
             driven.update(wires_of(*(cell.ports.get(port, ()) for port in self.netlist.cell_outputs(cell))))
@@ -201,7 +197,6 @@ class Nets:
         return assignments
 
     def select(self, chunk: Slice) -> str:
-        """Return the Verilog expression of a slice of a net, and note that its bits are read."""
         self.note_read(chunk)
         return self.target(chunk)
 
@@ -229,7 +224,6 @@ class Nets:
         return f"{name}[{high}:{chunk.low}]" if chunk.width > 1 else f"{name}[{high}]"
 
     def field_of(self, chunk: Slice) -> str:
-        """Return the field name of a part of a structure; empty for other parts."""
         name = self.part_names.get(chunk, "")
         base = field_base(name) if name else None
         return "" if base is None else name[len(base) :].lstrip(".")
@@ -250,7 +244,6 @@ class Nets:
         return wires
 
     def piece(self, wire: str, text: str, sources: set[str]) -> TextPiece:
-        """Return the assignment of the expression ``text`` to a whole net."""
         declaration = f"wire {declared_range(self.wires[wire].width)}{self.names[wire]}"
         return TextPiece(wire, [f"assign {self.names[wire]} = {text};"], sources - {wire}, declaration=declaration)
 
@@ -284,7 +277,6 @@ class Nets:
                 self.next_state[wire] = processes[wire]
 
     def _choose_inlined(self) -> None:
-        """Choose the operators that are written inside other expressions."""
         self.inlined.clear()
         uses = self._uses()
         sizes: dict[str, _Size] = {}

@@ -99,7 +99,6 @@ class ProcessPrinter:
 
 
 def guarded(head: str, lines: Sequence[str]) -> list[str]:
-    """Return ``lines`` as the body of ``head`` (``if (...)``, ``else``)."""
     # an else behind a nested if would belong to the inner if
     if len(lines) == 1 and not lines[0].startswith("if ("):
         line = f"{head} {lines[0]}"
@@ -108,7 +107,6 @@ def guarded(head: str, lines: Sequence[str]) -> list[str]:
 
 
 def labelled(labels: list[str], lines: list[str], names: Sequence[str] = ()) -> list[str]:
-    """Return ``lines`` as a ``case`` item with these labels, and ``names`` as its comment."""
     *first, last = _rows(labels)
     if not lines:
         return [*first, f"{last}: ;"]
@@ -133,14 +131,12 @@ def _noted(line: str, names: Sequence[str]) -> str:
 
 
 def _rows(labels: list[str]) -> list[str]:
-    """Break the labels of a ``case`` item into lines, without the final colon."""
     per_line = max(1, 100 // (max(map(len, labels)) + 2))
     rows = [labels[start : start + per_line] for start in range(0, len(labels), per_line)]
     return [", ".join(row) + ("," if row is not rows[-1] else "") for row in rows]
 
 
 def if_else(condition: str, then: list[str], otherwise: list[str]) -> list[str]:
-    """Return an ``if`` statement; ``otherwise`` may be empty."""
     result = guarded(f"if ({condition})", then)
     if not otherwise:
         return result

@@ -40,8 +40,6 @@ _RESULTS = {REGISTER: "Q", MEMORY_READ: "DATA"}  # output ports of cells whose o
 
 @dataclass(slots=True)
 class Cell:
-    """An operator, register or submodule."""
-
     type: str
     name: str
     params: dict[str, int | str] = field(default_factory=dict)
@@ -61,7 +59,6 @@ class Cell:
 
     @property
     def is_clocked(self) -> bool:
-        """True for registers and clocked memory read ports."""
         return self.type == REGISTER or (self.type == MEMORY_READ and self.flag("CLK_ENABLE"))
 
     @property
@@ -75,7 +72,6 @@ class Cell:
 
     @property
     def result(self) -> str:
-        """Name of the net that an operator, register or read port drives."""
         return wires_of(self.ports[self.result_port])[0]
 
 

@@ -80,7 +80,6 @@ def _without_overwritten(nodes: Sequence[Node], later: Sequence[Slice]) -> list[
 
 
 def _pieces(node: Assign, later: Sequence[Slice]) -> list[Node]:
-    """Restrict an assignment to the bits that no later statement assigns."""
     target = node.target
     free = set(range(target.low, target.low + target.width))
     free.difference_update(*(range(other.low, other.low + other.width) for other in later))
@@ -113,7 +112,6 @@ def _node(statement: Statement) -> list[Node]:
 
 
 def overlap(left: str, right: str) -> bool:
-    """Return whether some word matches both patterns."""
     return all(a == b or "-" in (a, b) for a, b in zip(left, right, strict=True))
 
 
@@ -232,5 +230,4 @@ def grouped(cases: Sequence[Case], default: list[str]) -> list[Case]:
 
 
 def covers_all(cases: Sequence[Case], width: int) -> bool:
-    """Return whether disjoint patterns match every word."""
     return sum(1 << pattern.count("-") for patterns, _ in cases for pattern in patterns) == 1 << width

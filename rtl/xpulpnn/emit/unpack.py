@@ -11,8 +11,6 @@ _MIN_SHARE = 0.5  # minimal share of read fields in an assignment
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """An assignment of a structure to its fields, most significant first."""
-
     structure: Slice
     fields: tuple[Slice, ...]
 

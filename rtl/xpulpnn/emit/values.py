@@ -67,7 +67,6 @@ def const_bits(sig: Sig) -> str | None:
 
 
 def resized(sig: Sig, width: int, signed: bool) -> Sig:
-    """Truncate or extend a value to ``width`` bits."""
     missing = width - sig_width(sig)
     if missing <= 0:
         return bits(sig, 0, width)

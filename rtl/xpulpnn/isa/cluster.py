@@ -119,8 +119,6 @@ class EventRegister(IntEnum):
 
 
 class Barrier(IntEnum):
-    """Registers of a barrier."""
-
     TRIGGER_MASK = 0x00  # cores that must arrive; 0 disables the barrier
     STATUS = 0x04  # cores that have arrived
     SUMMARY = 0x08  # cores that have arrived at any incomplete barrier

@@ -29,8 +29,6 @@ MTVEC_BASE = machine.WORD_MASK & ~((1 << MTVEC_BASE_LSB) - 1)
 
 
 class CsrAccess(Enum):
-    """Access that software has to a CSR."""
-
     RW = "read and write"
     RO = "read; a write is illegal"
     WI = "read; a write is ignored"
@@ -75,8 +73,6 @@ PERFORMANCE_EVENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Csr:
-    """One control and status register."""
-
     address: int
     name: str
     access: CsrAccess

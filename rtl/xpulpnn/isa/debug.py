@@ -24,8 +24,6 @@ class DmiOp(IntEnum):
 
 
 class DmReg(IntEnum):
-    """Registers of the debug module."""
-
     DATA0 = 0x04
     DATA1 = 0x05
     DMCONTROL = 0x10
@@ -44,8 +42,6 @@ class DmReg(IntEnum):
 
 
 class Control(IntFlag):
-    """Bits of dmcontrol."""
-
     HALTREQ = 1 << 31
     RESUMEREQ = 1 << 30
     HARTRESET = 1 << 29
@@ -102,8 +98,6 @@ FIRST_REGISTER = 0x1000  # number of x0 in a command; the numbers of CSRs are lo
 
 
 class Sbcs(IntFlag):
-    """Bits of sbcs, without access size and error."""
-
     BUSYERROR = 1 << 22
     BUSY = 1 << 21
     READONADDR = 1 << 20

@@ -29,7 +29,6 @@ def _ranges(text: str) -> list[tuple[int, int]]:
 
 
 def _fits(value: int, text: str) -> bool:
-    """Return whether the bits of a value match a pattern of ``0``, ``1`` and ``-``."""
     bits = f"{value:0{len(text)}b}"
     return len(bits) == len(text) and all(mark in ("-", bit) for mark, bit in zip(text, bits, strict=True))
 
@@ -64,7 +63,6 @@ class Field:
         object.__setattr__(self, "high", low + size - step)
 
     def extract(self, word: int) -> int:
-        """Return the value held by ``word``, sign-extended if the field is signed."""
         value = 0
         for low, position, width in self.parts:
             value |= (word >> low & (1 << width) - 1) << position
@@ -88,7 +86,6 @@ class Field:
 
     @property
     def shift(self) -> int:
-        """Number of bits by which a value in one contiguous part is shifted left in the word."""
         ((low, position, _),) = self.parts
         return low - position
 
@@ -194,8 +191,6 @@ HALF_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A field as a particular instruction uses it."""
-
     field: Field
     excluded: int | None = None  # a value that the instruction does not take (`rd-0`, `ciw10-0`)
     updated: bool = False  # the register is both read and written (`rd~`)
@@ -233,7 +228,6 @@ class Operand:
 
     @property
     def is_memory(self) -> bool:
-        """True if the operand is written with parentheses."""
         return self.base is not None or self.fixed_base is not None
 
 

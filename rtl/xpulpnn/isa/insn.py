@@ -166,7 +166,6 @@ class Insn:
 
     @property
     def size(self) -> int:
-        """Bytes of the instruction: 2 or 4."""
         return len(self.pattern) // 8
 
     @property
@@ -180,7 +179,6 @@ class Insn:
 
     @property
     def forms(self) -> tuple[Operand, ...]:
-        """The operands in assembler order."""
         return parse_operands(self.operands, self.size)
 
     def _registers(self) -> Iterator[Token]:
@@ -197,7 +195,6 @@ class Insn:
 
     @property
     def writes_rd(self) -> bool:
-        """True if the instruction writes the register in field rd."""
         return any(token.updated or token.field.name == "rd" for token in self._registers())
 
     @property
@@ -207,7 +204,6 @@ class Insn:
 
     @property
     def uses_nnrf(self) -> bool:
-        """True if the instruction reads or writes the NN-RF."""
         return self.is_mac_load or self.loads_parameter or self.requantises
 
     @property
@@ -216,17 +212,14 @@ class Insn:
         return self.op.startswith(("pv.sdot", "pv.mlsdot", "pv.mlsduo", "pv.cusdot", "mac", "msu"))
 
     def matches(self, word: int) -> bool:
-        """Return whether ``word`` is this instruction: it fits the pattern and holds no excluded value."""
         return word & self.mask == self.match and all(
             token.accepts(token.field.extract(word)) for token in self.restricted
         )
 
     def decode(self, word: int) -> dict[str, int]:
-        """Return the values of the operand fields of ``word`` by field name, extended and scaled as the fields say."""
         return {token.field.name: token.field.extract(word) for token in self.tokens}
 
     def takes(self, values: Mapping[str, int]) -> bool:
-        """Return whether ``values`` are legal values of some or all operands of the instruction."""
         tokens = {token.field.name: token for token in self.tokens}
         return values.keys() <= tokens.keys() and all(tokens[name].accepts(value) for name, value in values.items())
 

@@ -20,7 +20,6 @@ LENGTH_MASK = (1 << LENGTH_BITS) - 1  # low bits of an instruction, all set in 4
 
 
 def instruction_size(word: int) -> int:
-    """Return the bytes of the instruction whose lowest half-word is that of ``word``."""
     return WORD_BYTES if word & LENGTH_MASK == LENGTH_MASK else HALF_BYTES
 
 

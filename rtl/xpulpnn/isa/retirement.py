@@ -34,8 +34,6 @@ class WaitCause(IntEnum):
 
 
 class RetirementField(NamedTuple):
-    """A field of the retirement record."""
-
     name: str  # name of the port without its prefix
     width: int  # bits of the port
     meaning: str

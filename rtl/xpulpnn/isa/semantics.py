@@ -130,7 +130,6 @@ def _compressed(insn: Insn) -> tuple[str, ...]:
 
 
 def _tidy(line: str) -> str:
-    """Remove additions of zero and redundant parentheses."""
     line = re.sub(r"(?<=== )x0\b", "0", re.sub(r"(?<=!= )x0\b", "0", line))
     line = line.replace(" + 0", "").replace("x0 + ", "")
     return re.sub(r"(?<![\w])\((\w+)\)", r"\1", line)

@@ -47,7 +47,6 @@ _SIGNS: dict[str, dict[str, Any]] = {
 
 
 def _in_twos(first: int, names: str) -> dict[str, str]:
-    """Map operations to funct6 values that count up by two."""
     return {name: f"{first + 2 * row:06b}" for row, name in enumerate(names.split())}
 
 
@@ -144,7 +143,6 @@ def _nn_form(families: Iterable[tuple[str, str, str]], operands: str, extension:
 
 
 def _cross(row: Insn) -> Insn:
-    """Return the Mac&Load ``row`` with both update bits set in its pattern."""
     return replace(
         row,
         pattern=row.pattern.replace("-----", "11---", 1),

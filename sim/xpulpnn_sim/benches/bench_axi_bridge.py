@@ -150,8 +150,6 @@ class BridgeChecker(Agent):
 
 
 class ResettingManager(Manager):
-    """A manager that makes a request in every second cycle, with a reset in the cycles between."""
-
     def _next(self) -> ObiTransfer | None:
         return None if self.cycle % 2 else super()._next()
 
@@ -170,7 +168,6 @@ def longest() -> dict[str, int]:
 
 
 def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
-    """Return random runs of reads and, if the port can write, of writes, from the address ``first`` on."""
     size = _size()
 
     def run(*, write: bool) -> Run:
@@ -187,7 +184,6 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
 
 
 def consecutive(number: int, write: int) -> list[ObiTransfer]:
-    """Return transfers to consecutive addresses, in runs of the greatest length."""
     size, most = _size(), longest()["ar"] // _size()
     beats = [min(most - at % most, number - at) for at in range(number)]
     return [ObiTransfer(L2_BASE + at * size, write, (1 << size) - 1, at, beats=left) for at, left in enumerate(beats)]

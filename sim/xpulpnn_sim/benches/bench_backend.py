@@ -90,8 +90,6 @@ _ENTRIES = 8  # values of the entry selectors of a Mac&Load immediate
 
 @dataclass(slots=True)
 class Drawn:
-    """An instruction of the table with values for its operand fields."""
-
     insn: Insn
     values: dict[str, int]
 
@@ -100,7 +98,6 @@ class Drawn:
         return self.insn.encode(**self.values)
 
     def field_of(self, role: str) -> str:
-        """Return the name of the operand field used as rd, rs1 or rs2; rs3 occupies the field rd."""
         return "rs3" if role == "rd" and "rs3" in self.values else role
 
 
@@ -186,12 +183,10 @@ def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[in
 
 
 def filling(rng: Random) -> list[int]:
-    """Return a lui with a random value for every register of the pool."""
     return [rng.getrandbits(20) << 12 | number << 7 | 0b0110111 for number in REGISTER_POOL]
 
 
 def words_of_every_row(config: CoreConfig, rng: Random) -> list[int]:
-    """Return a word of every instruction of the configuration that the back end executes, in random order."""
     rows = enabled(config.extensions, config.widths)
     source = Draw(rng, config)
     words = [draw(insn, source).word for insn in rows if insn.op not in OUTSIDE_OPS]
@@ -232,7 +227,6 @@ async def _run_stream(
 
 
 def check_costs(stream: Sequence[Retired], accepted: Sequence[int], board: Scoreboard) -> None:
-    """Compare the cycles between every two successive instructions with the documented costs."""
     expected = PipelineTiming(configuration()).accept_cycles(stream)
     for number in range(1, len(stream)):
         pair = " -> ".join(name_of(item) for item in stream[number - 1 : number + 1])

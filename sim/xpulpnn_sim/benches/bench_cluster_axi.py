@@ -72,7 +72,6 @@ class _ClusterEnv(AgentGroup):
             self.l2[place : place + len(words)] = words
 
     async def boot(self, address: int, cores: int) -> None:
-        """Start the cores in the bit mask ``cores`` at an address, by writes to the control registers."""
         for core in (core for core in range(self.config.cores) if cores >> core & 1):
             await self.host.write(isa.CONTROL + isa.Control.BOOT_ADDRESS + WORD_BYTES * core, address)
         await self.host.write(isa.CONTROL + isa.Control.FETCH_ENABLE, cores)

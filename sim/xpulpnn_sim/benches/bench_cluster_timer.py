@@ -30,7 +30,6 @@ _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, Tim
 
 
 def _config(rng: Random, *, slow: bool) -> int:
-    """Return a random configuration, mostly of an enabled timer with a short prescaler period."""
     value = sum(flag for flag in _CHOICES if rng.random() < 0.4) | TimerConfig.EVENT * (rng.random() < 0.9)
     value |= TimerConfig.ENABLE * (rng.random() < 0.9) | TimerConfig.CASCADE * (rng.random() < 0.2)
     period = rng.getrandbits(TIMER_PRESCALE_BITS) if slow else rng.randrange(4)
@@ -142,7 +141,6 @@ def _written(timer: ClusterTimerModel, transfer: ObiTransfer) -> int:
 
 
 def _armed(timer: ClusterTimerModel) -> int:
-    """Return the expected value of ``armed``: the timers that raise an event when their period ends."""
     required = TimerConfig.ENABLE | TimerConfig.EVENT
     configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
     return sum((config & required == required) << place for place, config in enumerate(configs))
@@ -174,7 +172,6 @@ async def time_is_arithmetic(dut: Dut) -> None:
 
 
 def _compare(board: Scoreboard, transfers: Sequence[ObiTransfer], rows: Sequence[Any]) -> int:
-    """Compare the values read, and the ports, with the model since a reset; return the number of events."""
     timer, now, raised = ClusterTimerModel(), 0, 0
     for number, transfer in enumerate(transfers):
         where = f"transfer {number} in cycle {transfer.granted}"

@@ -99,7 +99,6 @@ class CoreMemory(ObiMemory):
 
 
 async def boot(dut: Dut) -> None:
-    """Start the core; it must fetch nothing before ``fetch_enable`` and ignore later pulses of it."""
     drive(dut, {"boot_addr": ENTRY | 1, "hart_id": HART_ID})
     for _ in range(IDLE_CYCLES):
         await FallingEdge(dut.clk)
@@ -127,7 +126,6 @@ def interrupt_lines(records: Records, sampled: list[int], taken: list[Acknowledg
 async def _run_program(
     dut: Dut, case: Directed, conditions: _Conditions, rng: Random, *, reset_after: int | None = None
 ) -> None:
-    """Run a program to its end and check it, or reset the core during the program."""
     config, board, executable = configuration(), Scoreboard(), case.program().executable()
     memory = WordMemory(BUS_ERRORS)
     memory.update(executable.words())

@@ -51,8 +51,6 @@ def _ports() -> list[str]:
 
 
 class PortMemory(WordMemory):
-    """Memory at one port, whose initial words differ from those of other ports."""
-
     def __init__(self, port: str, failing: Sequence[range]) -> None:
         super().__init__(tuple((bad.start, len(bad)) for bad in failing))
         self._port = port
@@ -131,7 +129,6 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
 
 
 def _check_events(transfers: list[ObiTransfer], places: list[str], seen: list[list[int]], board: Scoreboard) -> None:
-    """Compare the counts of all events with the counts derived from the times of the transfers."""
     late = _delay()
     outside = [transfer for transfer, place in zip(transfers, places, strict=True) if place == "ext"]
     loads = [transfer for transfer in outside if not transfer.write]

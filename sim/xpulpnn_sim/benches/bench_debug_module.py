@@ -108,7 +108,6 @@ class _ManualBusEnv(DebugEnv):
     """An environment in which the test itself drives the system bus."""
 
     async def start(self, bits: int, address: int, word: int | None = None) -> list[int]:
-        """Start a read, or a write of a word, on the system bus; return the request."""
         await self.access(DmReg.SBCS, bits | Sbcs.BUSYERROR | Sbcs.READONADDR * (word is None))
         await self.access(DmReg.SBADDRESS0, address)
         if word is not None:

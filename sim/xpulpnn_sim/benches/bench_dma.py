@@ -107,7 +107,6 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
         flags_of_port = [deque(rng.sample(range(8), 8)) for _ in env.ports]
 
         async def program(port: int, places: Sequence[int]) -> None:
-            """Write short commands after a first command whose transfer takes long."""
             for place in places:
                 flags_of_port[port].rotate()
                 direction, length = (WITHIN, rng.randrange(9)) if place else (IN, 8)
@@ -137,7 +136,6 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
 
 
 async def _core_program(env: DmaEnv, port: int, count: int) -> None:
-    """Write commands of one port under one identifier, then under other identifiers."""
     rng, share = Random(env.rng.random()), TCDM_BYTES // 2 // len(env.ports) // 8 * 8
     while count > 0:
         number = await env.identifier(port)

@@ -58,7 +58,6 @@ class Pipeline:
         self.cycles = 0
 
     def show_stages(self, if_pc: int, in_id: InId | None, in_ex: LoopStep | None, *, ex_leaves: bool) -> None:
-        """Drive the contents of the stages for a cycle in which no instruction leaves ID."""
         rng = self.rng
         shown = in_id or InId(rng.choice([if_pc, rng.getrandbits(31) << 1]), 2, rng.getrandbits(1))
         action = in_ex.action if in_ex is not None and ex_leaves else LoopAction(LoopEffect.PLAIN)
@@ -78,7 +77,6 @@ class Pipeline:
         self._show_leaving(None)
 
     def _show_leaving(self, step: LoopStep | None) -> None:
-        """Drive the inputs for an instruction that leaves ID; random inputs if none leaves."""
         dut, rng = self.dut, self.rng
         action = LoopAction(LoopEffect.PLAIN, op=rng.choice(list(self.ops))) if step is None else step.action
         sets_up = action.effect is LoopEffect.SETUP

@@ -72,7 +72,6 @@ async def fetch_all(
     flush: bool = False,
     idle: float = 0.0,
 ) -> tuple[list[Fetcher], CodeMemory]:
-    """Fetch a stream by each core, later cores with longer pauses, until no access is outstanding."""
     fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=idle * at) for at in range(len(streams))]
     limit = 2 * configuration().icache_shared_banks
     memory = CodeMemory(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
@@ -92,7 +91,6 @@ def whole(code: ChangingCode, address: int) -> bool:
 
 
 def walk(streams: list[list[int]], code: ChangingCode, shared: CacheLevel | None = None) -> tuple[int, int]:
-    """Return hits and misses of the private caches without prefetching; misses are looked up in ``shared``."""
     hits, misses, config = 0, 0, configuration()
     for stream in streams:
         private = CacheLevel(config.icache_private, config.icache_ways)

@@ -29,7 +29,6 @@ _PORTS = f"redirect target loop_back loop_start pc {_INSN} id_after id_looped id
 
 
 async def drive_stage(dut: Dut, rng: Random, habits: FetchHabits) -> None:
-    """Drive all inputs except the instruction port at random; redirect at the start and after each error in ID."""
     for cycle in range(_CYCLES):
         inputs = {"target": random_target(rng), "loop_start": random_target(rng)}
         inputs["redirect"] = int(cycle == 0 or rng.random() < habits.redirect)

@@ -40,7 +40,6 @@ class LsuAccess:
 
 
 def accesses_of_row(insn: Insn, control: dict[str, int], count: int, window: int, rng: Random) -> list[LsuAccess]:
-    """Return ``count`` accesses by an instruction to random addresses in a window so small that they overlap."""
     src = sources(insn, count, rng)
     targets = np.array([window + rng.randrange(WINDOW_BYTES) for _ in range(count)], dtype=np.uint32)
     src = Sources(word=src.word, rs2=src.rs2, rd=src.rd)
@@ -68,7 +67,6 @@ def accesses_of_all(window: int, rng: Random) -> list[LsuAccess]:
 
 
 def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
-    """Execute the accesses in order: set the result of each load; return the final memory."""
     memory = WordMemory()
     for access in accesses:
         if access.insn.is_store:

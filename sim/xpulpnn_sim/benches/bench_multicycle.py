@@ -52,7 +52,6 @@ class OperationDriver:
         await self.idle(1)
 
     async def execute(self, operation: dict[str, int], hold: int, outputs: Collection[str]) -> tuple[list[int], int]:
-        """Run an operation; its results must stay for ``hold`` cycles until EX advances. Return results and cycles."""
         dut = self._dut
         drive(dut, operation)
         self._start.value = 1

@@ -38,7 +38,6 @@ class _Words:
         return WordMemory(tuple((address, WORD_BYTES) for address in self.failing))
 
     def transfers(self, manager: int, rng: Random, part: int) -> list[ObiTransfer]:
-        """Return transfers of a manager to all of its words, and to share ``part`` of the unmapped addresses."""
         eager = rng.getrandbits(1)
         addresses = [address for words in self.own[manager] for address in words]
         addresses += [rng.choice(addresses) for _ in range(len(addresses), _TRANSFERS)]

@@ -112,7 +112,6 @@ async def redirect_to(dut: Dut, target: int) -> None:
 
 
 def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """Compare the offered instruction in every cycle with the program order since the last redirect."""
     pc: int | None = cycles[0].target & ~1
     silence = 0
     for number, ports in enumerate(cycles[1:], start=1):

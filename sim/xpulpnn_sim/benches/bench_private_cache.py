@@ -159,8 +159,6 @@ _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
 
 
 class Flusher(Agent):
-    """Changes the code and flushes the cache at random: the only writer of the flush ports."""
-
     def __init__(self, dut: Dut, code: ChangingCode, rng: Random, fetcher: Fetcher) -> None:
         super().__init__(dut)
         self.flushes: dict[int, int | None] = {}  # address of a line, or None for all, by cycle
@@ -168,7 +166,6 @@ class Flusher(Agent):
         self._control = base.PortDriver(dut, "control__")
 
     def drive(self) -> None:
-        """Flush a line that is about to be fetched, or all of them, or nothing."""
         rng = self._rng
         if self._cycle - 1 in self.flushes:
             self._code.settle(self.flushes[self._cycle - 1])
@@ -282,7 +279,6 @@ def _first_line(rng: Random) -> int:
 
 
 async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTiming) -> tuple[Fetcher, CodeMemory]:
-    """Fetch ``addresses``, check the words, and wait until no access is outstanding."""
     code = ChangingCode(rng)
     fetcher = Fetcher(dut, "core", code, rng)
     line = CodeMemory(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)

@@ -48,8 +48,6 @@ class _Operation:
 
 
 def random_operation(insn: Insn, rng: Random) -> _Operation:
-    """Draw operands and thresholds, often at the ends of their ranges or next to each other."""
-
     def half() -> int:
         return rng.choice(_CORNERS) if rng.random() < _CORNER_PROBABILITY else rng.getrandbits(HALF_BITS)
 
@@ -79,13 +77,10 @@ def random_operation(insn: Insn, rng: Random) -> _Operation:
 
 
 class QuantiserDriver:
-    """Presents operations and answers their reads: the only writer of all inputs."""
-
     def __init__(self, dut: Dut, timing: ObiTiming, rng: Random) -> None:
         self._dut, self._timing, self._rng = dut, timing, rng
 
     async def idle(self, cycles: int) -> None:
-        """Leave the unit without an operation, with arbitrary other inputs."""
         for _ in range(cycles):
             drive(self._dut, {"start": 0, "granted": 0, "answered": 1, "threshold": self._rng.getrandbits(HALF_BITS)})
             await FallingEdge(self._dut.clk)

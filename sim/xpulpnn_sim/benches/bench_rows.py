@@ -24,7 +24,6 @@ def controlled_rows() -> list[ControlledInsn]:
 
 
 def drawn_executions(insns: Iterable[ControlledInsn], rng: Random) -> list[Executions]:
-    """Draw executions of instructions: random, corner and directed ones, in the numbers that the launcher passes."""
     data = bench_data()
     counts = {name: data.get(name, 0) for name in ("corners", "places")}
     return [(insn, control, executions(insn, data["vectors_per_row"], rng, **counts)) for insn, control in insns]

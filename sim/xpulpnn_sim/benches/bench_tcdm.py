@@ -24,8 +24,6 @@ Words = dict[tuple[int, int], int]  # by bank and row
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Parameters of the random requests of a master."""
-
     name: str  # name in messages
     asking: float  # probability that a master without a request makes one
     words: int = 0  # number of adjacent words that are accessed; 0: all
@@ -82,8 +80,6 @@ def _masters(dut: Dut, rng: Random) -> list[Master]:
 
 
 class ClaimDriver(Agent):
-    """Drives ``claims``: for all requests, and at random for masters without a request."""
-
     def __init__(self, dut: Dut, masters: Sequence[Master]) -> None:
         super().__init__(dut)
         self.idle: dict[int, Request] = {}  # claims without a request, by master

@@ -66,7 +66,6 @@ class DebugEnv:
         self.command = 0
 
     async def access(self, register: int, value: int | None = None) -> int:
-        """Access a register of the debug module as debugger; return the read data."""
         dut = self.dut
         drive(dut, {"dmi__valid": 1, "dmi__write": int(value is not None), "dmi__addr": register})
         dut.dmi__wdata.value = self.rng.getrandbits(32) if value is None else value
@@ -147,7 +146,6 @@ class DebugEnv:
         return words
 
     async def notify(self, place: Place, hart: int = 0) -> None:
-        """Write random data to the address at which a hart reports an event."""
         many = place in (Place.HALTED, Place.RESUMING)
         number = self.rng.randrange(hart, MAX_HARTS, self.aliases) if many else 0
         at = place + WORD_BYTES * number
@@ -197,7 +195,6 @@ class DebugEnv:
         self.board.equal(orders, expected, f"{where}: orders to harts")
 
     async def expect_stable(self, expected: int) -> None:
-        """Check that the read data of the DMI are stable without an access."""
         for _ in range(3):
             noise = {name: self.rng.getrandbits(bits) for name, bits in (("write", 1), ("addr", 7), ("wdata", 32))}
             drive(self.dut, {f"dmi__{name}": bits for name, bits in noise.items()})

@@ -86,8 +86,6 @@ class Memories:
 
 
 class MemoryPort(ObiSubordinate):
-    """Memory at a port of the engine; the port must make the expected accesses in order."""
-
     def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
         super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
         self.written = 0  # a write is answered in this cycle
@@ -208,7 +206,6 @@ class DmaEnv(AgentGroup):
         return writing
 
     def run(self, port: int, *transfers: ObiTransfer) -> Coroutine[Any, Any, ObiTransfer]:
-        """Make transfers, whose addresses are offsets of registers, at a port."""
         for transfer in transfers:
             transfer.address += self.addresses[port]
         return self.managers[port].run(transfers)
@@ -236,7 +233,6 @@ class DmaEnv(AgentGroup):
         await self.managers[port].write(self.addresses[port] + Dma.STATUS, bits)
 
     async def command_all(self, *commands: Sequence[int]) -> None:
-        """Execute commands of one identifier to their end."""
         number = await self.identifier()
         for words in commands:
             await self.command(words)

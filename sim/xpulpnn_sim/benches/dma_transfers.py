@@ -35,14 +35,12 @@ def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, b
 
 
 def windows(direction: str, count: int, number: int, rng: Random) -> Words:
-    """Return a command that copies ``count`` aligned windows at a random address."""
     ext, tcdm = (rng.randrange(0, 64, 8) + 512 * number for _ in range(2))
     flags = DmaCommand.INCREMENT | end_flags(rng.randrange(8))
     return transfer(direction, WINDOW_BYTES * count, ext, tcdm, flags, rng.choice(ALIASES))
 
 
 def two_lines(direction: str, length: int, size: int, offsets: Sequence[int], rng: Random) -> Words:
-    """Return a command that copies two lines, with gaps between lines in source and target."""
     flags = ALL_LINES | end_flags(rng.randrange(8))
     return [*transfer(direction, length, offsets[0], offsets[1], flags), size, 2 * size + 9, size, 2 * size + 3]
 

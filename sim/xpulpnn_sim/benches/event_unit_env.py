@@ -119,7 +119,6 @@ class EventUnitEnv:
         self.board.equal({name: got[name] for name in differing}, {name: want[name] for name in differing}, where)
 
     async def enable(self, mask: int) -> None:
-        """Set the event mask of all cores, and the masks of barrier 0 to all cores."""
         await self.all_access(store(EventRegister.MASK, mask))
         for register in (Barrier.TRIGGER_MASK, Barrier.TARGET_MASK):
             await self.step({0: store(EventRegister.BARRIER + register, self.all_cores)})
@@ -196,7 +195,6 @@ class RandomTraffic:
         await env.step(accesses, lines, shared, fetching, self._halting, self._debugging)
 
     def _halt(self, free: Sequence[int]) -> None:
-        """Raise halt requests at random; a core that does not wait enters debug mode, and leaves it again."""
         for core in self._env.cores:
             bit, draw = 1 << core, self._rng.random()
             if self._debugging & bit:

@@ -25,8 +25,6 @@ _SMALL_COUNTS = (0, 1, 2, 2, 3, 4)
 
 
 class LoopEffect(Enum):
-    """Effect of an instruction on hardware loops."""
-
     PLAIN = "neither"
     SETUP = "sets loop registers when it leaves ID"
     CSR_READ = "reads the loop registers in EX"
@@ -80,7 +78,6 @@ class LoopMachine:
         return None
 
     def execute(self, pc: int, size: int, action: LoopAction) -> tuple[LoopStep, int]:
-        """Execute an instruction; return its record and the address of the next one."""
         loop = self.ending(pc)
         back = (pc + size) & WORD_MASK if loop is None else self.registers[REGISTERS_PER_LOOP * loop + START]
         step = LoopStep(pc, size, action, tuple(self.registers), back)
@@ -115,7 +112,6 @@ class RandomExecution:
         return pc
 
     def _body(self, pc: int) -> tuple[int, int]:
-        """Return start and end of a short loop close to ``pc``, mostly of one to three instructions."""
         if self.rng.random() < 0.3:
             return self.rng.choice(self._recent), self.rng.choice([*self._recent, self._address_ahead(pc, 4)])
         start = self._address_ahead(pc, 2)

@@ -26,7 +26,6 @@ def seed_from_environment() -> int:
 
 @cache
 def bench_data() -> dict[str, Any]:
-    """Return the unit's name, its ports and the ``data`` of ``run_bench``."""
     return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())
 
 

@@ -54,8 +54,6 @@ def _moves_base_late(insn: Insn) -> bool:
 
 
 class PipelineTiming:
-    """Cycle in which ID accepts each instruction of a stream."""
-
     def __init__(self, config: CoreConfig) -> None:
         self._config = config
         self._forwarded: dict[int, int] = {}
@@ -66,7 +64,6 @@ class PipelineTiming:
         self._accessed = 0
 
     def accept_cycles(self, stream: Sequence[Retired]) -> list[int]:
-        """Return the cycle in which each instruction is accepted; the first one is accepted in cycle 0."""
         cycles: list[int] = []
         free = 0
         for item in stream:

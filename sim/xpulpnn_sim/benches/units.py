@@ -145,7 +145,6 @@ _csr_file = partial(_unit, "csr_file", CsrFile, ops={op.name: op.value for op in
 
 
 def _tcdm(cycles: int, settings: str, others: int = 1) -> BenchedUnit:
-    """Return a TCDM of 1 KiB with four cores and ``others`` further masters."""
     design = f"cluster cores=4 banks=4 tcdm_bytes=1024 rvfi=on {settings}"
     return _unit("tcdm", lambda config: Tcdm(config, config.cores + others), design, others=others, cycles=cycles)
 
@@ -157,7 +156,6 @@ def _obi_mux(
     places: Mapping[str, tuple[int, int]],
     **parameters: Any,
 ) -> BenchedUnit:
-    """Return an OBI multiplexer; ``places`` holds base and size of the address range of each port."""
     blocks = [{"port": port, "base": base, "size": size} for port, (base, size) in places.items()]
     names = [f"{initiators}__{at}" for at in range(number)]
     return _unit("obi_mux", make, initiators=names, places=blocks, **parameters)

@@ -67,7 +67,6 @@ class AxiSignature(PortSignature):
 
 
 def constants(axi, channel, prot=0):
-    """Return assignments to the constant signals of the address channel ``channel``, "aw" or "ar"."""
     size = exact_log2(axi.signature.bits // BYTE_BITS)
     values = {"id": 0, "size": size, "burst": BURST_INCREMENTING, "lock": 0, "cache": CACHE_BUFFERABLE, "prot": prot}
     return [getattr(axi, f"{channel}{name}").eq(value) for name, value in values.items()]

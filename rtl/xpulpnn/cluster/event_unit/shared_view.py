@@ -68,7 +68,6 @@ class SharedView(Component):
         return Array(slot.rdata for slot in self.slots)[core]
 
     def _translate(self, m, view, core, offset, exists):
-        """Translate the address to a core and an offset in its private view; determine whether the register exists."""
         config = self.config
         register = view[: ceil_log2(BARRIER_BYTES)]
         with m.If(view < SHARED_BARRIERS):

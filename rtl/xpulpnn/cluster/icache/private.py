@@ -75,7 +75,6 @@ class PrivateCache(Component):
         return m
 
     def _word(self, ways, offset):
-        """Select the word at ``offset`` of the line that hits, or of the arriving line."""
         wins, words = [], []
         for have, data in [*zip(ways.found, ways.lines, strict=True), (~ways.hit, self.line.rdata)]:
             for number in range(LINE_BITS // XLEN):

@@ -25,8 +25,6 @@ class TimerSettings(data.Struct):
 
 
 class _Half:
-    """Registers of one of the two 32-bit timers."""
-
     def __init__(self, name: str):
         kinds = ("CONFIG", "COUNT", "COMPARE", "START", "RESET")
         self.registers = [Timer[f"{kind}_{name.upper()}"] for kind in kinds]

@@ -89,7 +89,6 @@ class AxiChecker(Agent):
     write data that come with or after their address and end with ``wlast``."""
 
     def __init__(self, dut: Dut, port: str, longest: Mapping[str, int]) -> None:
-        """``longest`` holds the largest number of bytes of a burst by channel."""
         super().__init__(dut)
         self._rst, self._longest = dut.rst, longest
         self._handles = {

@@ -63,7 +63,6 @@ async def wait_until(dut: Dut, condition: Callable[[], object], limit: int, even
 
 @contextmanager
 def background(coroutine: Coroutine[Any, Any, None]) -> Iterator[None]:
-    """Run a coroutine from the current cycle until the ``with`` block ends."""
     task = cocotb.start_soon(coroutine)
     try:
         yield
@@ -91,7 +90,6 @@ class PortDriver:
         self._handles: dict[str, Dut] = {}
 
     def drive(self, **values: int) -> None:
-        """Set ports by their names without the prefix."""
         for name, value in values.items():
             if self.values.get(name) != value:
                 self.values[name] = value
@@ -158,8 +156,6 @@ class AgentGroup(Agent):
 
 
 class PortMonitor(Agent):
-    """Samples ports in every cycle."""
-
     def __init__(self, dut: Dut, ports: Sequence[str]) -> None:
         super().__init__(dut)
         self.rows: list[Any] = []  # values of the ports in each cycle, by port name

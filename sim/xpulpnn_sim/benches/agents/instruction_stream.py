@@ -78,7 +78,6 @@ def recorded(log: Sequence[Request], memory: WordMemory) -> list[Request]:
 def check_retirements(
     lockstep: Lockstep, records: Records, log: Sequence[Request], board: Scoreboard, lines: npt.ArrayLike | None = None
 ) -> None:
-    """Raise ``AssertionError`` at the first retirement record that differs from the simulator."""
     # the grants of the data bus are exactly the accesses of the records, in order
     difference = lockstep.compare(records, lines)
     assert difference is None, f"{board.unit} (seed {board.seed}): {difference.text if difference else ''}"
@@ -153,7 +152,6 @@ def is_access_fault(item: Retired) -> bool:
 
 
 def redirect_of(item: Retired) -> int | None:
-    """Return the target of a jump or taken branch; None for other instructions, traps included."""
     if item.fetched is None or item.cause is not None:
         return None
     after = item.record["pc_wdata"]
@@ -218,7 +216,6 @@ class StreamDriver:
         raise AssertionError(f"no branch within {ACCEPT_LIMIT} cycles")
 
     async def _await_fault(self) -> None:
-        """Offer no instruction until the bus has answered with an error."""
         for _ in range(ACCEPT_LIMIT):
             self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
             await FallingEdge(self.dut.clk)

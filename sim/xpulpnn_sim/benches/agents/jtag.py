@@ -57,7 +57,6 @@ class JtagManager:
         return tdo
 
     def _follow(self, tdi: int) -> None:
-        """Model the action of the test access port's current state at a rising edge of TCK."""
         match self._state.split():
             case ["reset"]:
                 self._instruction = int(TapRegister.IDCODE)
@@ -80,7 +79,6 @@ class JtagManager:
             await self.clock(mode)
 
     async def reset(self) -> None:
-        """Enter Test-Logic-Reset from any state, then Run-Test/Idle."""
         await self.modes(1, 1, 1, 1, 1, 0)
 
     async def shift(self, value: int, bits: int, *, idle: int = 0) -> int:

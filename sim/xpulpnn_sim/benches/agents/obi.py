@@ -41,7 +41,6 @@ class WordMemory(dict[int, int]):
         return (address * _SPREAD + _SPREAD) & WORD_MASK
 
     def load(self, address: int) -> int:
-        """Return the little-endian word at any byte address."""
         base, byte = address & ~(WORD_BYTES - 1), address % WORD_BYTES
         both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << XLEN
         return both >> BYTE_BITS * byte & WORD_MASK
@@ -50,13 +49,11 @@ class WordMemory(dict[int, int]):
         return b"".join(self[at].to_bytes(WORD_BYTES, "little") for at in range(address, address + size, WORD_BYTES))
 
     def store(self, address: int, size: int, value: int) -> None:
-        """Write the low ``size`` bytes of ``value`` at any byte address."""
         for offset in range(size):
             at, byte = (address + offset) & WORD_MASK, value >> BYTE_BITS * offset & _BYTE_MASK
             self.write(at & ~(WORD_BYTES - 1), 1 << at % WORD_BYTES, byte * 0x0101_0101)
 
     def write(self, address: int, enables: int, value: int) -> None:
-        """Write the enabled bytes of the aligned word at ``address``."""
         mask = ENABLED[enables]
         self[address] = self[address] & ~mask | value & mask
 
@@ -244,7 +241,6 @@ class ObiManager(Agent):
         return last
 
     async def read(self, address: int) -> int:
-        """Return the word at ``address``, by a transfer that must succeed."""
         # the write data of a read are don't-cares
         transfer = await self.run([ObiTransfer(address, value=self._rng.getrandbits(32))])
         assert not transfer.failed, f"error at {address:#x}"
@@ -257,7 +253,6 @@ class ObiManager(Agent):
         assert not any(transfer.failed for transfer in transfers), f"error at {address:#x}"
 
     def _next(self) -> ObiTransfer | None:
-        """Return the transfer to request from this cycle on, if there is one."""
         if not self._queue or (self._pause and self._rng.random() < self._pause):
             return None
         if self._queue[0].gap:
@@ -285,7 +280,6 @@ class ObiManager(Agent):
         self._drive(begins=len(self._granted) < self._limit)
 
     def respond(self) -> None:
-        """Request the next transfer in the cycle of an answer, if the transfer waits for that answer."""
         self._drive(begins=len(self._granted) == self._limit and sample(self._outputs["rvalid"]) > 0)
 
     def _drive(self, *, begins: bool) -> None:

@@ -24,7 +24,6 @@ class Scoreboard:
         assert observed == expected, f"{self.unit} {where}: got {observed}, expected {expected} (seed {self.seed})"
 
     async def stays_low(self, dut: Dut, ports: Iterable[str], cycles: int, where: str) -> None:
-        """Raise ``AssertionError`` if one of the ports is not 0 in one of the next cycles."""
         handles = {name: getattr(dut, name) for name in ports}
         for _ in range(cycles):
             await half_cycle(dut, rising=False)
@@ -38,7 +37,6 @@ class Scoreboard:
         context: Columns | None = None,
         label: str = "",
     ) -> None:
-        """Raise ``AssertionError`` if a column of ``expected`` differs anywhere from that of ``observed``."""
         for name, column in expected.items():
             want, got = _exact(column), _exact(observed[name])
             assert want.shape == got.shape, f"{self.unit} {label}: {len(got)} values of {name}, expected {len(want)}"

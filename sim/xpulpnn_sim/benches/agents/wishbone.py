@@ -45,7 +45,6 @@ class WishboneSubordinate(Agent):
         self._driver.drive(ack=0, err=0, dat_r=self._rng.getrandbits(32))
 
     def respond(self) -> None:
-        """End the transfer at random; without a transfer the signals that end one are random."""
         requested = sample(self._seen["stb"]) > 0
         self._ends = requested and self._rng.random() < self._timing.ends
         if not requested:

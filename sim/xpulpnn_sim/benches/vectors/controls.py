@@ -51,8 +51,6 @@ def controlled_rows(shape: type[data.Struct], control: RowControl, port: str = "
 
 
 def control_part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
-    """Return a function for the fields of one part of the decoder's control word; ``applies`` selects instructions."""
-
     def control(insn: Insn) -> Mapping[str, Any] | None:
         if not applies(insn):
             return None
@@ -70,7 +68,6 @@ def mult_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the 32-bit instructions of a configuration with all their control words."""
     shapes: dict[str, type[data.Struct]] = {"ctrl": IdCtrl}
     shapes |= {"quantise": QuantiserCtrl} if config.qnt else {}
     shapes |= {"requantise": RequantiseCtrl} if config.requantise else {}

@@ -81,7 +81,6 @@ def _carrying_factors(rng: Random) -> tuple[int, int]:
 
 
 def sources(insn: Insn, count: int, rng: Random) -> Sources:
-    """Return ``count`` operands of an instruction: corner cases of its element format, then random values."""
     rs1, rs2, rd = operand_columns(element_width(insn), count, rng)
     if insn.multiplies_high:
         # the first half are corner cases
@@ -114,7 +113,6 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
 
 
 def executions(insn: Insn, count: int, rng: Random, *, corners: int, places: int) -> Sources:
-    """Return operands from :func:`sources`, ``corners`` corner pairs, and ``places`` that one bit decides."""
     parts = [sources(insn, count, rng)]
     if corners and not insn.requantises:
         left, right = (column[:corners] for column in paired_corners(element_width(insn), rng))

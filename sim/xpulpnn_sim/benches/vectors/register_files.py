@@ -37,7 +37,6 @@ def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False, w
 
 
 def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dict[str, list[int]]:
-    """Return the words read per cycle; parameters and second activations are read before the write, others after."""
     words = [0] * NNRF_WORDS
     first_weight = min(entries - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
     parameters = _PARAMETERS[: max(entries - FIRST_PARAMETER, 0)]
@@ -76,7 +75,6 @@ class NnEntries:
         self._pairs, self._requantises = "pair" in ports, "requantise" in ports and self._in_stage
 
     def writes(self) -> list[dict[str, int]]:
-        """Return, cycle by cycle, the unit's inputs that write these entries into the NN-RF."""
         words: list[tuple[int, int]] = []
         if self._pairs:
             words += zip((1, SECOND_PAIR + 1), self._activations.tolist(), strict=True)
@@ -85,7 +83,6 @@ class NnEntries:
         return [{"wb_nn_we": 1, "wb_nn_addr": entry, "wb_nn_data": word} for entry, word in words]
 
     def read_by(self, insn: Insn, src: Sources) -> Sources:
-        """Return an instruction's operands, completed by the entries that it reads."""
         if insn.requantises and self._in_stage:
             kappa, summand = (np.full_like(src.word, word) for word in self._parameters)
             return replace(src, act=kappa, wgt=summand)

@@ -80,7 +80,6 @@ def _second(insn: Insn, src: Sources) -> U32:
 
 
 def operands_of(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColumns:
-    """Return the operands that ID prepares for the executions of ``insn`` in ``src``, as columns."""
     zero = np.zeros_like(src.word)
     operands = {"op_a": src.rs1, "op_b": zero, "op_c": src.rd, "shamt": immediate("is3", src.word)}
     if insn.op == "lui":
@@ -146,7 +145,6 @@ def ports_of_row(insn: Insn, src: Sources, *, exact: bool = False) -> OperandCol
 
 
 def _clip_choice(insn: Insn, number: U32, bound: U32) -> U32:
-    """Return the fields of ``ClipChoice`` for a clip."""
     if insn.op not in ("clip", "clipu"):
         return np.zeros_like(number)
     below, inverted = number.view(np.int32) < 0, bound.view(np.int32) < 0
@@ -181,7 +179,6 @@ def _signed(word: U32) -> I64:
 
 
 def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
-    """Return the inputs of multiplier and requantiser for a requantisation."""
     if insn.is_exact:
         assert insn.fmt is not None
         lane = (src.word >> np.uint32(27)) % np.uint32(insn.fmt.lanes)
@@ -197,7 +194,6 @@ def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of the ALU for ``insn``: branch condition, incremented base, address, or value of rd."""
     # bases and addresses come from `sum`, before the result multiplexer
     if effects.taken is not None and insn.is_branch:
         return {"comparison": effects.taken.astype(np.uint32)}
@@ -210,7 +206,6 @@ def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> d
 
 
 def lanes_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of the lane-wise ALU, among them the word that it prepares for bit counts."""
     if insn.op not in ("ff1", "fl1", "clb", "cnt"):
         return alu_expectation(insn, effects, operands)
     word = operands["op_a"]
@@ -220,7 +215,6 @@ def lanes_expectation(insn: Insn, effects: Effects, operands: OperandColumns) ->
 
 
 def unscaled(insn: Insn, operands: OperandColumns) -> dict[str, U32]:
-    """Return the number that a requantisation shifts, and its upper word if it has one."""
     if "rounds" not in operands:
         return {"result": operands["nn_kappa"] * operands["op_b"] + operands["nn_lambda"]}
     total = operands["sum"].astype(np.int64)
@@ -229,7 +223,6 @@ def unscaled(insn: Insn, operands: OperandColumns) -> dict[str, U32]:
 
 
 def product_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of a combinational multiplier: the product of a requantisation, else the value of rd."""
     return unscaled(insn, operands) if insn.requantises else value_of_rd(insn, effects, operands)
 
 
