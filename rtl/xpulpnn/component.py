@@ -1,6 +1,6 @@
 """Base classes of hardware components and signatures, and helpers that write assignments."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from amaranth.hdl import Const, Module, ShapeLike, Signal, Value, ValueLike
@@ -12,6 +12,7 @@ __all__ = [
     "In",
     "Out",
     "PortSignature",
+    "Wrapper",
     "assign_by_name",
     "connect",
     "flipped",
@@ -28,6 +29,17 @@ class Component(wiring.Component):
     def __init__(self, config: Any = None, ports: dict[str, wiring.Member] | None = None) -> None:
         self.config = config
         super().__init__(ports)
+
+
+class Wrapper(Component):
+    """A component that has the ports of the components in ``wrapped``, except those in ``inside``, and ``ports``."""
+
+    def __init__(
+        self, config: Any, wrapped: Sequence[Component], inside: Collection[str], ports: dict[str, wiring.Member]
+    ) -> None:
+        self.wrapped = wrapped
+        members = {name: member for inner in wrapped for name, member in inner.signature.members.items()}
+        super().__init__(config, {name: member for name, member in members.items() if name not in inside} | ports)
 
 
 class PortSignature(wiring.Signature):
@@ -63,12 +75,12 @@ def pass_ports(m: Module, outer: Component, inner: Component, *, excluded: Colle
     for name, member in inner.signature.members.items():
         if name in excluded:
             continue
-        inside, outside = getattr(inner, name), getattr(outer, name)
-        if not member.is_signature:
-            m.d.comb += outside.eq(inside) if member.flow is Out else inside.eq(outside)
-            continue
-        for element, outer_element in zip(inside, outside, strict=True) if member.dimensions else [(inside, outside)]:
-            connect(m, element, flipped(outer_element))
+        pairs: Any = (getattr(inner, name), getattr(outer, name))
+        for inside, outside in zip(*pairs, strict=True) if member.dimensions else [pairs]:
+            if member.is_signature:
+                connect(m, inside, flipped(outside))
+            else:
+                m.d.comb += outside.eq(inside) if member.flow is Out else inside.eq(outside)
 
 
 def set_and_clear(m: Any, flag: Signal, sets: ValueLike, clears: ValueLike) -> None:

@@ -6,7 +6,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetS
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.outstanding_limiter import OutstandingLimiter
-from xpulpnn.component import Component, Out, connect, flipped, pass_ports
+from xpulpnn.component import Out, Wrapper, connect, flipped, pass_ports
 from xpulpnn.config import ClusterConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dtm import JtagDtm
@@ -15,56 +15,28 @@ from xpulpnn.debug.module import DebugModule
 _INSIDE = ("debug_req", "debug", "host", "fetch_enable")
 
 
-class ClusterDebug(Component):
+class ClusterDebug(Wrapper):
     """The cluster, a debug module for all its cores, and a test access port.
 
     The debugger accesses memory like ``host``, and external addresses by ``ext``, while the cores run. It resets all
     cores together, with the cluster; the reset of the top is the power-on reset. A core that waits in the event unit
     halts before the access, and waits again when it resumes.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        The cluster; its cores have debug mode.
     """
 
-    #: cluster_id: Number of the cluster, from bit 5 of mhartid up; constant.
-    #: boot_addr: First instruction address of cores without a boot address set by software.
-    #: fetch_enable: All cores may start; a core that has started ignores it.
-    #: eoc: End of computation, set by software.
-    #: return_value: Result written by software; bit 31 marks it as valid.
-    #: busy: A core that has started needs its clock, or the DMA engine works.
-    #: core_clock_en: Cores that need their clock; the clocks of the other cores may be stopped.
-    #: events: External events for all cores, lines 22 and 23 of the event unit; pulses.
-    #: host: Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see them.
-    #:   An access is granted when the one before is answered.
     #: ext: Data accesses of the cores, and of the debugger, to all external addresses.
-    #: refill: Instruction memory, with instruction caches.
-    #: instr: Port of the instruction memory of each core, without instruction caches.
-    #: dma: Accesses of the DMA engine to all external addresses, if there is one.
-    #: banks: The banks of the TCDM, if they are outside.
-    #: debug_mode: Cores in debug mode.
     #: debug_req: Cores that the debugger requests to halt.
-    #: tms: Mode select of the test access port; its clock TCK and reset TRST are those of the domain ``tck``.
-    #: tdi: Serial data into the test access port.
-    #: tdo: Serial data out of the test access port, which changes at falling edges of TCK.
-    #: tdo_enable: Drive ``tdo``; while it is low another device may.
     #: ndmreset: The debugger requests the reset of everything but the debug module.
 
     def __init__(self, config: ClusterConfig):
-        self.cluster = cluster = Cluster(config)
         self.debug_config = DebugConfig(harts=config.cores, hart_reset=False)
-        self.PORT_MEANINGS = cluster.PORT_MEANINGS
-        members = cluster.signature.members.items()
-        ports = {name: member for name, member in members if name not in ("debug_req", "debug")}
-        ports |= {name: member for name, member in JtagDtm.__annotations__.items() if name != "dmi"}
-        super().__init__(config, ports | {"ndmreset": Out(1), "debug_req": Out(config.cores)})
+        ports = {"ndmreset": Out(1), "debug_req": Out(config.cores)}
+        super().__init__(config, (Cluster(config), JtagDtm(self.debug_config)), ("debug_req", "debug", "dmi"), ports)
 
     def elaborate(self, platform):
         m = Module()
-        cluster, config, held = self.cluster, self.debug_config, Signal()
+        (cluster, dtm), config, held = self.wrapped, self.debug_config, Signal()
         m.submodules.cluster = DomainRenamer("core")(cluster)
-        m.submodules.dtm = dtm = JtagDtm(config)
+        m.submodules.dtm = dtm
         m.submodules.dm = dm = DebugModule(config)
         m.submodules.host_order = order = OutstandingLimiter()
         m.submodules.host_share = share = DomainRenamer("core")(ExternalPort(2))

@@ -52,11 +52,6 @@ class AbstractCommands(Component):
     A command is checked in the cycle after its write. A command for a halted hart is then offered by ``go`` until the
     hart has done the transfer; the command ends when the hart halts again. A forbidden access during a command sets the
     error ``BUSY`` and has no effect. Reset, and ``active`` low, abort the command and clear the error and abstractauto.
-
-    Parameters
-    ----------
-    config : DebugConfig
-        Number of harts, base of the memory.
     """
 
     def __init__(self, config: DebugConfig):

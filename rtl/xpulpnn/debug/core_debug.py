@@ -5,7 +5,7 @@ from typing import Any
 
 from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal, Signal
 
-from xpulpnn.component import Component, In, Out, connect, flipped, pass_ports
+from xpulpnn.component import In, Out, Wrapper, connect, flipped, pass_ports
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -20,65 +20,36 @@ from xpulpnn.isa.machine import XLEN
 _DEBUG_PORTS = ("debug_req", "debug_halt_addr", "debug_exception_addr")
 
 
-class CoreDebug(Component):
+class CoreDebug(Wrapper):
     """The core, a debug module for it, and a test access port.
 
     Fetches and data accesses of the core to the 4 KiB of the debug module's memory are answered inside; all others
     leave unchanged in the same cycle. The reset of the top is the power-on reset; the debugger resets the core alone,
     and requests the reset of the system by ``ndmreset``.
-
-    Parameters
-    ----------
-    config : CoreConfig
-        The core, with debug mode.
-    transport : type
-        The transport: :class:`~xpulpnn.debug.dtm.JtagDtm`, with the ports ``tms`` to ``tdo_enable``, or
-        :class:`~xpulpnn.debug.dtm.FpgaDtm`, with the ports from ``jtdi`` on.
     """
 
-    #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's
-    #:   base. Read when execution starts.
-    #: hart_id: Value of the CSR mhartid; constant.
-    #: fetch_enable: Execution may start; nothing is fetched between reset and the first cycle in which it is high.
-    #: instr: Port of the instruction memory.
-    #: data: Port of the data memory.
-    #: irq: Level-sensitive interrupt lines, synchronous to the clock, bits as in mip.
-    #: irq_ack: An interrupt is taken in this cycle.
-    #: irq_id: Number of the interrupt line, valid with ``irq_ack``.
     #: core_sleep: wfi waits and no access is outstanding: the core's clock is not needed.
     #: debug_mode: The core is in debug mode.
-    #: ext_events: Events of this cycle for the performance counters from 12 on; only with performance counters.
-    #: tms: Mode select of the test access port; its clock TCK and reset TRST are those of the domain ``tck``.
-    #: tdi: Serial data into the test access port.
-    #: tdo: Serial data out of the test access port, which changes at falling edges of TCK.
-    #: tdo_enable: Drive ``tdo``; while it is low another device may.
     #: bus: Memory accesses of the debugger while the core runs.
     #: ndmreset: The debugger requests the reset of everything but the debug module.
     #: debug_req: The debugger requests the core to halt.
-
-    #: fence_i: fence.i takes effect in this cycle: all later fetches must be read anew; optional.
-    #: fetch_busy: An external cache is reading; sleep waits for it; optional.
     #: system_reset: Reset of the system, which also resets the core; synchronous to the clock; optional.
 
     def __init__(
         self, config: CoreConfig, *, fence_port: bool = False, system_reset: bool = False, transport: Any = JtagDtm
     ):
-        self.core = core = Core(config, fence_port=fence_port)
-        self.transport = transport
         self.debug_config = DebugConfig()
-        self.PORT_MEANINGS = core.PORT_MEANINGS
-        members = core.signature.members.items()
-        ports = {name: member for name, member in members if name not in _DEBUG_PORTS}
-        ports |= {name: member for name, member in transport.__annotations__.items() if name != "dmi"}
-        ports |= {"bus": Out(ObiSignature()), "ndmreset": Out(1), "debug_req": Out(1)}
+        # transport: JtagDtm, with the ports ``tms`` to ``tdo_enable``, or FpgaDtm, with the ports from ``jtdi`` on
+        wrapped = (Core(config, fence_port=fence_port), transport(self.debug_config))
+        ports = {"bus": Out(ObiSignature()), "ndmreset": Out(1), "debug_req": Out(1)}
         ports |= {"system_reset": In(1)} if system_reset else {}
-        super().__init__(config, ports)
+        super().__init__(config, wrapped, (*_DEBUG_PORTS, "dmi"), ports)
 
     def elaborate(self, platform):
         m = Module()
-        core, config = self.core, self.debug_config
+        (core, dtm), config = self.wrapped, self.debug_config
         m.submodules.core = DomainRenamer("core")(core)
-        m.submodules.dtm = dtm = self.transport(config)
+        m.submodules.dtm = dtm
         m.submodules.dm = dm = DebugModule(config)
         m.submodules.instr_demux = instr = DomainRenamer("core")(PortDemux(config, InstructionPortSignature()))
         m.submodules.data_demux = accesses = DomainRenamer("core")(PortDemux(config, ObiSignature()))

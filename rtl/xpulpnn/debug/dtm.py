@@ -3,7 +3,6 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, assign_by_name, signals
-from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dmi import DmiSignature
 from xpulpnn.debug.fpga_tap import FpgaTap
 from xpulpnn.debug.hart_control import flag
@@ -88,21 +87,14 @@ class JtagDtm(_Dtm):
     side during an access is harmless: at most the access is repeated. A request for an access, or for its outcome,
     before it has ended sets the sticky error ``BUSY``. dmihardreset equals dmireset, as every access is answered while
     the module has a clock.
-
-    Parameters
-    ----------
-    config : DebugConfig
-        Identification of the port.
     """
 
-    tms: In(1)  #: Mode select.
-    tdi: In(1)  #: Serial data in.
-    tdo: Out(1)  #: Serial data out, which changes at falling edges of TCK.
-    tdo_enable: Out(1)  #: Drive ``tdo``.
+    #: tms: Mode select of the test access port; its clock TCK and reset TRST are those of the domain ``tck``.
+    tms: In(1)
+    tdi: In(1)  #: Serial data into the test access port.
+    tdo: Out(1)  #: Serial data out of the test access port, which changes at falling edges of TCK.
+    tdo_enable: Out(1)  #: Drive ``tdo``; while it is low another device may.
     dmi: Out(DmiSignature())  #: Accesses to the debug module.
-
-    def __init__(self, config: DebugConfig):
-        super().__init__(config)
 
     def elaborate(self, platform):
         m = Module()
@@ -118,11 +110,6 @@ class FpgaDtm(_Dtm):
 
     dtmcs is ER1 (0x32), dmi is ER2 (0x38). The clock of the domain ``tck`` is JTCK inverted; the crossing is that of
     :class:`JtagDtm`.
-
-    Parameters
-    ----------
-    config : DebugConfig
-        Not used, as the port has its own identification.
     """
 
     SHIFTS_AHEAD = True
@@ -133,9 +120,6 @@ class FpgaDtm(_Dtm):
     jce: In(2)  #: JCE1 and JCE2, register ER1 or ER2 captures or is shifted.
     jtdo: Out(1)  #: JTDO1 and JTDO2, serial data out, which the primitive registers at the falling edge.
     dmi: Out(DmiSignature())  #: Accesses to the debug module.
-
-    def __init__(self, config: DebugConfig):
-        super().__init__(config)
 
     def elaborate(self, platform):
         m = Module()

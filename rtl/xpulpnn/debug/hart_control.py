@@ -29,11 +29,6 @@ class HartControl(Component):
     A halt request of a hart stays until it is withdrawn. A hart counts as halted or running by what it writes into the
     debug module's memory; a reset makes it running. Reset, and ``active`` low, clear all requests; the halted harts and
     the harts that have been reset are remembered while the module is not active.
-
-    Parameters
-    ----------
-    config : DebugConfig
-        Number of harts.
     """
 
     def __init__(self, config: DebugConfig):

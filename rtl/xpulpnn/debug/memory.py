@@ -17,11 +17,6 @@ class DebugMemory(Component):
     """4 KiB that halted harts execute, read and write by words; unused words read as 0.
 
     Every access is granted at once and answered in the next cycle. A write also takes effect in that cycle.
-
-    Parameters
-    ----------
-    config : DebugConfig
-        Number of harts, address of the memory.
     """
 
     def __init__(self, config: DebugConfig):

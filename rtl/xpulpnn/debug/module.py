@@ -22,11 +22,6 @@ class DebugModule(Component):
     has 8, 16 and 32 bits. There is no authentication and no memory access by abstract command.
 
     Reset is the power-on reset: neither ``ndmreset`` nor the reset of a hart may reset the module.
-
-    Parameters
-    ----------
-    config : DebugConfig
-        Number of harts, address of the memory.
     """
 
     def __init__(self, config: DebugConfig):

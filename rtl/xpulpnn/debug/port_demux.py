@@ -13,13 +13,6 @@ class PortDemux(Component):
     """Routes each access by its address, and returns the answers in the order of the grants.
 
     Combinational. A request for another destination than the previous one waits until all accesses are answered.
-
-    Parameters
-    ----------
-    config : DebugConfig
-        Address of the memory.
-    signature : PortSignature
-        Type of the ports: OBI, or an instruction port.
     """
 
     def __init__(self, config: DebugConfig, signature: PortSignature):

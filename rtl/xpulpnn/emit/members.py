@@ -47,11 +47,7 @@ def _texts(described: object, signature: wiring.Signature, names: list[str]) -> 
     # Amaranth's own signatures are documented for Python users
     if type(described).__module__.partition(".")[0] == "amaranth":
         return
-    # ports that are created from a table are documented in a mapping
-    documented = dict(getattr(described, "PORT_MEANINGS", {}))
-    for kind in reversed(type(described).__mro__):
-        if kind.__module__.partition(".")[0] not in ("amaranth", "builtins"):
-            documented |= declared_meanings(kind)
+    documented = _documented(described)
     for length in range(len(names), 0, -1):
         text = documented.get(".".join(names[:length]))
         if text is None:
@@ -64,6 +60,19 @@ def _texts(described: object, signature: wiring.Signature, names: list[str]) -> 
         if inner is not None:
             yield from _texts(inner, inner, names[length + len(places) :])
         return
+
+
+def _documented(described: object) -> dict[str, str]:
+    """Return the meanings of ports or members by name, also those that a wrapper has from the components inside it."""
+    documented: dict[str, str] = {}
+    for inner in getattr(described, "wrapped", ()):
+        documented |= _documented(inner)
+    # ports that are created from a table are documented in a mapping
+    documented |= getattr(described, "PORT_MEANINGS", {})
+    for kind in reversed(type(described).__mro__):
+        if kind.__module__.partition(".")[0] not in ("amaranth", "builtins"):
+            documented |= declared_meanings(kind)
+    return documented
 
 
 def _signature_at(signature: wiring.Signature, names: list[str]) -> wiring.Signature | None:

@@ -23,46 +23,25 @@ class CoreWishbone(Component):
 
     The cache reads lines of 16 bytes in bursts; ``fence.i`` empties it. Data are not cached: Wishbone sees a load or
     store in the cycle after its request. Everything else is as in :class:`~xpulpnn.core.core.Core`.
-
-    Parameters
-    ----------
-    config : ClusterConfig
-        ``core`` and the fields of a core's instruction cache; without a cache (``icache_private`` 0) every word is
-        fetched separately. Debug mode adds the debug module and its test access port, as in
-        :class:`~xpulpnn.debug.core_debug.CoreDebug`.
-    transport : type
-        The transport, as in :class:`~xpulpnn.debug.core_debug.CoreDebug`.
     """
+
+    # config: ``core`` and the fields of a core's instruction cache; without a cache every word is
+    # fetched separately. Debug mode adds the ports of CoreDebug, which explains ``transport``.
 
     #: ibus: Instruction fetches.
     #: dbus: Data accesses.
     #: sbus: Memory accesses of the debugger while the core runs; only with debug mode.
-    #: boot_addr: Address of the first instruction, bit 0 taken as 0; bits 31:8 are also the reset value of mtvec's
-    #:   base. Read when execution starts.
-    #: hart_id: Value of the CSR mhartid; constant.
-    #: fetch_enable: Execution may start; nothing is fetched between reset and the first cycle in which it is high.
-    #: irq: Level-sensitive interrupt lines, synchronous to the clock, bits as in mip.
-    #: irq_ack: An interrupt is taken in this cycle.
-    #: irq_id: Number of the interrupt line, valid with ``irq_ack``.
     #: core_sleep: wfi waits and neither core nor cache has an outstanding access: the core's clock is not needed.
-    #: debug_mode: The core is in debug mode.
-    #: ext_events: Events of this cycle for the performance counters from 12 on; only with performance counters.
-    #: tms: Mode select of the test access port; its clock TCK and reset TRST are those of the domain ``tck``.
-    #: tdi: Serial data into the test access port.
-    #: tdo: Serial data out of the test access port, which changes at falling edges of TCK.
-    #: tdo_enable: Drive ``tdo``; while it is low another device may.
-    #: ndmreset: The debugger requests the reset of everything but the debug module.
-    #: debug_req: The debugger requests the core to halt.
     #: system_reset: Reset of the system, which also resets core, cache and ports, but not debug module and ``sbus``;
     #:   ``ndmreset`` requests it; synchronous to the clock; only with debug mode.
 
     def __init__(self, config: ClusterConfig, *, transport: Any = JtagDtm):
         fence_port = config.icache_private > 0
         if config.core.debug:
-            self.core = core = CoreDebug(config.core, fence_port=fence_port, system_reset=True, transport=transport)
+            core = CoreDebug(config.core, fence_port=fence_port, system_reset=True, transport=transport)
         else:
-            self.core = core = Core(config.core, fence_port=fence_port)
-        self.PORT_MEANINGS = core.PORT_MEANINGS
+            core = Core(config.core, fence_port=fence_port)
+        self.wrapped = (core,)
         ports = {
             _BUSES.get(name, name): Out(WishboneSignature()) if name in _BUSES else member
             for name, member in core.signature.members.items()
@@ -72,7 +51,7 @@ class CoreWishbone(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.core = core = self.core
+        m.submodules.core = core = self.wrapped[0]
         ports = {name: getattr(core, name) for name in core.signature.members if name in _BUSES}
         registered = self.config.core.late_results
         domain = "sync"

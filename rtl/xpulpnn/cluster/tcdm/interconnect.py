@@ -25,14 +25,14 @@ class TcdmInterconnect(Component):
 
     def __init__(self, config: ClusterConfig, masters: int):
         self.masters = masters  # number of ports: the cores, then others
-        ports = {
-            "ports": In(ObiSignature()).array(masters),  #: The masters.
-            "banks": Out(BankSignature(config.bank_words)).array(config.banks),  #: The banks.
-        }
+        #: ports: The masters.
+        ports = {"ports": In(ObiSignature()).array(masters)}
         if config.core.late_results:
             #: claims: Masters that take part in the arbitration: all that request, and others by address alone; only
             #:   with late results of the cores.
             ports["claims"] = In(masters)
+        #: banks: The banks.
+        ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
             #: bank_masters: Number of the master whose access each bank performs, 31 for the write of a test-and-set;
             #:   with ``rvfi``.
