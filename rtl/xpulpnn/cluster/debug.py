@@ -1,6 +1,4 @@
 # amaranth: UnusedElaboratable=no
-"""The cluster with debug module and JTAG transport."""
-
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 
 from xpulpnn.cluster.cluster import Cluster

@@ -1,5 +1,3 @@
-"""Router from the cores of a cluster to the memory of the debug module."""
-
 from amaranth.hdl import Module
 
 from xpulpnn.cluster.external_port import ExternalPort

@@ -1,5 +1,3 @@
-"""Routing of a core's data accesses."""
-
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2

@@ -1,5 +1,3 @@
-"""Subordinate for unmapped addresses."""
-
 from amaranth.hdl import Module
 
 from xpulpnn.component import Component, In

@@ -1,5 +1,3 @@
-"""The external port of the cluster for data accesses."""
-
 from amaranth.hdl import Module, Signal
 from amaranth.lib.fifo import SyncFIFO
 

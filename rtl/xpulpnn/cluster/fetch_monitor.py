@@ -1,5 +1,3 @@
-"""Monitor of the outstanding fetches of a core."""
-
 from amaranth.hdl import Module, Signal
 
 from xpulpnn.component import Component, In, Out

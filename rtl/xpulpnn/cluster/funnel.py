@@ -1,5 +1,3 @@
-"""Arbiter with a register for the selected request."""
-
 from amaranth.hdl import Module
 
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature, one_hot_mux

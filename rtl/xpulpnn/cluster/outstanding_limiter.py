@@ -1,5 +1,3 @@
-"""Limiter of the outstanding accesses of an initiator."""
-
 from amaranth.hdl import Module
 
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS

@@ -1,5 +1,3 @@
-"""Buffer that accepts a request at once and holds it until it is granted."""
-
 from amaranth.hdl import Module, Mux
 
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RequestSignature

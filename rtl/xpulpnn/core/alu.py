@@ -1,5 +1,3 @@
-"""ALU of the EX stage: the packed-SIMD ALU, clipping and bit counts."""
-
 from amaranth.hdl import Module, Value
 
 from xpulpnn.component import Component, In, Out, assign_by_name

@@ -1,5 +1,3 @@
-"""First and last set bit, leading sign bits, population count."""
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out

@@ -1,5 +1,3 @@
-"""Bit-field extraction, insertion, clearing and setting."""
-
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out, follow_case, signals

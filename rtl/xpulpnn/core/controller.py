@@ -1,5 +1,3 @@
-"""Controller: interrupts, sleep, traps and every redirect of instruction fetching."""
-
 from functools import reduce
 from operator import or_
 from typing import NamedTuple

@@ -1,5 +1,3 @@
-"""Legality of CSR accesses."""
-
 from amaranth.hdl import Module
 
 from xpulpnn.component import Component, In, Out

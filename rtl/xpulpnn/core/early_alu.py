@@ -1,5 +1,3 @@
-"""ALU whose results a core with ``late_results`` forwards in the same cycle."""
-
 from amaranth.hdl import Cat, Module, Signal
 
 from xpulpnn.component import Component, In, Out, follow_case, signals

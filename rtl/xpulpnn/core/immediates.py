@@ -1,5 +1,3 @@
-"""Immediate operands of ID."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 

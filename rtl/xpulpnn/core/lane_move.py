@@ -1,5 +1,3 @@
-"""Shuffles and packs of half-words and bytes."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out, signals

@@ -1,5 +1,3 @@
-"""Load-store unit."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, follow_case, set_and_clear, signals

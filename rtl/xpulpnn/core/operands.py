@@ -1,5 +1,3 @@
-"""Read of the operand that one register field names: register file, forwarding and hazards."""
-
 from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out

@@ -1,5 +1,3 @@
-"""Prefetch buffer: instruction words ahead of the program counter."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, signals

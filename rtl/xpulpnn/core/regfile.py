@@ -1,5 +1,3 @@
-"""General-purpose register file."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.memory import Memory
 

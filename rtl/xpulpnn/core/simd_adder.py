@@ -1,5 +1,3 @@
-"""Adder partitioned into the lanes of a SIMD format."""
-
 from amaranth.hdl import Cat, Const, Module, Signal
 
 from xpulpnn.arith.prefix_adder import prefix_carries

@@ -1,5 +1,3 @@
-"""Lane-wise comparator that uses the carries of a subtraction."""
-
 from amaranth.hdl import Module, Signal
 
 from xpulpnn.component import Component, In, Out, signals

@@ -1,5 +1,3 @@
-"""Shifter partitioned into the lanes of a SIMD format."""
-
 from collections.abc import Iterator
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value

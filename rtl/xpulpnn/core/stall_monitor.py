@@ -1,5 +1,3 @@
-"""Stall monitor: the cause of every cycle without retirement."""
-
 from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out

@@ -1,5 +1,3 @@
-"""Abstract commands: data registers, program buffer, and instructions that transfer a register."""
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 

@@ -1,5 +1,3 @@
-"""The transport of the debug module by JTAG."""
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, assign_by_name, signals

@@ -1,5 +1,3 @@
-"""Test access port of an FPGA, as seen by the design in the FPGA."""
-
 from amaranth.hdl import ClockDomain, ClockSignal, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out

@@ -1,5 +1,3 @@
-"""Selection, halting, resuming and reset of the debugged harts."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, follow_case, signals

@@ -1,5 +1,3 @@
-"""The memory of the debug module: the program of halted harts, and the words that they write."""
-
 from amaranth.hdl import Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out

@@ -1,5 +1,3 @@
-"""Arbitration between fetches and data accesses of a hart for the memory of the debug module."""
-
 from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, assign_by_name

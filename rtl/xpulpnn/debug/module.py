@@ -1,5 +1,3 @@
-"""The debug module."""
-
 from amaranth.hdl import Module, Signal
 
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped

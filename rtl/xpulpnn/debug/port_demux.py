@@ -1,5 +1,3 @@
-"""Routing of a hart's accesses to the memory of the debug module or to the system."""
-
 from amaranth.hdl import Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, PortSignature, assign_by_name, signals

@@ -1,5 +1,3 @@
-"""Access of the debugger to the system's bus while harts run."""
-
 from amaranth.hdl import Module, Signal
 from amaranth.lib import enum
 

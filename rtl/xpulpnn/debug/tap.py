@@ -1,5 +1,3 @@
-"""The test access port of JTAG (IEEE 1149.1)."""
-
 from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Signal
 from amaranth.lib import enum
 

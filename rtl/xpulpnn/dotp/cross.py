@@ -1,5 +1,3 @@
-"""Dot product whose array also multiplies each half of one word by the other half of another word."""
-
 from itertools import chain
 
 from amaranth.hdl import Module, Signal, Value

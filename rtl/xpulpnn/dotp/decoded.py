@@ -1,5 +1,3 @@
-"""Dot product with decoded format and signs."""
-
 from collections.abc import Callable
 from functools import reduce
 from operator import or_

@@ -1,5 +1,3 @@
-"""Dot product whose arrays also multiply two words, lower and upper halves, and add the cross products to that."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Member
 

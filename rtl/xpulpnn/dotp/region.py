@@ -1,5 +1,3 @@
-"""Dot product of one element format, with separate multipliers and a separate adder tree."""
-
 from functools import reduce
 from operator import add
 

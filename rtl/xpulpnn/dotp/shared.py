@@ -1,5 +1,3 @@
-"""Dot product of several element formats on one multiplier array."""
-
 from collections.abc import Callable
 from functools import reduce
 from itertools import chain

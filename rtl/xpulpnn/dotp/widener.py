@@ -1,5 +1,3 @@
-"""Extends a slice of a word of narrow weights to the format of the activations."""
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from xpulpnn.component import Component, In, Out

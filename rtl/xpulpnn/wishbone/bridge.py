@@ -1,5 +1,3 @@
-"""Bridge from the memory ports of core and cluster to Wishbone."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out, PortSignature, set_and_clear, signals

@@ -1,6 +1,4 @@
 # amaranth: UnusedElaboratable=no
-"""The cluster with Wishbone ports."""
-
 from xpulpnn.cluster.axi.cluster import ClusterAxi
 from xpulpnn.wishbone.bridge import WishboneBridge
 

@@ -1,6 +1,4 @@
 # amaranth: UnusedElaboratable=no
-"""The core with Wishbone ports."""
-
 from typing import Any
 
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal

@@ -1,5 +1,3 @@
-"""Register for an address channel of AXI."""
-
 from amaranth.hdl import Module
 
 from xpulpnn.cluster.axi.ports import LENGTH_BITS

@@ -1,5 +1,3 @@
-"""Bridge from OBI to AXI4, for reads and writes."""
-
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.fifo import SyncFIFO

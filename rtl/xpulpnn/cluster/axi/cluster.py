@@ -1,6 +1,4 @@
 # amaranth: UnusedElaboratable=no
-"""The cluster with AXI4 ports."""
-
 from amaranth.hdl import Module
 
 from xpulpnn.cluster.axi.bridge import AxiBridge

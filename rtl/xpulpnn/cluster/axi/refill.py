@@ -1,5 +1,3 @@
-"""Bridge from the refill port of the instruction cache to AXI4."""
-
 from amaranth.hdl import Module, Signal
 from amaranth.utils import exact_log2
 

@@ -1,5 +1,3 @@
-"""Queue of the DMA engine's accesses."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.utils import exact_log2

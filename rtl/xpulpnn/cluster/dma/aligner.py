@@ -1,5 +1,3 @@
-"""Moves bytes from the alignment of the source to the alignment of the target."""
-
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 

@@ -1,5 +1,3 @@
-"""Command ports of the DMA engine."""
-
 from functools import reduce
 from operator import or_
 

@@ -1,5 +1,3 @@
-"""The part of the DMA engine that moves the bytes."""
-
 from amaranth.hdl import Module
 from amaranth.lib import stream
 

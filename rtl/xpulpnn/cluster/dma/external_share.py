@@ -1,5 +1,3 @@
-"""Arbitration between reads and writes for the external port."""
-
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.utils import exact_log2
 

@@ -1,5 +1,3 @@
-"""Identifiers that software allocates for DMA transfers."""
-
 from amaranth.hdl import Module, Signal
 
 from xpulpnn.cluster.dma.queue import DEPTH

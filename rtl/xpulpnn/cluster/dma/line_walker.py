@@ -1,5 +1,3 @@
-"""Generator of the source or target addresses of a transfer."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.utils import exact_log2

@@ -1,5 +1,3 @@
-"""Queue of the commands of the DMA engine."""
-
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import enum, stream
 from amaranth.lib.memory import Memory

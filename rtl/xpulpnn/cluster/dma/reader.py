@@ -1,5 +1,3 @@
-"""The part of the DMA engine that reads."""
-
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory

@@ -1,5 +1,3 @@
-"""DMA engine of the cluster."""
-
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 

@@ -1,5 +1,3 @@
-"""Bank of the shared instruction cache."""
-
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2

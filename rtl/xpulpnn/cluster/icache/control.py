@@ -1,5 +1,3 @@
-"""Registers of the instruction caches."""
-
 from amaranth.hdl import Const, Module, Mux, Signal
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value

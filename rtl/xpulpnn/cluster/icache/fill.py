@@ -1,5 +1,3 @@
-"""Valid lines of a set-associative cache, and the way replaced next."""
-
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.utils import exact_log2
 

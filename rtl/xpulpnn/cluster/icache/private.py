@@ -1,5 +1,3 @@
-"""Instruction cache of one core."""
-
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import enum
 from amaranth.utils import exact_log2

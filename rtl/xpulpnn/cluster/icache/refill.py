@@ -1,5 +1,3 @@
-"""Refill port of the shared instruction cache."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.fifo import SyncFIFO
 

@@ -1,5 +1,3 @@
-"""Instruction cache shared by all cores."""
-
 from amaranth.hdl import Cat, Module
 from amaranth.utils import exact_log2
 

@@ -1,5 +1,3 @@
-"""Instruction caches of the cluster."""
-
 from amaranth.hdl import Module
 
 from xpulpnn.cluster.icache.control import CacheControl

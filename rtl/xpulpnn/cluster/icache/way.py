@@ -1,5 +1,3 @@
-"""One way of a set-associative cache."""
-
 from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
 

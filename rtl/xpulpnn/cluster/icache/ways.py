@@ -1,5 +1,3 @@
-"""Lines of a set-associative cache."""
-
 from amaranth.hdl import Cat, Module
 from amaranth.utils import exact_log2
 

@@ -1,5 +1,3 @@
-"""Bus of the peripherals that the cores share."""
-
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.utils import exact_log2
 

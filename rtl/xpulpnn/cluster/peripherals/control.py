@@ -1,5 +1,3 @@
-"""Control registers of the cluster."""
-
 from amaranth.hdl import Const, Module, Mux, Signal
 
 from xpulpnn.cluster.peripherals.registers import serve, written_value

@@ -1,5 +1,3 @@
-"""Timer of the cluster."""
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 

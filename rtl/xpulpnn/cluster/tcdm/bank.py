@@ -1,5 +1,3 @@
-"""Memory bank of the TCDM."""
-
 from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
 

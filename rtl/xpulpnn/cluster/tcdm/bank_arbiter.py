@@ -1,5 +1,3 @@
-"""Arbitration of the accesses of all masters to one bank of the TCDM."""
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 

@@ -1,5 +1,3 @@
-"""Crossbar between the masters and the banks of the shared memory."""
-
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import data
 from amaranth.utils import exact_log2

@@ -1,6 +1,4 @@
 # amaranth: UnusedElaboratable=no
-"""The shared memory: crossbar and banks."""
-
 from amaranth.hdl import Module
 
 from xpulpnn.cluster.tcdm.bank import Bank

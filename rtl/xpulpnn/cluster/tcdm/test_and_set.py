@@ -1,5 +1,3 @@
-"""The write of a test-and-set, which follows its load."""
-
 from amaranth.hdl import Const, Module, Signal
 
 from xpulpnn.cluster.ports import BankSignature
