@@ -206,25 +206,17 @@ class _Emission:
     ) -> list[dict[str, Any]]:
         meanings, fields = member_meanings(component), member_fields(component)
         separator = self._style_of(component).separator
-        rows = [
-            (self.style.clocking_name(name), "input", 1, self.style.clocking_meaning(name), None) for name in clocking
-        ]
+        rows = [(self.style.clocking_name(name), "input", 1, self.style.clocking_meaning(name)) for name in clocking]
         rows += [
-            (
-                port_name(port.name, separator),
-                port.direction,
-                port.width,
-                meanings.get(port.name, ""),
-                fields.get(port.name),
-            )
-            for port in ports
+            (port_name(port.name, separator), port.direction, port.width, meanings.get(port.name, "")) for port in ports
         ]
         taken = Counter(row[0] for row in rows)
         for name in (name for name, count in taken.items() if count > 1):
             raise InputError(f"separator must be __ where two ports would be called {name}, not {separator}")
-        names = ("name", "direction", "width", "meaning", "fields")
-        described = (dict(zip(names, row, strict=True)) for row in rows)
-        return [{name: value for name, value in row.items() if value is not None} for row in described]
+        further = [{"fields": fields[port.name]} if port.name in fields else {} for port in ports]
+        names = ("name", "direction", "width", "meaning")
+        described = zip(rows, [{}] * len(clocking) + further, strict=True)
+        return [dict(zip(names, row, strict=True)) | more for row, more in described]
 
 
 @contextmanager

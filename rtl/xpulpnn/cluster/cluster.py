@@ -23,16 +23,7 @@ from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipp
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
-from xpulpnn.isa.cluster import (
-    BLOCK_BYTES,
-    CONTROL,
-    DMA,
-    EVENT_UNIT,
-    EVENT_UNIT_BYTES,
-    ICACHE_CONTROL,
-    MASTER_BITS,
-    TIMER,
-)
+from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.debug import DEBUG_BASE, TRAP_OFFSET, Place
 from xpulpnn.isa.machine import XLEN, Interrupt
 from xpulpnn.isa.retirement import MEANINGS, port_widths
@@ -104,11 +95,11 @@ class Cluster(Component):
         if config.rvfi:
             widths = port_widths(pairs=config.core.mac_load_pair)
             ports |= {f"rvfi_{core}_{name}": Out(width) for core in cores for name, width in widths.items()}
-            ports |= {f"bank_master_{bank}": Out(MASTER_BITS) for bank in range(config.banks)}
+            ports |= {f"bank_master_{bank}": Out(isa.MASTER_BITS) for bank in range(config.banks)}
             if config.broadcast:
                 ports |= {f"bank_sharers_{bank}": Out(config.masters) for bank in range(config.banks)}
             #: ext_hart: Number of the core whose request ``ext`` shows; with ``rvfi``.
-            ports["ext_hart"] = Out(MASTER_BITS)
+            ports["ext_hart"] = Out(isa.MASTER_BITS)
             #: timer_events, timer_armed: Ends of a period of both timers, pulses; timers that will report the end of a
             #:   period. With ``rvfi``.
             ports |= {"timer_events": Out(TIMERS), "timer_armed": Out(TIMERS)}
@@ -123,9 +114,9 @@ class Cluster(Component):
         config = self.config
         m.submodules.event_unit = event_unit = self._event_unit()
         m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
-        blocks = ((CONTROL, BLOCK_BYTES), (TIMER, BLOCK_BYTES), (EVENT_UNIT, EVENT_UNIT_BYTES))
-        blocks += ((DMA, BLOCK_BYTES),) if config.dma else ()
-        blocks += ((ICACHE_CONTROL, BLOCK_BYTES),) if config.icache_private else ()
+        blocks = ((isa.CONTROL, isa.BLOCK_BYTES), (isa.TIMER, isa.BLOCK_BYTES), (isa.EVENT_UNIT, isa.EVENT_UNIT_BYTES))
+        blocks += ((isa.DMA, isa.BLOCK_BYTES),) if config.dma else ()
+        blocks += ((isa.ICACHE_CONTROL, isa.BLOCK_BYTES),) if config.icache_private else ()
         m.submodules.bus = bus = PeripheralBus(config.cores + 1, blocks)
         m.submodules.control = control = ClusterControl(config.cores)
         m.submodules.timer = timer = ClusterTimer()

@@ -8,15 +8,7 @@ from xpulpnn.cluster.skid_buffer import SkidBuffer
 from xpulpnn.component import Component, In, Out, assign_by_name, signals
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.isa.cluster import (
-    BLOCK_BYTES,
-    CONTROL,
-    PRIVATE_DMA,
-    PRIVATE_EVENT_UNIT,
-    TCDM_ALIAS,
-    TCDM_BASE,
-    TEST_SET_BIT,
-)
+from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 
 
@@ -104,18 +96,18 @@ class CoreDemux(Component):
 
     def _in_tcdm(self, addr):
         memory = addr[: exact_log2(TCDM_SPACE)][exact_log2(self.config.tcdm_bytes) :] == 0
-        at_base = addr[TEST_SET_BIT + 1 :] == TCDM_BASE >> TEST_SET_BIT + 1
-        return at_base, _is_in_range(addr, TCDM_ALIAS, TCDM_SPACE), memory
+        at_base = addr[isa.TEST_SET_BIT + 1 :] == isa.TCDM_BASE >> isa.TEST_SET_BIT + 1
+        return at_base, _is_in_range(addr, isa.TCDM_ALIAS, TCDM_SPACE), memory
 
     def _decoded(self, m, addr, places):
         selects = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
         at_base, at_alias, memory = self._in_tcdm(addr)
         ours = Signal()
         m.d.comb += [
-            ours.eq(at_base | at_alias | _is_in_range(addr, CONTROL, TCDM_SPACE)),
+            ours.eq(at_base | at_alias | _is_in_range(addr, isa.CONTROL, TCDM_SPACE)),
             selects[Destination.TCDM].eq((at_base | at_alias) & memory),
-            selects[Destination.EVENT_UNIT].eq(_is_in_range(addr, PRIVATE_EVENT_UNIT, BLOCK_BYTES)),
-            selects[Destination.PERIPHERALS].eq(_is_in_range(addr, CONTROL, PRIVATE_EVENT_UNIT - CONTROL)),
+            selects[Destination.EVENT_UNIT].eq(_is_in_range(addr, isa.PRIVATE_EVENT_UNIT, isa.BLOCK_BYTES)),
+            selects[Destination.PERIPHERALS].eq(_is_in_range(addr, isa.CONTROL, isa.PRIVATE_EVENT_UNIT - isa.CONTROL)),
             selects[Destination.EXT].eq(~ours),
             selects[Destination.UNMAPPED].eq(
                 ours
@@ -123,7 +115,7 @@ class CoreDemux(Component):
             ),
         ]
         if Destination.DMA in selects:
-            m.d.comb += selects[Destination.DMA].eq(_is_in_range(addr, PRIVATE_DMA, BLOCK_BYTES))
+            m.d.comb += selects[Destination.DMA].eq(_is_in_range(addr, isa.PRIVATE_DMA, isa.BLOCK_BYTES))
         return selects
 
     def _events(self, m):

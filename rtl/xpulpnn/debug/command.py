@@ -6,30 +6,13 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dmi import AccessSignature
 from xpulpnn.debug.hart_control import flag
 from xpulpnn.debug.rom import NOTHING, DebugCode
-from xpulpnn.isa.debug import (
-    ABSTRACTCS_BUSY_BIT,
-    ABSTRACTCS_CMDERR_LSB,
-    ABSTRACTCS_PROGBUFSIZE_LSB,
-    AUTOEXECPROGBUF_LSB,
-    CMDERR_BITS,
-    COMMAND_SIZE_BITS,
-    COMMAND_SIZE_LSB,
-    COMMAND_TYPE_LSB,
-    COMMAND_WORD,
-    DATA_WORDS,
-    DSCRATCH0,
-    DSCRATCH1,
-    FIRST_REGISTER,
-    PROGRAM_WORDS,
-    CommandError,
-    DmReg,
-)
-from xpulpnn.isa.debug import Command as CommandBit
+from xpulpnn.isa import debug as isa
 from xpulpnn.isa.machine import REGISTERS, XLEN
 
 _REGISTER_BITS = (REGISTERS - 1).bit_length()
-_NUMBER_BITS = FIRST_REGISTER.bit_length()
-SAVED = {8: DSCRATCH0, 9: DSCRATCH1}  # s0 and s1, which the code in the ROM uses itself, are saved in these CSRs
+_NUMBER_BITS = isa.FIRST_REGISTER.bit_length()
+# s0 and s1, which the code in the ROM uses itself, are saved in these CSRs
+SAVED = {8: isa.DSCRATCH0, 9: isa.DSCRATCH1}
 _RD_LSB, _RS2_LSB, _CSR_LSB = 7, 20, 20
 
 
@@ -63,13 +46,13 @@ class AbstractCommands(Component):
             "halts": In(harts),  #: Harts that write that they have halted; pulses.
             "going": In(1),  #: The hart writes that the transfer is done; a pulse.
             "exception": In(1),  #: The hart writes that an exception has occurred; a pulse.
-            "data_writes": In(DATA_WORDS),  #: Data registers that the hart writes.
+            "data_writes": In(isa.DATA_WORDS),  #: Data registers that the hart writes.
             "wdata": In(XLEN),  #: Word that the hart writes.
             "go": Out(harts),  #: Hart that must begin a command.
             "transfer": Out(XLEN).array(2),  #: The two instructions of the transfer.
             "runs_program": Out(1),  #: The program buffer is executed after the transfer.
-            "program": Out(XLEN).array(PROGRAM_WORDS),  #: Program buffer.
-            "data": Out(XLEN).array(DATA_WORDS),  #: Data registers.
+            "program": Out(XLEN).array(isa.PROGRAM_WORDS),  #: Program buffer.
+            "data": Out(XLEN).array(isa.DATA_WORDS),  #: Data registers.
         }
         super().__init__(config, ports)
 
@@ -77,15 +60,15 @@ class AbstractCommands(Component):
         m = Module()
         access = self.access
         command = Signal(CommandWord)
-        error = Signal(CommandError)
+        error = Signal(isa.CommandError)
         looked_at, under_way, going, failed, busy = signals(1, "looked_at under_way going failed busy")
-        auto = Signal(DATA_WORDS + PROGRAM_WORDS)
+        auto = Signal(isa.DATA_WORDS + isa.PROGRAM_WORDS)
         target = Signal.like(self.number, name="target")
         target_mask, selected = signals(self.config.harts, "target_mask selected")
         ends, lost = signals(1, "ends lost")
         touched = self._words(m, busy)
         writes = {
-            name: access.writes & (access.addr == DmReg[name]) for name in ("ABSTRACTCS", "COMMAND", "ABSTRACTAUTO")
+            name: access.writes & (access.addr == isa.DmReg[name]) for name in ("ABSTRACTCS", "COMMAND", "ABSTRACTAUTO")
         }
         m.d.comb += [
             busy.eq(looked_at | under_way),
@@ -98,48 +81,48 @@ class AbstractCommands(Component):
         ]
         with m.If(~busy):
             with m.If(writes["ABSTRACTCS"]):
-                cleared = access.wdata[ABSTRACTCS_CMDERR_LSB:][:CMDERR_BITS]
+                cleared = access.wdata[isa.ABSTRACTCS_CMDERR_LSB :][: isa.CMDERR_BITS]
                 m.d.sync += error.eq(error & ~cleared)
             with m.If(writes["ABSTRACTAUTO"]):
-                m.d.sync += auto.eq(Cat(access.wdata[:DATA_WORDS], access.wdata[AUTOEXECPROGBUF_LSB:]))
-            with m.If(error == CommandError.NONE):
+                m.d.sync += auto.eq(Cat(access.wdata[: isa.DATA_WORDS], access.wdata[isa.AUTOEXECPROGBUF_LSB :]))
+            with m.If(error == isa.CommandError.NONE):
                 m.d.sync += looked_at.eq(writes["COMMAND"] | (touched & auto).any())
                 with m.If(writes["COMMAND"]):
                     m.d.sync += self._written(command)
-        with m.Elif((error == CommandError.NONE) & (touched.any() | Cat(writes.values()).any())):
-            m.d.sync += error.eq(CommandError.BUSY)
+        with m.Elif((error == isa.CommandError.NONE) & (touched.any() | Cat(writes.values()).any())):
+            m.d.sync += error.eq(isa.CommandError.BUSY)
         with m.If(looked_at):
             m.d.sync += [looked_at.eq(0), failed.eq(0), target.eq(self.number)]
             beyond = command.number[:-1][_REGISTER_BITS:].any() & command.number[-1]
             with m.If(command.unsupported | command.transfer & beyond):
-                m.d.sync += error.eq(CommandError.NOT_SUPPORTED)
+                m.d.sync += error.eq(isa.CommandError.NOT_SUPPORTED)
             with m.Elif(~(self.halted & selected).any()):
-                m.d.sync += error.eq(CommandError.HALT_RESUME)
+                m.d.sync += error.eq(isa.CommandError.HALT_RESUME)
             with m.Else():
                 m.d.sync += [under_way.eq(1), going.eq(1)]
         with m.If(self.going | self.exception):
             m.d.sync += going.eq(0)
         with m.If(under_way & self.exception):
             m.d.sync += failed.eq(1)
-            with m.If(error == CommandError.NONE):
-                m.d.sync += error.eq(CommandError.EXCEPTION)
+            with m.If(error == isa.CommandError.NONE):
+                m.d.sync += error.eq(isa.CommandError.EXCEPTION)
         with m.If(ends | lost):
             m.d.sync += under_way.eq(0)
         with m.If(ends & command.postincrement & ~failed):
             m.d.sync += command.number.eq(command.number + 1)
-        with m.If(lost & (error == CommandError.NONE)):
-            m.d.sync += error.eq(CommandError.HALT_RESUME)
+        with m.If(lost & (error == isa.CommandError.NONE)):
+            m.d.sync += error.eq(isa.CommandError.HALT_RESUME)
         with m.If(~self.active):
-            m.d.sync += [looked_at.eq(0), under_way.eq(0), error.eq(CommandError.NONE), auto.eq(0)]
+            m.d.sync += [looked_at.eq(0), under_way.eq(0), error.eq(isa.CommandError.NONE), auto.eq(0)]
         self._transfer(m, command)
         self._read(m, busy, error, auto)
         return m
 
     def _words(self, m, busy):
         access = self.access
-        touched = Signal(DATA_WORDS + PROGRAM_WORDS)
-        numbers = [DmReg.DATA0 + index for index in range(DATA_WORDS)]
-        numbers += [DmReg.PROGBUF0 + index for index in range(PROGRAM_WORDS)]
+        touched = Signal(isa.DATA_WORDS + isa.PROGRAM_WORDS)
+        numbers = [isa.DmReg.DATA0 + index for index in range(isa.DATA_WORDS)]
+        numbers += [isa.DmReg.PROGBUF0 + index for index in range(isa.PROGRAM_WORDS)]
         for place, (number, word) in enumerate(zip(numbers, (*self.data, *self.program), strict=True)):
             with m.If(access.addr == number):
                 m.d.comb += [touched[place].eq(access.reads | access.writes), access.rdata.eq(word)]
@@ -152,16 +135,16 @@ class AbstractCommands(Component):
 
     def _written(self, command):
         word = self.access.wdata
-        transfer = flag(word, CommandBit.TRANSFER)
-        other_size = word[COMMAND_SIZE_LSB:][:COMMAND_SIZE_BITS] != COMMAND_WORD
+        transfer = flag(word, isa.Command.TRANSFER)
+        other_size = word[isa.COMMAND_SIZE_LSB :][: isa.COMMAND_SIZE_BITS] != isa.COMMAND_WORD
         other_number = word[_NUMBER_BITS : XLEN // 2].any()
         return [
             command.number.eq(word),
-            command.write.eq(flag(word, CommandBit.WRITE)),
+            command.write.eq(flag(word, isa.Command.WRITE)),
             command.transfer.eq(transfer),
-            command.postexec.eq(flag(word, CommandBit.POSTEXEC)),
-            command.postincrement.eq(flag(word, CommandBit.POSTINCREMENT)),
-            command.unsupported.eq(word[COMMAND_TYPE_LSB:].any() | transfer & (other_size | other_number)),
+            command.postexec.eq(flag(word, isa.Command.POSTEXEC)),
+            command.postincrement.eq(flag(word, isa.Command.POSTINCREMENT)),
+            command.unsupported.eq(word[isa.COMMAND_TYPE_LSB :].any() | transfer & (other_size | other_number)),
         ]
 
     def _transfer(self, m, command):
@@ -172,7 +155,7 @@ class AbstractCommands(Component):
         csr = Signal(_NUMBER_BITS - 1)
         m.d.comb += [is_register.eq(number[-1]), csr.eq(number)]
         for register, place in SAVED.items():
-            with m.If(number == FIRST_REGISTER + register):
+            with m.If(number == isa.FIRST_REGISTER + register):
                 m.d.comb += [is_register.eq(0), csr.eq(place)]
         first, second = self.transfer
         with m.If(~command.transfer):
@@ -188,12 +171,12 @@ class AbstractCommands(Component):
 
     def _read(self, m, busy, error, auto):
         access = self.access
-        with m.If(access.addr == DmReg.ABSTRACTCS):
+        with m.If(access.addr == isa.DmReg.ABSTRACTCS):
             m.d.comb += access.rdata.eq(
-                PROGRAM_WORDS << ABSTRACTCS_PROGBUFSIZE_LSB
-                | busy << ABSTRACTCS_BUSY_BIT
-                | error << ABSTRACTCS_CMDERR_LSB
-                | DATA_WORDS
+                isa.PROGRAM_WORDS << isa.ABSTRACTCS_PROGBUFSIZE_LSB
+                | busy << isa.ABSTRACTCS_BUSY_BIT
+                | error << isa.ABSTRACTCS_CMDERR_LSB
+                | isa.DATA_WORDS
             )
-        with m.If(access.addr == DmReg.ABSTRACTAUTO):
-            m.d.comb += access.rdata.eq(auto[:DATA_WORDS] | auto[DATA_WORDS:] << AUTOEXECPROGBUF_LSB)
+        with m.If(access.addr == isa.DmReg.ABSTRACTAUTO):
+            m.d.comb += access.rdata.eq(auto[: isa.DATA_WORDS] | auto[isa.DATA_WORDS :] << isa.AUTOEXECPROGBUF_LSB)

@@ -5,22 +5,11 @@ from xpulpnn.debug.dmi import DmiSignature
 from xpulpnn.debug.fpga_tap import FpgaTap
 from xpulpnn.debug.hart_control import flag
 from xpulpnn.debug.tap import Tap
-from xpulpnn.isa.debug import (
-    DMI_ADDRESS_BITS,
-    DTMCS_ABITS_LSB,
-    DTMCS_DMIHARDRESET,
-    DTMCS_DMIRESET,
-    DTMCS_IDLE_LSB,
-    DTMCS_STAT_LSB,
-    DTMCS_VERSION,
-    IDLE_CYCLES,
-    DmiOp,
-    TapRegister,
-)
+from xpulpnn.isa import debug as isa
 from xpulpnn.isa.machine import XLEN
 
 _OP_BITS = 2
-_SHIFTED_BITS = _OP_BITS + XLEN + DMI_ADDRESS_BITS
+_SHIFTED_BITS = _OP_BITS + XLEN + isa.DMI_ADDRESS_BITS
 
 
 class _Dtm(Component):
@@ -31,25 +20,25 @@ class _Dtm(Component):
     def _registers(self, m, tap, tdi):
         shifted = Signal(_SHIFTED_BITS)
         # the module may be reading these registers while the port is reset
-        address = Signal(DMI_ADDRESS_BITS, reset_less=True)
+        address = Signal(isa.DMI_ADDRESS_BITS, reset_less=True)
         word = Signal(XLEN, reset_less=True)
         write, (request, answered, sticky) = Signal(reset_less=True), signals(1, "request answered sticky")
         lowest = shifted[0]
-        status = Mux(sticky, DmiOp.BUSY, DmiOp.SUCCESS)
-        is_dmi, is_dtmcs = tap.instruction == TapRegister.DMI, tap.instruction == TapRegister.DTMCS
-        dtmcs = DTMCS_VERSION | DMI_ADDRESS_BITS << DTMCS_ABITS_LSB | IDLE_CYCLES << DTMCS_IDLE_LSB
+        status = Mux(sticky, isa.DmiOp.BUSY, isa.DmiOp.SUCCESS)
+        is_dmi, is_dtmcs = tap.instruction == isa.TapRegister.DMI, tap.instruction == isa.TapRegister.DTMCS
+        dtmcs = isa.DTMCS_VERSION | isa.DMI_ADDRESS_BITS << isa.DTMCS_ABITS_LSB | isa.IDLE_CYCLES << isa.DTMCS_IDLE_LSB
         if self.SHIFTS_AHEAD:
-            captured = Mux(is_dmi, Mux(request, DmiOp.BUSY, status)[0], dtmcs & 1)
+            captured = Mux(is_dmi, Mux(request, isa.DmiOp.BUSY, status)[0], dtmcs & 1)
             lowest = Mux(tap.capture, captured, Mux(tap.shift, shifted[1], shifted[0]))
         m.d.comb += tap.data_out.eq(lowest)
         with m.If(tap.capture):
             with m.If(is_dmi):
                 m.d.tck += [
-                    shifted.eq(Cat(Mux(request, DmiOp.BUSY, status), self.dmi.rdata, address)),
+                    shifted.eq(Cat(Mux(request, isa.DmiOp.BUSY, status), self.dmi.rdata, address)),
                     sticky.eq(sticky | request),
                 ]
             with m.Elif(is_dtmcs):
-                m.d.tck += shifted.eq(dtmcs | status << DTMCS_STAT_LSB)
+                m.d.tck += shifted.eq(dtmcs | status << isa.DTMCS_STAT_LSB)
             with m.Else():
                 m.d.tck += shifted.eq(self.config.idcode)
         with m.If(tap.shift):
@@ -57,13 +46,13 @@ class _Dtm(Component):
             with m.If(~is_dmi):
                 m.d.tck += shifted[XLEN - 1].eq(tdi)
         op = shifted[:_OP_BITS]
-        with m.If(tap.update & is_dtmcs & (flag(shifted, DTMCS_DMIRESET) | flag(shifted, DTMCS_DMIHARDRESET))):
+        with m.If(tap.update & is_dtmcs & (flag(shifted, isa.DTMCS_DMIRESET) | flag(shifted, isa.DTMCS_DMIHARDRESET))):
             m.d.tck += sticky.eq(0)
-        accessed = tap.update & is_dmi & ((op == DmiOp.READ) | (op == DmiOp.WRITE)) & ~sticky
+        accessed = tap.update & is_dmi & ((op == isa.DmiOp.READ) | (op == isa.DmiOp.WRITE)) & ~sticky
         with m.If(accessed & (request | answered)):
             m.d.tck += sticky.eq(1)
         with m.Elif(accessed):
-            m.d.tck += [request.eq(1), write.eq(op == DmiOp.WRITE), Cat(word, address).eq(shifted[_OP_BITS:])]
+            m.d.tck += [request.eq(1), write.eq(op == isa.DmiOp.WRITE), Cat(word, address).eq(shifted[_OP_BITS:])]
         with m.Elif(answered):
             m.d.tck += request.eq(0)
         self._cross(m, request, answered)

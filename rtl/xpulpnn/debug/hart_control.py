@@ -3,18 +3,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from xpulpnn.component import Component, In, Out, follow_case, signals
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dmi import AccessSignature
-from xpulpnn.isa.debug import (
-    HARTINFO_NSCRATCH_LSB,
-    HARTSELLO_LSB,
-    MAX_HARTS,
-    SCRATCH_CSRS,
-    STATUS_AUTHENTICATED,
-    STATUS_IMPEBREAK,
-    STATUS_VERSION,
-    Control,
-    DmReg,
-    Status,
-)
+from xpulpnn.isa import debug as isa
 
 
 def flag(word, bit):
@@ -55,13 +44,13 @@ class HartControl(Component):
         have_reset = Signal(harts, init=-1)
         resume_ack, mask, selected, addressed = signals(harts, "resume_ack mask selected addressed")
         self._select(m, self.number, hasel, mask, selected)
-        new_number = access.wdata[HARTSELLO_LSB:][: len(self.number)]
-        self._select(m, new_number, flag(access.wdata, Control.HASEL), mask, addressed)
-        halt, resume = flag(access.wdata, Control.HALTREQ), flag(access.wdata, Control.RESUMEREQ)
+        new_number = access.wdata[isa.HARTSELLO_LSB :][: len(self.number)]
+        self._select(m, new_number, flag(access.wdata, isa.Control.HASEL), mask, addressed)
+        halt, resume = flag(access.wdata, isa.Control.HALTREQ), flag(access.wdata, isa.Control.RESUMEREQ)
         changed = Signal(harts)
         m.d.comb += [
-            self.controls.eq(access.writes & (access.addr == DmReg.DMCONTROL)),
-            self.activate.eq(flag(access.wdata, Control.DMACTIVE)),
+            self.controls.eq(access.writes & (access.addr == isa.DmReg.DMCONTROL)),
+            self.activate.eq(flag(access.wdata, isa.Control.DMACTIVE)),
             works.eq(self.active & (self.activate | ~self.controls)),
             changed.eq(Mux(self.controls & works, addressed, 0)),
             self.ndmreset.eq(ndmreset),
@@ -74,16 +63,16 @@ class HartControl(Component):
             ]
         with m.Elif(self.controls):
             m.d.sync += [
-                hasel.eq(flag(access.wdata, Control.HASEL)),
-                hart_reset.eq(flag(access.wdata, Control.HARTRESET) & self.config.hart_reset),
-                ndmreset.eq(flag(access.wdata, Control.NDMRESET)),
+                hasel.eq(flag(access.wdata, isa.Control.HASEL)),
+                hart_reset.eq(flag(access.wdata, isa.Control.HARTRESET) & self.config.hart_reset),
+                ndmreset.eq(flag(access.wdata, isa.Control.NDMRESET)),
                 self.number.eq(new_number),
                 self.debug_req.eq(Mux(halt, self.debug_req | addressed, self.debug_req & ~addressed)),
             ]
-        with m.Elif(access.writes & (access.addr == DmReg.HAWINDOW)):
+        with m.Elif(access.writes & (access.addr == isa.DmReg.HAWINDOW)):
             m.d.sync += mask.eq(access.wdata)
         resumed = Mux(resume & ~halt, changed, 0)
-        acknowledged = Mux(flag(access.wdata, Control.ACKHAVERESET), changed, 0)
+        acknowledged = Mux(flag(access.wdata, isa.Control.ACKHAVERESET), changed, 0)
         m.d.sync += [
             self.halted.eq((self.halted | self.halts) & ~self.resumes & ~self.reset),
             have_reset.eq(have_reset & ~acknowledged | self.reset),
@@ -94,11 +83,11 @@ class HartControl(Component):
                 resume_ack.eq((resume_ack | self.resumes) & ~resumed),
             ]
         states = {
-            Status.HALTED: self.halted & ~self.unavailable,
-            Status.RUNNING: ~(self.halted | self.unavailable | self.reset),
-            Status.UNAVAIL: self.unavailable | self.reset & ~self.halted,
-            Status.RESUMEACK: resume_ack,
-            Status.HAVERESET: have_reset,
+            isa.Status.HALTED: self.halted & ~self.unavailable,
+            isa.Status.RUNNING: ~(self.halted | self.unavailable | self.reset),
+            isa.Status.UNAVAIL: self.unavailable | self.reset & ~self.halted,
+            isa.Status.RESUMEACK: resume_ack,
+            isa.Status.HAVERESET: have_reset,
         }
         self._read(m, Cat(hasel, hart_reset, ndmreset), mask, self._status(selected, states))
         return m
@@ -112,28 +101,28 @@ class HartControl(Component):
 
     def _status(self, selected, states):
         """Return the value of dmstatus, also if hartsel is the number of a hart that does not exist."""
-        word = Const(STATUS_VERSION | STATUS_AUTHENTICATED | STATUS_IMPEBREAK, MAX_HARTS)
+        word = Const(isa.STATUS_VERSION | isa.STATUS_AUTHENTICATED | isa.STATUS_IMPEBREAK, isa.MAX_HARTS)
         nobody = self.number >= self.config.harts
         for place, having in states.items():
             some, all_of_them = (selected & having).any(), ~(selected & ~having).any() & ~nobody
             word = word | some << place | all_of_them << place + 1
-        return word | nobody << Status.NONEXISTENT | (nobody & ~selected.any()) << Status.NONEXISTENT + 1
+        return word | nobody << isa.Status.NONEXISTENT | (nobody & ~selected.any()) << isa.Status.NONEXISTENT + 1
 
     def _read(self, m, control, mask, status):
         hasel, hart_reset, ndmreset = control
-        dmcontrol = Signal(MAX_HARTS)
+        dmcontrol = Signal(isa.MAX_HARTS)
         m.d.comb += [
-            dmcontrol[HARTSELLO_LSB:][: len(self.number)].eq(self.number),
-            flag(dmcontrol, Control.HASEL).eq(hasel),
-            flag(dmcontrol, Control.HARTRESET).eq(hart_reset),
-            flag(dmcontrol, Control.NDMRESET).eq(ndmreset),
-            flag(dmcontrol, Control.DMACTIVE).eq(self.active),
+            dmcontrol[isa.HARTSELLO_LSB :][: len(self.number)].eq(self.number),
+            flag(dmcontrol, isa.Control.HASEL).eq(hasel),
+            flag(dmcontrol, isa.Control.HARTRESET).eq(hart_reset),
+            flag(dmcontrol, isa.Control.NDMRESET).eq(ndmreset),
+            flag(dmcontrol, isa.Control.DMACTIVE).eq(self.active),
         ]
         values = {
-            DmReg.DMCONTROL: dmcontrol,
-            DmReg.DMSTATUS: status,
-            DmReg.HARTINFO: Const(SCRATCH_CSRS << HARTINFO_NSCRATCH_LSB),
-            DmReg.HAWINDOW: mask,
-            DmReg.HALTSUM0: self.halted,
+            isa.DmReg.DMCONTROL: dmcontrol,
+            isa.DmReg.DMSTATUS: status,
+            isa.DmReg.HARTINFO: Const(isa.SCRATCH_CSRS << isa.HARTINFO_NSCRATCH_LSB),
+            isa.DmReg.HAWINDOW: mask,
+            isa.DmReg.HALTSUM0: self.halted,
         }
         follow_case(m, self.access.rdata, self.access.addr, values)

@@ -5,28 +5,17 @@ from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.debug.dmi import AccessSignature
 from xpulpnn.debug.hart_control import flag
-from xpulpnn.isa.debug import (
-    SBCS_ACCESS_BITS,
-    SBCS_ACCESS_LSB,
-    SBCS_ASIZE_LSB,
-    SBCS_ERROR_LSB,
-    SBCS_SIZES,
-    SBCS_VERSION,
-    SBERROR_BITS,
-    DmReg,
-    Sbcs,
-    SbError,
-)
+from xpulpnn.isa import debug as isa
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, WORD_BYTES, XLEN
 
-_KEPT = (Sbcs.READONADDR, Sbcs.AUTOINCREMENT, Sbcs.READONDATA)
+_KEPT = (isa.Sbcs.READONADDR, isa.Sbcs.AUTOINCREMENT, isa.Sbcs.READONDATA)
 
 
 class BusState(enum.Enum, shape=2):
     IDLE, REQUESTED, GRANTED = range(3)
 
 
-class AccessSize(enum.Enum, shape=SBCS_ACCESS_BITS):
+class AccessSize(enum.Enum, shape=isa.SBCS_ACCESS_BITS):
     """Size of a system bus access; larger codes are sizes that are not supported."""
 
     BYTE, HALF, WORD = range(3)
@@ -51,11 +40,11 @@ class SystemBus(Component):
         access, bus = self.access, self.bus
         state = Signal(BusState)
         size = Signal(AccessSize, init=AccessSize.WORD)
-        error = Signal(SBERROR_BITS)
+        error = Signal(isa.SBERROR_BITS)
         settings = {bit: Signal(name=bit.name.lower()) for bit in _KEPT}
         busy_error, busy, write, starts = signals(1, "busy_error busy write starts")
         address, word = signals(XLEN, "address word")
-        at = {name: access.addr == DmReg[name] for name in ("SBCS", "SBADDRESS0", "SBDATA0")}
+        at = {name: access.addr == isa.DmReg[name] for name in ("SBCS", "SBADDRESS0", "SBDATA0")}
         places = at["SBADDRESS0"] & access.writes, at["SBDATA0"] & (access.writes | access.reads)
         m.d.comb += busy.eq(state != BusState.IDLE)
         with m.If(busy & (at["SBCS"] & access.writes | places[0] | places[1])):
@@ -63,28 +52,28 @@ class SystemBus(Component):
         with m.If(access.writes & at["SBCS"] & ~busy):
             m.d.sync += [
                 *(bit.eq(flag(access.wdata, place)) for place, bit in settings.items()),
-                size.eq(access.wdata[SBCS_ACCESS_LSB:]),
-                error.eq(error & ~access.wdata[SBCS_ERROR_LSB:][:SBERROR_BITS]),
-                busy_error.eq(busy_error & ~flag(access.wdata, Sbcs.BUSYERROR)),
+                size.eq(access.wdata[isa.SBCS_ACCESS_LSB :]),
+                error.eq(error & ~access.wdata[isa.SBCS_ERROR_LSB :][: isa.SBERROR_BITS]),
+                busy_error.eq(busy_error & ~flag(access.wdata, isa.Sbcs.BUSYERROR)),
             ]
         with m.If(access.writes & at["SBADDRESS0"] & ~busy):
             m.d.sync += address.eq(access.wdata)
-            m.d.comb += starts.eq(settings[Sbcs.READONADDR])
+            m.d.comb += starts.eq(settings[isa.Sbcs.READONADDR])
         with m.If(access.writes & at["SBDATA0"] & ~busy):
             m.d.sync += word.eq(access.wdata)
             m.d.comb += [starts.eq(1), write.eq(1)]
         with m.If(access.reads & at["SBDATA0"]):
-            m.d.comb += starts.eq(settings[Sbcs.READONDATA])
-        with m.If(starts & ~busy & ~busy_error & (error == SbError.NONE)):
+            m.d.comb += starts.eq(settings[isa.Sbcs.READONDATA])
+        with m.If(starts & ~busy & ~busy_error & (error == isa.SbError.NONE)):
             m.d.sync += [state.eq(BusState.REQUESTED), bus.we.eq(write)]
         self._access(m, state, size, error, address, word)
-        with m.If(state == BusState.GRANTED), m.If(bus.rvalid & ~bus.err & settings[Sbcs.AUTOINCREMENT]):
+        with m.If(state == BusState.GRANTED), m.If(bus.rvalid & ~bus.err & settings[isa.Sbcs.AUTOINCREMENT]):
             m.d.sync += address.eq(address + (1 << size.as_value()))
         with m.If(self.reset):
             m.d.sync += state.eq(BusState.IDLE)
         with m.If(~self.active & ~busy):
             m.d.sync += [*(bit.eq(0) for bit in settings.values()), size.eq(AccessSize.WORD)]
-            m.d.sync += [error.eq(SbError.NONE), busy_error.eq(0)]
+            m.d.sync += [error.eq(isa.SbError.NONE), busy_error.eq(0)]
         self._read(m, settings, size, error, (busy_error, busy), (address, word))
         return m
 
@@ -110,16 +99,16 @@ class SystemBus(Component):
             with m.Case(BusState.REQUESTED):
                 m.d.comb += bus.req.eq(~ill_sized & ~ill_aligned)
                 with m.If(ill_sized):
-                    m.d.sync += [error.eq(SbError.SIZE), state.eq(BusState.IDLE)]
+                    m.d.sync += [error.eq(isa.SbError.SIZE), state.eq(BusState.IDLE)]
                 with m.Elif(ill_aligned):
-                    m.d.sync += [error.eq(SbError.ALIGNMENT), state.eq(BusState.IDLE)]
+                    m.d.sync += [error.eq(isa.SbError.ALIGNMENT), state.eq(BusState.IDLE)]
                 with m.Elif(bus.gnt):
                     m.d.sync += state.eq(BusState.GRANTED)
             with m.Case(BusState.GRANTED):
                 with m.If(bus.rvalid):
                     m.d.sync += state.eq(BusState.IDLE)
                 with m.If(bus.rvalid & bus.err):
-                    m.d.sync += error.eq(SbError.BAD_ADDRESS)
+                    m.d.sync += error.eq(isa.SbError.BAD_ADDRESS)
                 with m.Elif(bus.rvalid & ~bus.we), m.Switch(size):
                     with m.Case(AccessSize.BYTE):
                         m.d.sync += word.eq(read[:BYTE_BITS])
@@ -133,20 +122,20 @@ class SystemBus(Component):
         sbcs = Signal(XLEN)
         m.d.comb += [
             sbcs.eq(
-                SBCS_VERSION
-                | SBCS_SIZES
-                | XLEN << SBCS_ASIZE_LSB
-                | error << SBCS_ERROR_LSB
-                | size.as_value() << SBCS_ACCESS_LSB
+                isa.SBCS_VERSION
+                | isa.SBCS_SIZES
+                | XLEN << isa.SBCS_ASIZE_LSB
+                | error << isa.SBCS_ERROR_LSB
+                | size.as_value() << isa.SBCS_ACCESS_LSB
                 | sum((bit << place.bit_length() - 1 for place, bit in settings.items()), start=0)
-                | busy_error << Sbcs.BUSYERROR.bit_length() - 1
-                | busy << Sbcs.BUSY.bit_length() - 1
+                | busy_error << isa.Sbcs.BUSYERROR.bit_length() - 1
+                | busy << isa.Sbcs.BUSY.bit_length() - 1
             )
         ]
         with m.Switch(access.addr):
-            with m.Case(DmReg.SBCS):
+            with m.Case(isa.DmReg.SBCS):
                 m.d.comb += access.rdata.eq(sbcs)
-            with m.Case(DmReg.SBADDRESS0):
+            with m.Case(isa.DmReg.SBADDRESS0):
                 m.d.comb += access.rdata.eq(address)
-            with m.Case(DmReg.SBDATA0):
+            with m.Case(isa.DmReg.SBDATA0):
                 m.d.comb += access.rdata.eq(word)

@@ -127,10 +127,11 @@ class Clocked:
                 self.arrays[wire] = array, number
 
     def registers(self) -> list[dict[str, Any]]:
-        wires = [self._nets.wires[cell.result] for cell in self._cells]
-        inits = [None if wire.init is None else int(wire.init, 2) for wire in wires]
-        pairs = zip(wires, inits, strict=True)
-        return [{"name": self._nets.names[wire.name], "width": wire.width, "reset": init} for wire, init in pairs]
+        wires = (self._nets.wires[cell.result] for cell in self._cells)
+        return [
+            {"name": self._nets.names[wire.name], "width": wire.width, "reset": wire.init and int(wire.init, 2)}
+            for wire in wires
+        ]
 
     def declarations(self) -> list[str]:
         nets = self._nets

@@ -161,10 +161,10 @@ class ModuleWriter:
 
     def _unpacked(self) -> list[TextPiece]:
         nets, pieces = self._nets, []
-        for assignment in nets.unpack():
-            names = [nets.names[nets.part_names[field]] for field in assignment.fields]
-            structure = nets.part_names.get(assignment.structure, assignment.structure.wire)
-            nets.note_read(Slice(structure, 0, assignment.structure.width))
+        for whole, fields in nets.unpack():
+            names = [nets.names[nets.part_names[field]] for field in fields]
+            structure = nets.part_names.get(whole, whole.wire)
+            nets.note_read(Slice(structure, 0, whole.width))
             pieces.append(TextPiece("", [f"assign {{{', '.join(names)}}} = {nets.names[structure]};"], {structure}))
         return pieces
 

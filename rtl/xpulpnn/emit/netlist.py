@@ -1,7 +1,7 @@
 """Simplifies one module before it is written: narrows operators, folds comparisons, names nets."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 
@@ -225,29 +225,39 @@ class Netlist:
 
     def _merge_replicas(self) -> None:
         """Merge the equal operators that Amaranth makes for the bits of ``{32{a == b}}``."""
-        drivers = {cell.result: cell for cell in self.module.cells if cell.is_operator and is_private(cell.result)}
-
-        @cache
-        def structure(wire: str) -> Hashable:
-            cell = drivers.get(wire)
-            if cell is None or cell.type == MEMORY_READ:
-                return wire
-            inputs = [
-                (structure(chunk.wire), chunk.low, chunk.width) if isinstance(chunk, Slice) else chunk
-                for sig in self.inputs(cell)
-                for chunk in sig
-            ]
-            return cell.type, self.wires[wire].width, tuple(cell.params.items()), *inputs
-
+        operators = [cell for cell in self.module.cells if cell.is_operator and cell.type != MEMORY_READ]
+        drivers = {cell.result: cell for cell in operators if is_private(cell.result)}
+        structure = self.structure(drivers, drivers)
         twins: dict[str, str] = {}
         for sig in (*self.sigs(), *self.aliases.values()):
             first: dict[Hashable, str] = {}
             for wire in wires_of(sig) if len(sig) > 1 else ():
-                twin = first.setdefault(structure(wire), wire)
+                twin = first.setdefault(structure(wire) if wire in drivers else wire, wire)
                 if twin != wire:
                     twins.setdefault(wire, twin)
         self.merge({wire: twin for wire, twin in twins.items() if twin not in twins})
         self._drop_unread()
+
+    def structure(self, cells: Mapping[str, Cell], expanded: Container[str]) -> Callable[[str], Hashable]:
+        """Return a function that maps nets driven by ``cells`` to keys, equal for equal expressions.
+
+        Nets in ``expanded``, which are driven by ``cells`` too, stand for their operators.
+        """
+
+        @cache
+        def key(wire: str) -> Hashable:
+            cell = cells[wire]
+            operands = [
+                (key(chunk.wire), chunk.low, chunk.width)
+                if isinstance(chunk, Slice) and chunk.wire in expanded
+                else chunk
+                for port, sig in cell.ports.items()
+                for chunk in (port, *sig)
+                if port != cell.result_port
+            ]
+            return cell.type, self.wires[wire].width, tuple(cell.params.items()), *operands
+
+        return key
 
     def merge(self, twins: Mapping[str, str], *tables: dict[str, Sig]) -> None:
         """Replace each key net by the equal value net wherever it is read, also in further ``tables`` of values."""

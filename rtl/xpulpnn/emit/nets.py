@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -188,7 +187,7 @@ class Nets:
                 continue
             known = [part for part in self.part_names if part.wire == wire]
             assignments += unpacked(Slice(wire, 0, self.wires[wire].width), known, parts)
-        for field in (field for assignment in assignments for field in assignment.fields):
+        for field in (field for _, fields in assignments for field in fields):
             name = self.part_names[field]
             self.unpacked_fields.add(name)
             if name not in self.names:
@@ -310,22 +309,7 @@ class Nets:
     def _twins(self) -> dict[str, str]:
         """Map each net without a source name that needs a declaration to a declared net with the same value."""
         cells = {cell.result: cell for cell in self.module.cells if cell.is_operator and cell.type != MEMORY_READ}
-
-        def expression(sig: Sig) -> Hashable:
-            """Return a key for a value that is equal for values with the same expression in terms of declared nets."""
-            return tuple(
-                (operator(chunk.wire), chunk.low, chunk.width)
-                if isinstance(chunk, Slice) and chunk.wire in self.inlined and chunk.wire in cells
-                else chunk
-                for chunk in sig
-            )
-
-        @cache
-        def operator(name: str) -> Hashable:
-            cell = cells[name]
-            ports = tuple((port, expression(sig)) for port, sig in cell.ports.items() if port != cell.result_port)
-            return cell.type, tuple(cell.params.items()), self.wires[name].width, ports
-
+        operator = self.netlist.structure(cells, self.inlined.keys() & cells.keys())
         first: dict[Hashable, str] = {}
         for name in sorted((name for name in cells if name not in self.inlined), key=is_private):
             first.setdefault(operator(name), name)

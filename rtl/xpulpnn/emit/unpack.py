@@ -1,7 +1,6 @@
 """Chooses how one assignment unpacks a structure into nets of its fields."""
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass
 
 from xpulpnn.emit.values import Slice
 
@@ -9,10 +8,7 @@ _MIN_FIELDS = 3  # selects read better for fewer read fields
 _MIN_SHARE = 0.5  # minimal share of read fields in an assignment
 
 
-@dataclass(frozen=True, slots=True)
-class Unpacked:
-    structure: Slice
-    fields: tuple[Slice, ...]
+Unpacked = tuple[Slice, tuple[Slice, ...]]  # a structure, and its fields, most significant first
 
 
 def unpacked(structure: Slice, fields: Iterable[Slice], read: Set[Slice]) -> list[Unpacked]:
@@ -31,15 +27,15 @@ def unpacked(structure: Slice, fields: Iterable[Slice], read: Set[Slice]) -> lis
         parts = [part for part in own if _contains(field, part)]
         within = unpacked(field, parts, read) if not read.isdisjoint(parts) else []
         if within and field not in read:
-            first, *rest = within
-            items += first.fields
+            (_, inside), *rest = within
+            items += inside
             nested += rest
         else:
             items.append(field)
             nested += within
     used = sum(item in read for item in items)
     worthwhile = used >= _MIN_FIELDS and used >= _MIN_SHARE * len(items)
-    return [Unpacked(structure, tuple(items)), *nested] if worthwhile else []
+    return [(structure, tuple(items)), *nested] if worthwhile else []
 
 
 def _contains(outer: Slice, inner: Slice) -> bool:

@@ -14,18 +14,8 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR
 from xpulpnn.isa.table import enabled
+from xpulpnn_sim.benches.agents import instruction_stream as streams
 from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, start
-from xpulpnn_sim.benches.agents.instruction_stream import (
-    BOOT_ADDRESS,
-    RetirementMonitor,
-    StreamDriver,
-    StreamMemory,
-    check_retirements,
-    is_access_fault,
-    name_of,
-    recorded,
-    stream_of,
-)
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
@@ -206,19 +196,19 @@ async def _run_stream(
 ) -> None:
     """Feed ``words`` to a back end after reset; check every retirement, the memory and, if it is ideal, the costs."""
     config, board, memory = configuration(), Scoreboard(), WordMemory(failing)
-    stream, driver = list(stream_of(config, words, failing)), StreamDriver(dut, rng, pause)
-    with ObiMemory(dut, "data", memory, timing, rng) as bus, RetirementMonitor(dut, "rvfi__") as monitor:
+    stream, driver = list(streams.stream_of(config, words, failing)), streams.StreamDriver(dut, rng, pause)
+    with ObiMemory(dut, "data", memory, timing, rng) as bus, streams.RetirementMonitor(dut, "rvfi__") as monitor:
         await driver.run(stream)
         await driver.drain()
-    expected = StreamMemory(words, failing)
+    expected = streams.StreamMemory(words, failing)
     # the count is compared last, as the first wrong record is more informative
-    lockstep = Lockstep(Executable(Path("stream"), BOOT_ADDRESS, (), 0), config, memory=expected)
+    lockstep = Lockstep(Executable(Path("stream"), streams.BOOT_ADDRESS, (), 0), config, memory=expected)
     records = monitor.records()[: len(stream)]
     for record, item in zip(records, stream, strict=False):
-        if is_access_fault(item):
+        if streams.is_access_fault(item):
             # the front end knows the address of the handler
             record["pc_wdata"] = item.record["pc_wdata"]
-    check_retirements(lockstep, records, recorded(bus.log, memory), board)
+    streams.check_retirements(lockstep, records, streams.recorded(bus.log, memory), board)
     board.equal(len(monitor.rows), len(stream), "retirements")
     board.equal(dict(memory), dict(expected.data), "memory at the end")
     if timing is PROMPT and not pause and not failing:
@@ -229,7 +219,7 @@ async def _run_stream(
 def check_costs(stream: Sequence[Retired], accepted: Sequence[int], board: Scoreboard) -> None:
     expected = PipelineTiming(configuration()).accept_cycles(stream)
     for number in range(1, len(stream)):
-        pair = " -> ".join(name_of(item) for item in stream[number - 1 : number + 1])
+        pair = " -> ".join(streams.name_of(item) for item in stream[number - 1 : number + 1])
         got, want = (times[number] - times[number - 1] for times in (accepted, expected))
         board.equal(got, want, f"cycles of instruction {number - 1}: {pair}")
 
@@ -275,9 +265,9 @@ async def reset_in_flight_clears_everything(dut: Dut) -> None:
     """Reset in the middle of a stream with outstanding accesses; the next stream is not affected."""
     rng = await start(dut)
     for _ in range(4):
-        stream = stream_of(configuration(), filling(rng) + words_of_every_row(configuration(), rng))
+        stream = streams.stream_of(configuration(), filling(rng) + words_of_every_row(configuration(), rng))
         with ObiMemory(dut, "data", WordMemory(), SLOW, rng):
-            feeding = cocotb.start_soon(StreamDriver(dut, rng, 0.0).run(stream))
+            feeding = cocotb.start_soon(streams.StreamDriver(dut, rng, 0.0).run(stream))
             await ClockCycles(dut.clk, RESET_AFTER + rng.randrange(RESET_AFTER))
             feeding.cancel()
         dut.insn__valid.value = 0

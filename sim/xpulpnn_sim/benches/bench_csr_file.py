@@ -8,18 +8,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from xpulpnn.isa.csr import (
-    ALL_BITS,
-    CSRS,
-    MCAUSE_INTERRUPT,
-    MSTATUS_MIE,
-    MTVEC_BASE,
-    MTVEC_VECTORED,
-    PERFORMANCE_EVENTS,
-    Csr,
-    CsrAccess,
-    CsrGroup,
-)
+from xpulpnn.isa import csr as isa
 from xpulpnn.isa.machine import VECTOR_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
@@ -27,8 +16,8 @@ from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.iss.csrs import INHIBIT, SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word
 
-_WRITABLE = (CsrAccess.RW, CsrAccess.WO)
-LOOP_NAMES = tuple(csr.name for csr in CSRS if csr.group is CsrGroup.HWLOOP)
+_WRITABLE = (isa.CsrAccess.RW, isa.CsrAccess.WO)
+LOOP_NAMES = tuple(csr.name for csr in isa.CSRS if csr.group is isa.CsrGroup.HWLOOP)
 """CSRs of hardware loops, which the file does not store, in the order of their addresses."""
 
 
@@ -37,19 +26,19 @@ CsrCycle = dict[str, Any]
 
 
 class CsrModel:
-    def __init__(self, groups: frozenset[CsrGroup]) -> None:
+    def __init__(self, groups: frozenset[isa.CsrGroup]) -> None:
         self._groups = groups
-        self._file = SimulatedCsrs(0, 0, groups, is_xpulp=CsrGroup.HWLOOP in groups)
+        self._file = SimulatedCsrs(0, 0, groups, is_xpulp=isa.CsrGroup.HWLOOP in groups)
         # minstret has counted an instruction that may still trap; that instruction has trapped
         self._counted = self._takes_back = False
 
-    def _access(self, cycle: CsrCycle) -> tuple[int, int, Csr | None]:
+    def _access(self, cycle: CsrCycle) -> tuple[int, int, isa.Csr | None]:
         """Return the value read (0 for no register), the value written, and the register that is written."""
         csr, file, wdata = self._file.find(cycle["csr__addr"]), self._file, cycle["csr__wdata"]
         if csr is None:
             old = 0
         elif csr.name in LOOP_NAMES:
-            old = cycle["loop_values"] >> XLEN * LOOP_NAMES.index(csr.name) & ALL_BITS
+            old = cycle["loop_values"] >> XLEN * LOOP_NAMES.index(csr.name) & isa.ALL_BITS
         else:
             file.irq, file.values["mhartid"] = cycle["irq"], cycle["hart_id"]
             old = file.read(csr)
@@ -61,15 +50,15 @@ class CsrModel:
         """Return the expected outputs of the CSR file in this cycle, by port; -1 if any value is allowed."""
         file = self._file
         old, new, target = self._access(cycle)
-        vectored = cycle["enter_interrupt"] and file["mtvec"] & MTVEC_VECTORED
+        vectored = cycle["enter_interrupt"] and file["mtvec"] & isa.MTVEC_VECTORED
         outputs = {
             "csr__rdata": old,
-            "handler": (file["mtvec"] & MTVEC_BASE) + (VECTOR_BYTES * cycle["enter_cause"] if vectored else 0),
+            "handler": (file["mtvec"] & isa.MTVEC_BASE) + (VECTOR_BYTES * cycle["enter_cause"] if vectored else 0),
             "mepc": file["mepc"],
-            "mie": int(file["mstatus"] & MSTATUS_MIE != 0),
+            "mie": int(file["mstatus"] & isa.MSTATUS_MIE != 0),
             "pending": cycle["irq"] & file["mie"],
         }
-        if CsrGroup.HWLOOP in self._groups:
+        if isa.CsrGroup.HWLOOP in self._groups:
             loop = target is not None and target.name in LOOP_NAMES
             outputs["loop_we"] = 1 << LOOP_NAMES.index(target.name) if target is not None and loop else 0
             outputs["wdata"] = new if loop else -1
@@ -82,22 +71,22 @@ class CsrModel:
         inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, file.saturates
         file.written.clear()
         if cycle["boot"]:
-            file["mtvec"] = file["mtvec"] & ~MTVEC_BASE | cycle["boot_addr"] & MTVEC_BASE
+            file["mtvec"] = file["mtvec"] & ~isa.MTVEC_BASE | cycle["boot_addr"] & isa.MTVEC_BASE
         if target is not None:
             file.write(target, new)
         is_written = target is not None and target.name in ("minstret", "minstreth")
         if self._takes_back and not is_written:
             total = (file["minstreth"] << XLEN | file["minstret"]) - 1
-            file.values["minstret"], file.values["minstreth"] = total & ALL_BITS, total >> XLEN & ALL_BITS
+            file.values["minstret"], file.values["minstreth"] = total & isa.ALL_BITS, total >> XLEN & isa.ALL_BITS
         file.advance(cycle["clock_runs"], cycle["retire"], inhibit)
         self._takes_back = cycle["retire_cancel"] and self._counted
         if cycle["retire_final"]:
             self._counted = cycle["retire"] and not is_written and not inhibit & INHIBIT["minstret"]
-        happen = [event for event in range(len(PERFORMANCE_EVENTS)) if cycle["events"] >> event & 1]
+        happen = [event for event in range(len(isa.PERFORMANCE_EVENTS)) if cycle["events"] >> event & 1]
         file.count_events(happen, enabled, saturates=saturates)
         if cycle["enter"]:
             file.enter_trap(
-                (MCAUSE_INTERRUPT if cycle["enter_interrupt"] else 0) | cycle["enter_cause"], cycle["enter_pc"] & ~1
+                (isa.MCAUSE_INTERRUPT if cycle["enter_interrupt"] else 0) | cycle["enter_cause"], cycle["enter_pc"] & ~1
             )
         elif cycle["leave"]:
             file.set_flag("MIE", file.flag("MPIE"))
@@ -105,18 +94,18 @@ class CsrModel:
 
 
 ALMOST_FULL = (WORD_MASK - 1, WORD_MASK)
-EVENTS = len(PERFORMANCE_EVENTS)
+EVENTS = len(isa.PERFORMANCE_EVENTS)
 _STOPPING = 0b11  # mode of performance counters that count and do not wrap
 
 
-def _registers() -> list[Csr]:
-    return [csr for csr in CSRS if csr.group in configuration().csr_groups]
+def _registers() -> list[isa.Csr]:
+    return [csr for csr in isa.CSRS if csr.group in configuration().csr_groups]
 
 
 def idle_cycle(rng: Random) -> CsrCycle:
     final, cancel = rng.choice(((True, False), (True, False), (False, True), (False, False)))
     return {
-        "csr__addr": rng.choice(CSRS).address,
+        "csr__addr": rng.choice(isa.CSRS).address,
         **dict.fromkeys(("csr__valid", "csr__write", "boot", "enter", "leave"), False),
         "op": "WRITE",
         "boot_addr": random_word(rng),
@@ -135,14 +124,14 @@ def idle_cycle(rng: Random) -> CsrCycle:
     }
 
 
-def _access(csr: Csr, op: str, operand: int, rng: Random) -> CsrCycle:
+def _access(csr: isa.Csr, op: str, operand: int, rng: Random) -> CsrCycle:
     """Return the inputs of a cycle that writes, sets or clears a register, or reads a read-only one."""
-    write = csr.access is not CsrAccess.RO
+    write = csr.access is not isa.CsrAccess.RO
     access = {"csr__addr": csr.address, "op": op, "csr__valid": True, "csr__write": write, "csr__wdata": operand}
     return {**idle_cycle(rng), "retire_final": True, "retire_cancel": False, **access}
 
 
-def read(csr: Csr, rng: Random) -> CsrCycle:
+def read(csr: isa.Csr, rng: Random) -> CsrCycle:
     return {**idle_cycle(rng), "csr__addr": csr.address}
 
 
@@ -151,12 +140,13 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
     every = _registers()
     yield from (read(csr, rng) for csr in every)
     for csr in every:
-        for op, operand in (("WRITE", ALL_BITS), ("CLEAR", random_word(rng)), ("WRITE", 0), ("SET", random_word(rng))):
+        operands = (isa.ALL_BITS, random_word(rng), 0, random_word(rng))
+        for op, operand in zip(("WRITE", "CLEAR", "WRITE", "SET"), operands, strict=True):
             yield _access(csr, op, operand, rng)
             yield read(csr, rng)
             # the same access while the instruction stays in EX, or without a write, with another value
             for without in ("csr__valid", "csr__write"):
-                yield _access(csr, op, operand ^ ALL_BITS, rng) | {without: False}
+                yield _access(csr, op, operand ^ isa.ALL_BITS, rng) | {without: False}
             yield read(csr, rng)
     by_name = {csr.name: csr for csr in every}
     yield idle_cycle(rng) | {"boot": True}
@@ -172,7 +162,7 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
     yield from almost_full_counters(by_name, rng)
 
 
-def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
+def full_counters(by_name: dict[str, isa.Csr], rng: Random) -> Iterator[CsrCycle]:
     """Yield cycles in which counters wrap, and performance counters wrap or saturate, in every counting mode."""
     yield _access(by_name["mcountinhibit"], "WRITE", 0, rng)
     for name in ("mcycle", "minstret"):
@@ -193,18 +183,18 @@ def full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
         # counters saturate at the end of their range, and not one bit away from it
         yield _access(by_name["pcmr"], "WRITE", _STOPPING, rng)
         yield _access(by_name["pcer"], "WRITE", (1 << EVENTS) - 1, rng)
-        for value in (ALL_BITS, *(ALL_BITS ^ 1 << place for place in range(XLEN))):
+        for value in (isa.ALL_BITS, *(isa.ALL_BITS ^ 1 << place for place in range(XLEN))):
             yield _access(by_name["pccrall"], "WRITE", value, rng)
             yield idle_cycle(rng) | {"events": (1 << EVENTS) - 1}
             yield from (read(csr, rng) | {"events": 0} for name, csr in by_name.items() if name.startswith("pccr"))
 
 
-def almost_full_counters(by_name: dict[str, Csr], rng: Random) -> Iterator[CsrCycle]:
+def almost_full_counters(by_name: dict[str, isa.Csr], rng: Random) -> Iterator[CsrCycle]:
     """Yield cycles with counters whose next carry or borrow into the upper half depends on a single lower bit."""
     for name in ("mcycle", "minstret"):
         low, high = by_name[name], by_name[f"{name}h"]
         for place in range(XLEN):
-            for value in (ALMOST_FULL[0] ^ 1 << place, ALMOST_FULL[1] ^ 1 << place, (1 << place) - 1, ALL_BITS):
+            for value in (ALMOST_FULL[0] ^ 1 << place, ALMOST_FULL[1] ^ 1 << place, (1 << place) - 1, isa.ALL_BITS):
                 yield _access(low, "WRITE", value, rng)
                 # count one up, which is cancelled two cycles later
                 for counts, cancels in ((True, False), (False, True), (False, False), (True, False)):

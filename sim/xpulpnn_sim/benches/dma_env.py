@@ -13,16 +13,9 @@ from cocotb.task import Task
 from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE
 from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sim.benches.agents import obi
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, sample
-from xpulpnn_sim.benches.agents.obi import (
-    ALL_BYTES,
-    ANY_NUMBER,
-    PROMPT,
-    ObiManager,
-    ObiSubordinate,
-    ObiTiming,
-    ObiTransfer,
-)
+from xpulpnn_sim.benches.agents.obi import PROMPT, ObiTiming
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sim.reference.golden.dma import Addresses, accesses, moves
@@ -85,7 +78,7 @@ class Memories:
             memory[places] = values[targeted][::-1][last]
 
 
-class MemoryPort(ObiSubordinate):
+class MemoryPort(obi.ObiSubordinate):
     def __init__(self, dut: Dut, name: str, memory: Bytes, size: int, timing: ObiTiming, rng: Random) -> None:
         super().__init__(dut, name, timing, rng, size=size, outstanding=OUTSTANDING_LIMIT)
         self.written = 0  # a write is answered in this cycle
@@ -120,14 +113,14 @@ class MemoryPort(ObiSubordinate):
         return (noise if write else old & mask | noise & ~mask), 0
 
 
-class CommandManager(ObiManager):
-    answer: ObiTransfer | None = None  # transfer that is answered in this cycle
+class CommandManager(obi.ObiManager):
+    answer: obi.ObiTransfer | None = None  # transfer that is answered in this cycle
 
     def _noise(self) -> dict[str, int]:
         """Return random values with a register's address, which the unit must ignore while nothing is requested."""
         return super()._noise() | {"addr": self._rng.choice([*Dma])}
 
-    def _on_answer(self, transfer: ObiTransfer) -> None:
+    def _on_answer(self, transfer: obi.ObiTransfer) -> None:
         self.answer = transfer
 
 
@@ -170,14 +163,20 @@ class DmaEnv(AgentGroup):
     """The DMA engine after a reset, with managers at its command ports and memories at the others."""
 
     def __init__(
-        self, dut: Dut, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT, *, pause: float = 0.0
+        self,
+        dut: Dut,
+        rng: Random,
+        tcdm: ObiTiming = PROMPT,
+        ext: ObiTiming = PROMPT,
+        *,
+        pause: float = 0.0,
     ) -> None:
         self.dut, self.rng, self.board = dut, rng, Scoreboard()
         self.memories, self.expected = Memories(rng), Memories(rng)
         self.expected.tcdm[:], self.expected.l2[:] = self.memories.tcdm, self.memories.l2
         cores = [f"cores__{number}" for number in range(configuration().cores)]
         self.managers = [
-            CommandManager(dut, port, outstanding=ANY_NUMBER, pause=pause, rng=rng) for port in (*cores, "shared")
+            CommandManager(dut, port, outstanding=obi.ANY_NUMBER, pause=pause, rng=rng) for port in (*cores, "shared")
         ]
         self.ports = range(len(self.managers))
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
@@ -197,7 +196,7 @@ class DmaEnv(AgentGroup):
                 if external:
                     self.memory_ports[outside].expected[write].append((address, enables, beats))
                 for half in () if external else range(2):
-                    enabled, port = enables >> WORD_BYTES * half & ALL_BYTES, 2 * write + half
+                    enabled, port = enables >> WORD_BYTES * half & obi.ALL_BYTES, 2 * write + half
                     # reads always read both words of a window
                     if enabled or not write:
                         self.memory_ports[port].expected[write].append((address + WORD_BYTES * half, enabled, None))
@@ -205,7 +204,7 @@ class DmaEnv(AgentGroup):
                 writing += [taking] * write
         return writing
 
-    def run(self, port: int, *transfers: ObiTransfer) -> Coroutine[Any, Any, ObiTransfer]:
+    def run(self, port: int, *transfers: obi.ObiTransfer) -> Coroutine[Any, Any, obi.ObiTransfer]:
         for transfer in transfers:
             transfer.address += self.addresses[port]
         return self.managers[port].run(transfers)
@@ -242,7 +241,7 @@ class DmaEnv(AgentGroup):
     async def nothing_near(self, port: int) -> None:
         for offset in near_offsets(Dma):
             for write in (0, 1):
-                access = await self.run(port, ObiTransfer(offset, write, value=WORD_MASK))
+                access = await self.run(port, obi.ObiTransfer(offset, write, value=WORD_MASK))
                 self.board.equal(access.failed, True, f"access to {offset:#x}")
 
     def check(self, label: str) -> None:

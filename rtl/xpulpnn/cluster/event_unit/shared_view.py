@@ -7,15 +7,7 @@ from xpulpnn.cluster.event_unit.access import OFFSET_BITS, REGION_BITS, SlotSign
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.obi import ObiSignature
-from xpulpnn.isa.cluster import (
-    BARRIER_BYTES,
-    EVENT_UNIT,
-    MAX_CORES,
-    SHARED_BARRIERS,
-    SHARED_SW_TRIGGERS,
-    Barrier,
-    EventRegister,
-)
+from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import WORD_BYTES
 
 VIEW_BITS = 13  # address bits that distinguish the registers of the view
@@ -40,14 +32,14 @@ class SharedView(Component):
         pending, write, exists, over = signals(1, "pending write exists over")
         view = Signal(VIEW_BITS)
         offset = Signal(OFFSET_BITS)
-        core = Signal(ceil_log2(MAX_CORES))
+        core = Signal(ceil_log2(isa.MAX_CORES))
         m.d.comb += self.port.gnt.eq(~pending)
         with m.If(self.port.req & self.port.gnt):
             # the data to write are stored in the register of the answer
             m.d.sync += [
                 pending.eq(1),
                 write.eq(self.port.we),
-                view.eq(self.port.addr[:VIEW_BITS] - EVENT_UNIT % (1 << VIEW_BITS)),
+                view.eq(self.port.addr[:VIEW_BITS] - isa.EVENT_UNIT % (1 << VIEW_BITS)),
                 self.port.rdata.eq(self.port.wdata),
             ]
         with m.Elif(over):
@@ -69,22 +61,22 @@ class SharedView(Component):
 
     def _translate(self, m, view, core, offset, exists):
         config = self.config
-        register = view[: ceil_log2(BARRIER_BYTES)]
-        with m.If(view < SHARED_BARRIERS):
+        register = view[: ceil_log2(isa.BARRIER_BYTES)]
+        with m.If(view < isa.SHARED_BARRIERS):
             m.d.comb += [
                 core.eq(view[REGION_BITS:]),
                 offset.eq(aligned_offset(view[:REGION_BITS])),
-                exists.eq((core < config.cores) & (offset < EventRegister.WAIT)),
+                exists.eq((core < config.cores) & (offset < isa.EventRegister.WAIT)),
             ]
-        with m.Elif(view < SHARED_SW_TRIGGERS):
-            barrier = view - SHARED_BARRIERS
+        with m.Elif(view < isa.SHARED_SW_TRIGGERS):
+            barrier = view - isa.SHARED_BARRIERS
             m.d.comb += [
-                offset.eq(EventRegister.BARRIER + aligned_offset(barrier)),
-                exists.eq((barrier < BARRIER_BYTES * config.barriers) & (register < Barrier.TRIGGER_SELF)),
+                offset.eq(isa.EventRegister.BARRIER + aligned_offset(barrier)),
+                exists.eq((barrier < isa.BARRIER_BYTES * config.barriers) & (register < isa.Barrier.TRIGGER_SELF)),
             ]
         with m.Else():
-            trigger = view - SHARED_SW_TRIGGERS
+            trigger = view - isa.SHARED_SW_TRIGGERS
             m.d.comb += [
-                offset.eq(EventRegister.SW_TRIGGER + aligned_offset(trigger)),
+                offset.eq(isa.EventRegister.SW_TRIGGER + aligned_offset(trigger)),
                 exists.eq(trigger < WORD_BYTES * config.sw_events),
             ]
