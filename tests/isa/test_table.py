@@ -114,66 +114,58 @@ def test_decoder_ignores_what_follows_a_compressed_word():
     assert Decoder(INSNS).decode(0xFFFF_0001) is find("c.nop")
 
 
-@pytest.mark.parametrize(
-    "word",
-    [
-        0x0000_0000,
-        0xFFFF_FFFF,
-        0x0000_8002,  # c.jr x0
-        0x0440_9533,  # p.avgu of RI5CY
-        0xC000_5533,  # bit reversal
-        0xD200_0057,  # pv.pack of the high half-words
-        0x5400_0057,  # complex multiplication
-        0x7821_2557,  # pv.extract on nibbles
-        0xE3F5_3557,  # pv.qnt with funct3 011
-        0xE000_4077,  # Mac&Load with funct3 100
-        0x0000_40F7,  # pv.rqld with a non-zero rd
-        0x0020_4077,  # pv.rqld of entry 8
-        0x4000_5077,  # lane 4 of bytes
-        0x8000_6077,  # lane 8 of nibbles
-        0x0200_70F7,  # pv.rqu with bit 25 set, or two products with narrower weights and an odd rd
-        0x0400_70F7,  # the same with bit 26
-        0xB000_0077,  # the code 10110
-        0x0000_00F7,  # two products with an odd rd
-        0x2100_0077,  # loading entry 6 of two products
-        0x4100_0077,  # loading entry 10
-        0x6100_0077,  # loading entry 14
-        0x6180_8077,  # loading none, with a base
-        0x8400_0077,  # lane 16 of crumbs, exactly
-        0x6400_1077,  # lane 4 of bytes, exactly
-        0x0000_300B,  # post-increment with funct3 011
-        0x02C5_C52B,  # store with register offset and a non-zero funct7
-        0x0400_0033 | 1 << 20,  # one operand and a non-zero rs2
-        0x4200_205B,  # addN register form with a non-zero [29:25]
-        0x0200_1013,  # slli by 32
-        0x0000_607B,  # hardware loop, funct3 110
-        0x0000_017B,  # hardware loop 2
-        0x0020_0073,  # uret
-        0x0000_202F,  # atomics
-        0x0000_2007,  # floating-point load
-    ],
-)
-def test_illegal_words(word: int):
-    assert Decoder(INSNS).decode(word) is None
+WORDS = {
+    0x0000_0000: None,
+    0xFFFF_FFFF: None,
+    0x0000_8002: None,  # c.jr x0
+    0x0440_9533: None,  # p.avgu of RI5CY
+    0xC000_5533: None,  # bit reversal
+    0xD200_0057: None,  # pv.pack of the high half-words
+    0x5400_0057: None,  # complex multiplication
+    0x7821_2557: None,  # pv.extract on nibbles
+    0xE3F5_3557: None,  # pv.qnt with funct3 011
+    0xE000_4077: None,  # Mac&Load with funct3 100
+    0x0000_40F7: None,  # pv.rqld with a non-zero rd
+    0x0020_4077: None,  # pv.rqld of entry 8
+    0x4000_5077: None,  # lane 4 of bytes
+    0x8000_6077: None,  # lane 8 of nibbles
+    0x0200_70F7: None,  # pv.rqu with bit 25 set, or two products with narrower weights and an odd rd
+    0x0400_70F7: None,  # the same with bit 26
+    0xB000_0077: None,  # the code 10110
+    0x0000_00F7: None,  # two products with an odd rd
+    0x2100_0077: None,  # loading entry 6 of two products
+    0x4100_0077: None,  # loading entry 10
+    0x6100_0077: None,  # loading entry 14
+    0x6180_8077: None,  # loading none, with a base
+    0x8400_0077: None,  # lane 16 of crumbs, exactly
+    0x6400_1077: None,  # lane 4 of bytes, exactly
+    0x0000_300B: None,  # post-increment with funct3 011
+    0x02C5_C52B: None,  # store with register offset and a non-zero funct7
+    0x0400_0033 | 1 << 20: None,  # one operand and a non-zero rs2
+    0x4200_205B: None,  # addN register form with a non-zero [29:25]
+    0x0200_1013: None,  # slli by 32
+    0x0000_607B: None,  # hardware loop, funct3 110
+    0x0000_017B: None,  # hardware loop 2
+    0x0020_0073: None,  # uret
+    0x0000_202F: None,  # atomics
+    0x0000_2007: None,  # floating-point load
+    0xE0C5_A557: "pv.qnt.n",
+    0xE000_1057: "pv.packlo.b",
+    0x0200_0057: "pv.add.h",  # bit 25 of .h is ignored
+    0x0000_8001: "c.srli",  # shift by 0, a hint
+    0x0000_9001: None,  # shift amount bit 5
+    0x0000_6005: "c.lui",  # rd = x0, a hint
+    0x8000_005B: "p.mulsN",  # not its alias p.muls
+    0xE080_0077: "pv.mlsdotup.h",  # not its alias pv.nnsdotup
+    0x0FF0_000F: "fence",
+}
+"""Illegal words, and legal ones beside them with their mnemonics."""
 
 
-@pytest.mark.parametrize(
-    ("word", "mnemonic"),
-    [
-        (0xE0C5_A557, "pv.qnt.n"),
-        (0xE000_1057, "pv.packlo.b"),
-        (0x0200_0057, "pv.add.h"),  # bit 25 of .h is ignored
-        (0x0000_8001, "c.srli"),  # shift by 0, a hint
-        (0x0000_9001, None),  # shift amount bit 5
-        (0x0000_6005, "c.lui"),  # rd = x0, a hint
-        (0x8000_005B, "p.mulsN"),  # not its alias p.muls
-        (0xE080_0077, "pv.mlsdotup.h"),  # not its alias pv.nnsdotup
-        (0x0FF0_000F, "fence"),
-    ],
-)
-def test_neighbours(word: int, mnemonic: str | None):
+@pytest.mark.parametrize("word", WORDS, ids=hex)
+def test_words(word: int):
     insn = Decoder(INSNS).decode(word)
-    assert (insn and insn.mnemonic) == mnemonic
+    assert (insn and insn.mnemonic) == WORDS[word]
 
 
 def test_enabled_drops_extensions():

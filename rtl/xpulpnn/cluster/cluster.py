@@ -67,7 +67,7 @@ class Cluster(Component):
             "eoc": Out(1),  #: End of computation, set by software.
             "return_value": Out(XLEN),  #: Result written by software; bit 31 marks it as valid.
             "busy": Out(1),  #: A core that has started needs its clock, or the DMA engine works.
-            "core_clock_en": Out(config.cores),  #: Cores that need their clock; those of other cores may be stopped.
+            "core_clock_en": Out(config.cores),  #: Cores that need their clock; the clocks of other cores may stop.
             #: events: External events for all cores, lines 22 and 23 of the event unit; pulses.
             "events": In(CLUSTER_EVENTS),
             #: host: Access from outside to the TCDM and the shared peripherals, at the addresses at which the cores see

@@ -1,6 +1,6 @@
 """Instructions that the debug module offers to halted harts, assembled for the address of its memory."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.isa.debug import DSCRATCH0, DSCRATCH1, MAX_HARTS, Flag, Place
@@ -70,8 +70,7 @@ _TRANSFERS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Transfers:
+class Transfers(NamedTuple):
     """Instructions that move registers and CSRs; the first four have 0 as register or CSR number."""
 
     read_csr: int
@@ -82,8 +81,7 @@ class Transfers:
     load_s1: int
 
 
-@dataclass(frozen=True, slots=True)
-class DebugCode:
+class DebugCode(NamedTuple):
     rom: tuple[int, ...]  # entry, exceptions, waiting and resuming
     trap_in_transfer: int  # first instruction for exceptions while the transfer of a command is not done
     command: tuple[int, ...]  # an abstract command; its transfer replaces the second and third word

@@ -5,31 +5,20 @@ from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 
+from xpulpnn.emit import rtlil
 from xpulpnn.emit.fold import absorb_literals, inverted, known_result, normalise
 from xpulpnn.emit.names import is_private
 from xpulpnn.emit.operators import ARITHMETIC, BITWISE, COMPARISONS, LOW_BITS_SUFFICE, REDUCTIONS, UNARY
-from xpulpnn.emit.rtlil import (
-    MEMORY_READ,
-    Assign,
-    Cell,
-    Module,
-    Statement,
-    Switch,
-    Wire,
-    all_statements,
-    process_target,
-    statement_sigs,
-)
 from xpulpnn.emit.values import Const, Sig, Slice, bits, joined, sig_width, wires_of
 
 _TRUNCATED_PORTS = dict.fromkeys((*BITWISE, *ARITHMETIC, "$mux"), ("A", "B")) | dict.fromkeys((*UNARY, "$shl"), ("A",))
 
 
-def _overlaid(statements: list[Statement]) -> Sig | None:
+def _overlaid(statements: list[rtlil.Statement]) -> Sig | None:
     """Return the value of a net after these assignments, the last one wins; None if a statement is conditional."""
     value: Sig = ()
     for statement in statements:
-        if not isinstance(statement, Assign):
+        if not isinstance(statement, rtlil.Assign):
             return None
         low, width = statement.target.low, statement.target.width
         above = bits(value, low + width, max(0, sig_width(value) - low - width))
@@ -40,7 +29,7 @@ def _overlaid(statements: list[Statement]) -> Sig | None:
 class Netlist:
     """A module with one driver per net and every value expressed in driven nets."""
 
-    def __init__(self, module: Module, outputs: Mapping[str, frozenset[str]]) -> None:
+    def __init__(self, module: rtlil.Module, outputs: Mapping[str, frozenset[str]]) -> None:
         self.module = module
         self.outputs = outputs
         self.wires = module.wires
@@ -59,12 +48,12 @@ class Netlist:
         for cell in self.module.cells:
             yield from self.inputs(cell)
         for process in self.module.processes:
-            yield from statement_sigs(process)
+            yield from rtlil.statement_sigs(process)
 
-    def cell_outputs(self, cell: Cell) -> frozenset[str]:
+    def cell_outputs(self, cell: rtlil.Cell) -> frozenset[str]:
         return self.outputs[cell.type[1:]] if cell.is_submodule else frozenset({cell.result_port})
 
-    def inputs(self, cell: Cell) -> list[Sig]:
+    def inputs(self, cell: rtlil.Cell) -> list[Sig]:
         outputs = self.cell_outputs(cell)
         return [sig for port, sig in cell.ports.items() if port not in outputs]
 
@@ -90,8 +79,8 @@ class Netlist:
         for cell in self.module.cells:
             outputs = self.cell_outputs(cell)
             cell.ports = {port: sig if port in outputs else new(sig) for port, sig in cell.ports.items()}
-        for statement in all_statements(chain(*self.module.processes)):
-            if isinstance(statement, Assign):
+        for statement in rtlil.all_statements(chain(*self.module.processes)):
+            if isinstance(statement, rtlil.Assign):
                 statement.value = new(statement.value)
             else:
                 statement.selector = new(statement.selector)
@@ -108,7 +97,7 @@ class Netlist:
             if value is None:
                 processes.append(process)
             else:
-                self._define(process_target(process), value, substitute)
+                self._define(rtlil.process_target(process), value, substitute)
         self.module.processes = processes
         self._rewrite(substitute)
 
@@ -145,7 +134,7 @@ class Netlist:
         self._rewrite(substitute)
         return changed
 
-    def _driver(self, sig: Sig, drivers: Mapping[str, Cell]) -> Cell | None:
+    def _driver(self, sig: Sig, drivers: Mapping[str, rtlil.Cell]) -> rtlil.Cell | None:
         """Return the operator that drives the whole value, if its result has no name in the source."""
         if len(sig) != 1 or not isinstance(sig[0], Slice) or not is_private(sig[0].wire):
             return None
@@ -166,7 +155,7 @@ class Netlist:
             if is_private(wire.name):
                 wire.width = width
             else:
-                full = Wire(f"$w{len(self.wires)}", width, "")
+                full = rtlil.Wire(f"$w{len(self.wires)}", width, "")
                 self.aliases[wire.name] = (Slice(full.name, 0, wire.width),)
                 self._rewrite({wire.name: (Slice(full.name, 0, wire.width),)})
                 self.wires[full.name] = wire = full
@@ -206,7 +195,7 @@ class Netlist:
             else:
                 stack += wires_of(*self.inputs(cell))
         for process in self.module.processes:
-            sources[process_target(process)] = wires_of(*statement_sigs(process))
+            sources[rtlil.process_target(process)] = wires_of(*rtlil.statement_sigs(process))
         live: set[str] = set()
         while stack:
             wire = stack.pop()
@@ -214,10 +203,10 @@ class Netlist:
                 live.add(wire)
                 stack += sources.get(wire, ())
         cells = [cell for cell in self.module.cells if not cell.is_operator or cell.result in live]
-        processes = [process for process in self.module.processes if process_target(process) in live]
+        processes = [process for process in self.module.processes if rtlil.process_target(process) in live]
         dropped = len(cells) < len(self.module.cells) or len(processes) < len(self.module.processes)
         dead = {cell.result for cell in self.module.cells if cell.is_operator} - live
-        dead.update(target for target in map(process_target, self.module.processes) if target not in live)
+        dead.update(target for target in map(rtlil.process_target, self.module.processes) if target not in live)
         self.module.cells, self.module.processes = cells, processes
         for name in [name for name, sig in self.aliases.items() if not dead.isdisjoint(wires_of(sig))]:
             del self.aliases[name]
@@ -225,7 +214,7 @@ class Netlist:
 
     def _merge_replicas(self) -> None:
         """Merge the equal operators that Amaranth makes for the bits of ``{32{a == b}}``."""
-        operators = [cell for cell in self.module.cells if cell.is_operator and cell.type != MEMORY_READ]
+        operators = [cell for cell in self.module.cells if cell.is_operator and cell.type != rtlil.MEMORY_READ]
         drivers = {cell.result: cell for cell in operators if is_private(cell.result)}
         structure = self.structure(drivers, drivers)
         twins: dict[str, str] = {}
@@ -238,7 +227,7 @@ class Netlist:
         self.merge({wire: twin for wire, twin in twins.items() if twin not in twins})
         self._drop_unread()
 
-    def structure(self, cells: Mapping[str, Cell], expanded: Container[str]) -> Callable[[str], Hashable]:
+    def structure(self, cells: Mapping[str, rtlil.Cell], expanded: Container[str]) -> Callable[[str], Hashable]:
         """Return a function that maps nets driven by ``cells`` to keys, equal for equal expressions.
 
         Nets in ``expanded``, which are driven by ``cells`` too, stand for their operators.
@@ -268,7 +257,7 @@ class Netlist:
         """Make readers of a concatenated or sliced value read the net that names it."""
         self._replace(lambda sig: (Slice(names[sig], 0, sig_width(sig)),) if sig in names else sig)
 
-    def _trim_operands(self, cell: Cell) -> bool:
+    def _trim_operands(self, cell: rtlil.Cell) -> bool:
         trimmed = False
         for port in _TRUNCATED_PORTS.get(cell.type, ()):
             width = sig_width(cell.ports["Y"])
@@ -303,12 +292,14 @@ class Purposes:
         for cell in netlist.module.cells:
             self._read_cell(cell)
         for process in netlist.module.processes:
-            target = process_target(process)
-            selectors = [statement.selector for statement in all_statements(process) if isinstance(statement, Switch)]
+            target = rtlil.process_target(process)
+            selectors = [
+                statement.selector for statement in rtlil.all_statements(process) if isinstance(statement, rtlil.Switch)
+            ]
             self._read(selectors, target, decides=True)
-            self._read([sig for sig in statement_sigs(process) if sig not in selectors], target)
+            self._read([sig for sig in rtlil.statement_sigs(process) if sig not in selectors], target)
 
-    def _read_cell(self, cell: Cell) -> None:
+    def _read_cell(self, cell: rtlil.Cell) -> None:
         if not cell.is_submodule:
             if cell.has_result:
                 self._read(self._netlist.inputs(cell), cell.result)

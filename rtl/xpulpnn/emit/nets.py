@@ -5,21 +5,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from xpulpnn.emit import rtlil
 from xpulpnn.emit.expr import Printer, self_width
 from xpulpnn.emit.layout import Style, TextPiece, declared_range
 from xpulpnn.emit.names import Enumerations, NameSpace, field_base, is_private, plain_name, port_name
 from xpulpnn.emit.netlist import Netlist, Purposes
 from xpulpnn.emit.operators import CHAINED, COMPARISONS, REDUCTIONS
-from xpulpnn.emit.rtlil import (
-    MEMORY_READ,
-    MEMORY_WRITE,
-    REGISTER,
-    Cell,
-    Statement,
-    Switch,
-    all_statements,
-    process_target,
-)
 from xpulpnn.emit.unpack import Unpacked, unpacked
 from xpulpnn.emit.values import Sig, Slice, wires_of
 
@@ -50,7 +41,7 @@ class Nets:
         self.enumerations = Enumerations(self.wires, shown, self.space)
         self.shown_fields: list[str] = []
         self.unpacked_fields: set[str] = set()
-        self.next_state: dict[str, list[Statement]] = {}
+        self.next_state: dict[str, list[rtlil.Statement]] = {}
         self.read: Counter[str] = Counter()
         self.part_names: dict[Slice, str] = {}
         self.printer = Printer(self._slice, self.enumerations)
@@ -82,7 +73,7 @@ class Nets:
             return sig[0].wire
         return None
 
-    def _name_connections(self, cell: Cell) -> None:
+    def _name_connections(self, cell: rtlil.Cell) -> None:
         """Name the nets at the ports of a submodule after instance and port, and drop aliases of its inputs."""
         instance = self.names[cell.name]
         for port, sig in cell.ports.items():
@@ -152,7 +143,7 @@ class Nets:
         return self.space.take(plain_name(name))
 
     def driven(self) -> list[str]:
-        driven = {process_target(process) for process in self.module.processes}
+        driven = {rtlil.process_target(process) for process in self.module.processes}
         for cell in self.module.cells:
             driven.update(wires_of(*(cell.ports.get(port, ()) for port in self.netlist.cell_outputs(cell))))
         return [name for name in self.wires if name in driven]
@@ -258,8 +249,8 @@ class Nets:
         conditions = Counter(
             statement.selector
             for process in self.next_state.values()
-            for statement in all_statements(process)
-            if isinstance(statement, Switch)
+            for statement in rtlil.all_statements(process)
+            if isinstance(statement, rtlil.Switch)
         )
         for condition, count in conditions.items():
             for wire in wires_of(condition):
@@ -269,8 +260,8 @@ class Nets:
     def _claim_next_states(self) -> None:
         """Move processes that only compute the next state of a register into the block of the register."""
         uses = self._uses()
-        processes = {process_target(process): process for process in self.module.processes}
-        for cell in (cell for cell in self.module.cells if cell.type == REGISTER):
+        processes = {rtlil.process_target(process): process for process in self.module.processes}
+        for cell in (cell for cell in self.module.cells if cell.type == rtlil.REGISTER):
             wire = self.whole_net(cell.ports["D"])
             if wire in processes and is_private(wire) and wire not in self.names and uses[wire] == 1:
                 self.next_state[wire] = processes[wire]
@@ -280,7 +271,7 @@ class Nets:
         uses = self._uses()
         sizes: dict[str, _Size] = {}
         cells = {cell.result: cell for cell in self.module.cells if cell.is_operator}
-        clocked = (cell for cell in self.module.cells if cell.is_clocked or cell.type == MEMORY_WRITE)
+        clocked = (cell for cell in self.module.cells if cell.is_clocked or cell.type == rtlil.MEMORY_WRITE)
         held = set(wires_of(*(cell.ports["CLK"] for cell in clocked)))
         for sig in (*self.netlist.sigs(), *self.aliases.values(), *self.fields.values()):
             held |= {chunk.wire for chunk in sig if isinstance(chunk, Slice) and self.whole_net((chunk,)) is None}
@@ -308,7 +299,7 @@ class Nets:
 
     def _twins(self) -> dict[str, str]:
         """Map each net without a source name that needs a declaration to a declared net with the same value."""
-        cells = {cell.result: cell for cell in self.module.cells if cell.is_operator and cell.type != MEMORY_READ}
+        cells = {cell.result: cell for cell in self.module.cells if cell.is_operator and cell.type != rtlil.MEMORY_READ}
         operator = self.netlist.structure(cells, self.inlined.keys() & cells.keys())
         first: dict[Hashable, str] = {}
         for name in sorted((name for name in cells if name not in self.inlined), key=is_private):
@@ -317,7 +308,7 @@ class Nets:
         return {name: twin for name in declared if (twin := first[operator(name)]) != name}
 
     @staticmethod
-    def _fits(cell: Cell, size: _Size, uses: int) -> bool:
+    def _fits(cell: rtlil.Cell, size: _Size, uses: int) -> bool:
         if uses <= 1:
             operators = _MAX_CHAINED if cell.type == "$or" else _MAX_OPERATORS
             return size.operators <= operators and size.depth <= _MAX_DEPTH

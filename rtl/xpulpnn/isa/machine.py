@@ -94,21 +94,12 @@ class Cost(Enum):
     """Cycles in addition to one per instruction, with memories that grant at once and answer in the next cycle.
 
     Events that are not listed cost nothing. The numbers are those of RI5CY; for divisions see :func:`division_cycles`.
-
-    Members
-    -------
-    cycles : int
-        Cycles without a retirement.
-    cause : WaitCause
-        Cause that the retirement port reports in these cycles.
-    meaning : str
-        Condition under which they are added.
     """
 
     def __init__(self, cycles: int, cause: WaitCause, meaning: str) -> None:
-        self.cycles = cycles
-        self.cause = cause
-        self.meaning = meaning
+        self.cycles = cycles  # cycles without a retirement
+        self.cause = cause  # cause that the retirement port reports in these cycles
+        self.meaning = meaning  # condition under which they are added
 
     MULTIPLY_HIGH = 4, WaitCause.MULTICYCLE, "mulh, mulhsu, mulhu, unless the multiplier has products of 64 bits"
     PRODUCT_USE = (
