@@ -157,11 +157,7 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
         context = {"address": [a.address for a in accesses], "size": [a.size for a in accesses]}
         loads = [index for index, access in enumerate(accesses) if access.insn.is_load]
         board.compare({"ex_address": context["address"]}, {"ex_address": monitor.addresses}, context)
-        board.compare(
-            {"wb_rdata": [accesses[index].rdata for index in loads]},
-            {"wb_rdata": [monitor.values[index] for index in loads]},
-            {name: [column[index] for index in loads] for name, column in context.items()},
-        )
+        board.compare({"wb_rdata": [a.rdata for a in accesses]}, {"wb_rdata": monitor.values}, context, rows=loads)
         board.equal(stored, dict(expected), "memory at the end")
         board.equal(requests, sum(1 + access.crosses for access in accesses), "requests")
         if timing is PROMPT:

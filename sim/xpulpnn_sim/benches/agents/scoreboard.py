@@ -36,11 +36,14 @@ class Scoreboard:
         observed: Mapping[str, Any],
         context: Columns | None = None,
         label: str = "",
+        rows: npt.ArrayLike | None = None,
     ) -> None:
+        """Compare columns in all rows, or only in ``rows``."""
         for name, column in expected.items():
             want, got = _exact(column), _exact(observed[name])
             assert want.shape == got.shape, f"{self.unit} {label}: {len(got)} values of {name}, expected {len(want)}"
             wrong = np.flatnonzero(want != got)
+            wrong = wrong if rows is None else np.intersect1d(wrong, rows)
             lines = [
                 f"\n  [{row}] {name}={got[row]:#x}, expected {want[row]:#x}"
                 + "".join(f" {key}={np.asarray(value)[row]:#x}" for key, value in (context or {}).items())
