@@ -10,9 +10,9 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
-from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, pulse_reset, start
-from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiManager, ObiTransfer
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ENABLED, ObiManager, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.stimuli import separating_words
@@ -136,8 +136,8 @@ def _transfers(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _written(timer: ClusterTimerModel, transfer: ObiTransfer) -> int:
-    bytes_written = sum(0xFF << BYTE_BITS * place for place in range(WORD_BYTES) if transfer.enables >> place & 1)
-    return timer.read(transfer.address - TIMER) & ~bytes_written | transfer.value & bytes_written
+    written = ENABLED[transfer.enables]
+    return timer.read(transfer.address - TIMER) & ~written | transfer.value & written
 
 
 def _armed(timer: ClusterTimerModel) -> int:

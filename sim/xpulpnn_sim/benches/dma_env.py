@@ -34,10 +34,7 @@ Bytes = npt.NDArray[np.uint8]
 Expected = deque[tuple[int, int, int | None]]
 """Expected accesses of a port: address, byte enables and, on the external port, remaining transfers of the run."""
 
-_ENABLED = [
-    sum(0xFF << BYTE_BITS * byte for byte in range(WINDOW_BYTES) if enables >> byte & 1)
-    for enables in range(1 << WINDOW_BYTES)
-]
+_ENABLED = obi.masks(WINDOW_BYTES)
 
 
 def _place(address: Any, size: int) -> Any:

@@ -20,11 +20,15 @@ ALL_BYTES = (1 << WORD_BYTES) - 1
 OUTSTANDING_LIMIT = {"instr": 4}  # largest number of outstanding requests by port; one at other ports
 _BYTE_MASK = 0xFF
 _SPREAD = 0x9E37_79B1
-ENABLED = [
-    sum(_BYTE_MASK << BYTE_BITS * byte for byte in range(WORD_BYTES) if enables >> byte & 1)
-    for enables in range(ALL_BYTES + 1)
-]
-"""Mask of the bits of a word, by the byte enables."""
+
+
+def masks(size: int) -> list[int]:
+    """Return the mask of the bits of a word of ``size`` bytes, by the byte enables."""
+    places = [_BYTE_MASK << BYTE_BITS * byte for byte in range(size)]
+    return [sum(mask for byte, mask in enumerate(places) if enables >> byte & 1) for enables in range(1 << size)]
+
+
+ENABLED = masks(WORD_BYTES)
 
 
 class WordMemory(dict[int, int]):
