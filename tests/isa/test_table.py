@@ -200,7 +200,7 @@ def option_words() -> dict[tuple[str, int], set[str]]:
     "on",
     [
         set(on)
-        for count in range(5)
+        for count in range(len(OPTIONS) + 1)
         for on in combinations(OPTIONS.values(), count)
         if "requantise_exact" not in on or "requantise" in on
     ],

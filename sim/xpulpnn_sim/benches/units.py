@@ -89,7 +89,7 @@ def _unit(
     return BenchedUnit(bench, partial(component, config), parameters | {"design": design}, make_rows)
 
 
-_FULL = "xpulpnn-full"  # preset with every row that the hardware can execute
+_FULL = "xpulpnn-full"  # preset with every row of the papers
 _EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
 _EVERYTHING += " requantise_exact=on multiplier=dot-product"
 _INFERRED = f"{_FULL} requantise=on multiplier=inferred shifter=inferred multipliers=replicated adders=inferred"
@@ -100,7 +100,7 @@ _EVERY_PAIR, _SOME_PAIRS = 1 << 20, 200  # largest numbers of dependent pairs
 _CORNERS = 25  # executions of a row with pairs of corners
 _DIRECTED: Mapping[str, Any] = {"corners": _CORNERS, "places": XLEN}  # and executions in which a single bit decides
 
-_alu = partial(_unit, "rows", design=_FULL, rows=controls.alu_rows, vectors_per_row=20, **_DIRECTED)
+_alu = partial(_unit, "rows", design=f"{_EVERYTHING} qnt=on", rows=controls.alu_rows, vectors_per_row=20, **_DIRECTED)
 
 
 def _dotp(settings: str) -> BenchedUnit:

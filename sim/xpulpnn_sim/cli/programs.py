@@ -75,7 +75,7 @@ def with_named_core(options: Running) -> Running:
     if options.preset:
         return options
     name, *settings = named_core(program.cores).split()
-    return replace(options, preset=name, settings=(*settings, *options.settings))
+    return replace(options, preset=name, settings=tuple(dict.fromkeys((*settings, *options.settings))))
 
 
 def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
+from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.table import enabled
+from xpulpnn.isa.table import INSNS, enabled
 from xpulpnn_sim.cli.common import OK, Columns, matching, progress_bar, table, tell
 from xpulpnn_sim.cli.options import Jobs, arguments, command
 from xpulpnn_sim.cli.proof_shell import FAULT, VERDICT, ProofOptions, ProofRun, Result, outcome_record, workplace
@@ -39,7 +40,11 @@ def prove_instructions_command(options: InstructionOptions) -> int:
     """
     config = options.core
     rows = [row for row in enabled(config.extensions, config.widths) if row.size == 4]
-    chosen = matching(options.mnemonics, rows, "MNEMONIC must be one or more that the core has", "mnemonic")
+    must = "MNEMONIC must be one or more that the core has"
+    for row in INSNS:
+        if row.mnemonic in options.mnemonics and not config.extensions.issuperset(row.needs):
+            raise InputError(f"{must}, not {row.mnemonic}, which is of {row.extension.value}")
+    chosen = matching(options.mnemonics, rows, must, "mnemonic")
     if options.listing:
         tell(*(proof_name(row) for row in chosen if provable(row)))
         return OK

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.designs import EVERY_ROW, OPTIONS
 from tests.programs import read_results
 
 from xpulpnn.config import PRESETS
@@ -16,15 +17,13 @@ from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, lines_of, measure
 from xpulpnn_sim.verification.random.designs import run_reference_core
 
-OPTIONS = ("qnt", "mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise", "requantise_exact")
-FULL = replace(PRESETS["xpulpnn-full"], **dict.fromkeys(OPTIONS, True))
 STEPS = 60_000
 
 
 @pytest.mark.parametrize("case", DIRECTED, ids=lambda case: case.name)
 def test_results(case):
     executable = case.program().executable()
-    end, _, iss = run_reference_core(FULL, executable, limit=STEPS, irq_rate=0.005 * case.interrupts, seed=1)
+    end, _, iss = run_reference_core(EVERY_ROW, executable, limit=STEPS, irq_rate=0.005 * case.interrupts, seed=1)
     assert end.ok, end.text
     assert case.problems(iss.memory.read_bytes) == []
     assert SIGNATURE + 4 * len(case.expected) < TOHOST
@@ -32,7 +31,7 @@ def test_results(case):
 
 def test_a_wrong_result_is_told():
     case = directed("sum", "addi a0, zero, 5 => a0! 6")
-    _, _, iss = run_reference_core(FULL, case.program().executable(), limit=STEPS)
+    _, _, iss = run_reference_core(EVERY_ROW, case.program().executable(), limit=STEPS)
     assert case.problems(iss.memory.read_bytes) == ["sum: result 0 must be 0x00000006, not 0x00000005"]
 
 
