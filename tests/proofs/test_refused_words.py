@@ -13,7 +13,10 @@ REFUSED = [
     ("prove units --method hope", "--method must be a list out of algebra,sat,exhaustive,random, not hope"),
     ("prove units quantiser --preset ri5cy", "preset must have the unit quantiser, not be ri5cy"),
     ("prove units mult --formats b", "--formats, --method and --all-widths must be left out for mult"),
-    ("prove instructions pv.qnt.n", "core has, not pv.qnt.n, which is of XpulpQnt"),
+    (
+        "prove instructions pv.qnt.n",
+        "MNEMONIC must be one or more that the core has, not pv.qnt.n, which is of XpulpQnt",
+    ),
     ("prove instructions pv.add.q", "MNEMONIC must be one or more that the core has, not pv.add.q"),
     (
         "prove riscv-formal --riscv-formal . --checks reg --depth 3",
