@@ -34,7 +34,7 @@ def below(package: str, rooms: dict[str, tuple[str, ...]], base: tuple[str, ...]
     """Arrows of the rooms of a package, drawn from the top: each imports itself, the rooms below it, and ``base``."""
     root = {"xpulpnn_sim": "sim", "xpulpnn_sw": "sw"}[package]
     names = [f"{package}.{room}" for room in rooms]
-    assert [name for name in (folder for layer in LAYERS for folder in layer.folders) if name in names] == names
+    assert [name for name in " ".join(LAYERS).split() if name in names] == names
     return {
         f"{root}/{package}/{room}": Arrows((*base, *names[place:]), others)
         for place, (room, others) in enumerate(rooms.items())
