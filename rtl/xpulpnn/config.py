@@ -361,7 +361,6 @@ DEFAULT_PRESET = "xpulpnn2"
 BOTH_FORMS = "xpulpnn-full"
 """Preset with both forms of Mac&Load, used to repeat the papers and to check every instruction."""
 
-
 CLUSTER_PRESETS: Mapping[str, ClusterConfig] = {
     "cluster": ClusterConfig(),
     "cluster-bf4": ClusterConfig(banks=32),

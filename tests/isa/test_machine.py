@@ -12,7 +12,6 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, WORD_FIELDS
 COSTS = {"MULTIPLY_HIGH": 5, "TAKEN_BRANCH": 3, "INTERRUPT": 4}
 """Cycles with the instruction's own, where they are not 2."""
 
-
 BASE = {
     0x300: ("mstatus", "RW", 0x1800, 0x88),
     0x301: ("misa", "WI", 0x4080_1104, 0),

@@ -32,7 +32,8 @@ class ClusterDebug(Wrapper):
 
     def elaborate(self, platform):
         m = Module()
-        (cluster, dtm), config, held = self.wrapped, self.debug_config, Signal()
+        (cluster, dtm), config = self.wrapped, self.debug_config
+        held = Signal()
         m.submodules.cluster = DomainRenamer("core")(cluster)
         m.submodules.dtm = dtm
         m.submodules.dm = dm = DebugModule(config)

@@ -13,8 +13,6 @@ from xpulpnn.isa.csr import CLUSTER_EVENTS
 
 
 class Destination(enum.Enum, shape=3):
-    """Block of the cluster that answers an access of a core."""
-
     TCDM, EVENT_UNIT, DMA, PERIPHERALS, EXT, UNMAPPED = range(6)
 
 

@@ -70,8 +70,6 @@ class PairCtrl(data.Struct):
 
 
 class System(enum.Enum, shape=3):
-    """System instructions, which the controller of the core executes."""
-
     NONE, FENCE, FENCE_I, MRET, WFI, ECALL, EBREAK = range(7)
 
 
@@ -82,8 +80,6 @@ class HwLoopOp(enum.Enum, shape=3):
 
 
 class CsrOp(enum.Enum, shape=2):
-    """CSR access: none, swap, set bits, clear bits."""
-
     NONE, WRITE, SET, CLEAR = range(4)
 
 
@@ -109,8 +105,6 @@ class ExCtrl(data.Struct):
 
 
 class IdCtrl(data.Struct):
-    """Control word that the decoder makes from an instruction word."""
-
     ex: ExCtrl  #: Control word of the EX stage.
     lsu: LsuCtrl  #: Control word of the load-store unit.
     #: op_a, op_b, op_c, imm, target: Operand sources.

@@ -89,7 +89,6 @@ OPCODE_BITS = 7
 
 
 def legal_patterns(insn: Insn) -> list[str]:
-    """Return the patterns of the legal words of a 32-bit instruction."""
     patterns = [insn.pattern]
     for field in (token.field for token in insn.tokens if token.field.legal):
         # instruction bits of the field by their position in its patterns

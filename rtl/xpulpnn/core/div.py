@@ -17,7 +17,6 @@ _CONTROL = {"div": (True, False), "divu": (False, False), "rem": (True, True), "
 
 
 def div_control(insn: Insn) -> dict[str, bool] | None:
-    """Return the fields of :class:`DivCtrl` for ``insn``; None if it does not use the divider."""
     if insn.op not in _CONTROL:
         return None
     signed, remainder = _CONTROL[insn.op]

@@ -30,7 +30,6 @@ class RequantiseCtrl(data.Struct):
 
 
 def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
-    """Return the fields of :class:`RequantiseCtrl` for ``insn``, without zeros; None for other instructions."""
     if insn.op == "pv.rqld":
         return {"load": True}
     if insn.requantises:

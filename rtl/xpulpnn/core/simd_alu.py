@@ -112,7 +112,6 @@ class SimdAlu(Component):
     def _compared(
         self, m: Module, select: Mapping[AluResult, Value], adder: SimdAdder, comparator: SimdComparator
     ) -> Value:
-        """Return the result of the operations whose result depends on a comparison."""
         holds, otherwise = signals(XLEN, "holds otherwise")
         use_a = select[AluResult.SELECT] | select[AluResult.ABS] | self.clip.within_a
         use_b = select[AluResult.SELECT] | self.clip.beyond_b

@@ -6,8 +6,6 @@ from xpulpnn.isa.debug import IR_BITS, TapRegister
 
 
 class TapState(enum.Enum, shape=4):
-    """State of the TAP controller."""
-
     RESET, IDLE = range(2)
     SELECT_DR, CAPTURE_DR, SHIFT_DR, EXIT1_DR, PAUSE_DR, EXIT2_DR, UPDATE_DR = range(2, 9)
     SELECT_IR, CAPTURE_IR, SHIFT_IR, EXIT1_IR, PAUSE_IR, EXIT2_IR, UPDATE_IR = range(9, 16)

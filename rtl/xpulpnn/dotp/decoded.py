@@ -22,7 +22,6 @@ class DecodedDotp(DotpShared):
         return {"fmt": In(ArrayFormat), **others}
 
     def choose(self, m: Module, choices: Callable[[ElemFmt], list[Choice]], *, signs: bool = False) -> None:
-        """Select the values of signals by format; with ``signs``, every value is 0 if the factors are unsigned."""
         for column in zip(*map(choices, self.config.formats), strict=True):
             target, values = column[0][0], [value for _, value in column]
             chosen = [self.fmt.chosen[fmt.value] for fmt in self.config.formats]

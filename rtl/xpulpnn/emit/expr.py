@@ -59,7 +59,6 @@ class Printer:
         self.memories: dict[str, str] = {}
 
     def sig(self, sig: Sig, enumeration: Enumeration | None = None) -> Text:
-        """Return the Verilog expression for a value, which may be a member of ``enumeration``."""
         constant = const_bits(sig)
         label = self._enumerations.label(enumeration, constant) if constant is not None else None
         if label is not None:

@@ -37,7 +37,6 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9_]+")
 _FIELD = re.compile(r"[.\[]")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-
 _UPPER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 

@@ -7,7 +7,6 @@ from xpulpnn.emit.values import Slice
 _MIN_FIELDS = 3  # selects read better for fewer read fields
 _MIN_SHARE = 0.5  # minimal share of read fields in an assignment
 
-
 Unpacked = tuple[Slice, tuple[Slice, ...]]  # a structure, and its fields, most significant first
 
 

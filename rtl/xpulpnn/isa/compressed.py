@@ -48,7 +48,6 @@ class Expansion(NamedTuple):
     sources: dict[str, str]
 
     def word(self, values: dict[str, int]) -> int:
-        """Return the 32-bit word for the operand ``values`` of the compressed instruction."""
         word = self.insn.match
         for token in self.insn.tokens:
             source = self.sources[token.field.name]

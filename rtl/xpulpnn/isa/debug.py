@@ -137,7 +137,6 @@ class Place(IntEnum):
 
 ABSTRACT_WORDS = (Place.PROGRAM - Place.ABSTRACT) // WORD_BYTES
 
-
 TRAP_OFFSET = WORD_BYTES  # bytes from the entry of the ROM to the entry of exceptions
 
 

@@ -36,7 +36,6 @@ _BIT25 = {H: "-", B: "-", N: "0", C: "1"}
 
 _V2_FORMATS, _NN_FORMATS = (H, B), (N, C)
 
-
 _SIGNS: dict[str, dict[str, Any]] = {
     "up": {},
     "usp": {"b_signed": True},
@@ -62,7 +61,6 @@ _SELECTOR = "rd,rs1,uimm6"
 _REGISTERS = "rd,rs1,rs2"
 _UPDATE = "rd~,rs1,rs2"
 
-
 _MOVES = (
     ("extract", "011110", _SELECTOR, (H, B), SCI, None, "-"),
     ("extractu", "100100", _SELECTOR, (H, B), SCI, None, "-"),
@@ -79,7 +77,6 @@ _MOVES = (
     ("packlo", "111000", _UPDATE, (B,), VECTOR, None, "-"),
 )
 """Lane moves: name, funct6, operands, formats, operand source for funct3, number in the name, bit 25."""
-
 
 _NN_FORM = (
     ("mlsdotup", "1110000", "up"),

@@ -27,7 +27,6 @@ Run = deque[ObiTransfer]  # transfers to consecutive addresses
 
 
 def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> Run:
-    """Return a run within an aligned block of 256 bytes, which is in the ``reach`` bytes from ``base`` on."""
     block = base + rng.randrange(0, reach, RUN_BYTES)
     windows = RUN_BYTES // size
     first = rng.randrange(windows)

@@ -152,7 +152,6 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
 
 
 def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
-    """Return the words of all pairs of instruction classes with every dependence, in random order."""
     # above `limit`, all pairs of Mac&Loads stay and a random choice of the others
     source, mac_loads = Draw(rng, config), list[list[int]]()
     others: list[list[int]] = []
@@ -185,7 +184,6 @@ def words_of_every_row(config: CoreConfig, rng: Random) -> list[int]:
 
 
 RESET_AFTER = 40
-
 
 _FAILING = ((1 << 31, 1 << 31),)
 """Address ranges that fail: half of all addresses, so that random accesses fail often."""

@@ -50,7 +50,6 @@ QUIET = _Conditions(PROMPT, PROMPT, 0.0)
 BUSY = _Conditions(PROMPT, PROMPT, 0.03)
 STALLING = _Conditions(ObiTiming(0.4, 1, 6), ObiTiming(0.5, 1, 4), 0.005)
 
-
 Acknowledged = tuple[int, int]  # line of an acknowledged interrupt, and all lines that were high
 
 

@@ -20,7 +20,6 @@ _WRITABLE = (isa.CsrAccess.RW, isa.CsrAccess.WO)
 LOOP_NAMES = tuple(csr.name for csr in isa.CSRS if csr.group is isa.CsrGroup.HWLOOP)
 """CSRs of hardware loops, which the file does not store, in the order of their addresses."""
 
-
 CsrCycle = dict[str, Any]
 """Inputs of the CSR file in one cycle, by port; ``op`` is WRITE, SET or CLEAR. Accesses need ``retire_final``."""
 

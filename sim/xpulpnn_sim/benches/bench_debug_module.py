@@ -7,6 +7,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, Command, CommandError, Control, DmReg, Sbcs, SbError
 from xpulpnn.isa.machine import BYTE_BITS, BYTE_MASK, WORD_MASK
+from xpulpnn_sim.benches import debug_env as debug
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
 from xpulpnn_sim.benches.debug_directed import (
     a_command_is_not_disturbed,
@@ -16,15 +17,6 @@ from xpulpnn_sim.benches.debug_directed import (
     each_register_may_start_a_command,
     every_bit_of_registers_is_kept,
     every_word_of_the_memory_is_known,
-)
-from xpulpnn_sim.benches.debug_env import (
-    DATA_REGISTERS,
-    DM_REGISTERS,
-    FAILING,
-    HALT_REGISTERS,
-    TRANSFER,
-    DebugEnv,
-    debug_test,
 )
 from xpulpnn_sim.benches.launcher_data import bench_data
 
@@ -43,8 +35,8 @@ _CLEAR_BUS = 7 << 12  # all bits of sberror
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def the_bus_is_read_and_written(env: DebugEnv) -> None:
+@debug.debug_test
+async def the_bus_is_read_and_written(env: debug.DebugEnv) -> None:
     """System bus accesses of every size, aligned or not, failing or not, are started by every register that can."""
     rng = env.rng
     for step in range(bench_data()["accesses"]):
@@ -53,7 +45,7 @@ async def the_bus_is_read_and_written(env: DebugEnv) -> None:
             size = rng.choice((0, 0, 1, 2, rng.randrange(8)))
             await env.write(DmReg.SBCS, bits | size << 17 | Sbcs.BUSYERROR | _CLEAR_BUS)
         if rng.random() < 0.4:
-            base = rng.choice((0x1C00_0000, rng.getrandbits(29) << 3, 0xFFFF_FFF8, FAILING[0] - 4))
+            base = rng.choice((0x1C00_0000, rng.getrandbits(29) << 3, 0xFFFF_FFF8, debug.FAILING[0] - 4))
             await env.write(DmReg.SBADDRESS0, base + rng.choice((0, rng.randrange(8))) & WORD_MASK)
         else:
             await env.write(DmReg.SBDATA0, rng.getrandbits(32))
@@ -61,8 +53,8 @@ async def the_bus_is_read_and_written(env: DebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
+@debug.debug_test
+async def the_bus_has_lanes_and_carries(env: debug.DebugEnv) -> None:
     """System bus accesses of every size in every byte lane; incremented addresses carry into any bit."""
     rng = env.rng
     words = [rng.getrandbits(32) for _ in range(4)]
@@ -88,11 +80,11 @@ async def the_bus_has_lanes_and_carries(env: DebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def the_bus_has_errors(env: DebugEnv) -> None:
+@debug.debug_test
+async def the_bus_has_errors(env: debug.DebugEnv) -> None:
     """Errors are cleared bit by bit; the system bus makes no access while an error bit is set."""
     rng = env.rng
-    makers = {SbError.BAD_ADDRESS: (2, FAILING[0]), SbError.ALIGNMENT: (1, 1), SbError.SIZE: (3, 0)}
+    makers = {SbError.BAD_ADDRESS: (2, debug.FAILING[0]), SbError.ALIGNMENT: (1, 1), SbError.SIZE: (3, 0)}
     for (error, (size, address)), cleared in product(makers.items(), range(8)):
         where = f"{error!r} without {cleared}"
         await env.write_bus(size << 17 | _CLEAR_BUS, address, rng.getrandbits(32))
@@ -104,7 +96,7 @@ async def the_bus_has_errors(env: DebugEnv) -> None:
         await env.compare(DmReg.SBADDRESS0, DmReg.SBCS, where=f"{where}, accessed")
 
 
-class _ManualBusEnv(DebugEnv):
+class _ManualBusEnv(debug.DebugEnv):
     """An environment in which the test itself drives the system bus."""
 
     async def start(self, bits: int, address: int, word: int | None = None) -> list[int]:
@@ -185,7 +177,7 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def reset_ends_an_access(dut: Dut) -> None:
     """A reset ends a system bus access, granted or not; the next access is then made."""
-    env = DebugEnv(dut, await start(dut))
+    env = debug.DebugEnv(dut, await start(dut))
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
     await env.access(DmReg.SBCS, Sbcs.READONADDR | 2 << 17)
     for granted in (0, 1, 0, 1):
@@ -221,11 +213,11 @@ async def reset_clears_all_registers(dut: Dut) -> None:
         await env.halt_only(range(env.count))
         await env.select(env.count - 1, Control.ACKHAVERESET | Control.RESUMEREQ * granted | Control.HASEL)
         await env.select(env.count - 1, Control.HALTREQ | Control.HASEL)
-        await env.compare(*HALT_REGISTERS, where="in use")
+        await env.compare(*debug.HALT_REGISTERS, where="in use")
         await env.access(DmReg.SBCS, size << 17 | sum(_SETTINGS) - Sbcs.READONADDR * (size == 2))
-        for register in (*DATA_REGISTERS, DmReg.SBADDRESS0, DmReg.SBDATA0, DmReg.ABSTRACTAUTO):
+        for register in (*debug.DATA_REGISTERS, DmReg.SBADDRESS0, DmReg.SBDATA0, DmReg.ABSTRACTAUTO):
             await env.access(register, WORD_MASK - 3 * (register == DmReg.SBADDRESS0 and size == 2))
-        await env.write_command(TRANSFER | Command.WRITE | Command.POSTEXEC | Command.POSTINCREMENT | 0x101F)
+        await env.write_command(debug.TRANSFER | Command.WRITE | Command.POSTEXEC | Command.POSTINCREMENT | 0x101F)
         for register in (DmReg.DATA0, DmReg.SBDATA0):
             await env.access(register)
         await env.expect(CommandError.BUSY, "in use", busy=True, goes=env.count - 1)
@@ -238,6 +230,6 @@ async def reset_clears_all_registers(dut: Dut) -> None:
         await FallingEdge(dut.clk)
         env.compare_outputs(where)
         env.board.equal(env.request()[0], 0, f"{where}: requests")
-        await env.compare(first, *DM_REGISTERS, where=where)
+        await env.compare(first, *debug.DM_REGISTERS, where=where)
         await env.expect_code(where)
         await env.expect(CommandError.NONE, where)

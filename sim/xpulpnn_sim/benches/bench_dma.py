@@ -13,22 +13,10 @@ from cocotb.triggers import ClockCycles, RisingEdge, gather
 
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, Dma, DmaCommand
 from xpulpnn.isa.machine import XLEN
+from xpulpnn_sim.benches import dma_transfers as copies
 from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, start
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiTiming, ObiTransfer
 from xpulpnn_sim.benches.dma_env import ALIASES, TCDM_BYTES, WINDOW_BYTES, DmaEnv
-from xpulpnn_sim.benches.dma_transfers import (
-    DIRECTIONS,
-    IN,
-    OUT,
-    WITHIN,
-    end_flags,
-    plain_transfers,
-    transfer,
-    transfers_anywhere,
-    transfers_in_lines,
-    two_lines,
-    windows,
-)
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.stimuli import near_offsets
 
@@ -54,7 +42,7 @@ async def one_gets_each(env: DmaEnv) -> None:
         waiting = others if number < 2 * followups else rng.sample(others, rng.randint(1, len(others)))
         commands = []
         for _ in waiting:
-            no_bytes = transfer(WITHIN, 0, 0, 0, end_flags(rng.randrange(8)))
+            no_bytes = copies.transfer(copies.WITHIN, 0, 0, 0, copies.end_flags(rng.randrange(8)))
             more = (
                 [ObiTransfer(Dma.STATUS)],
                 [ObiTransfer(Dma.STATUS, 1)],
@@ -109,9 +97,9 @@ async def transfers_of_every_identifier(dut: Dut) -> None:
         async def program(port: int, places: Sequence[int]) -> None:
             for place in places:
                 flags_of_port[port].rotate()
-                direction, length = (WITHIN, rng.randrange(9)) if place else (IN, 8)
-                flags = DmaCommand.INCREMENT | end_flags(flags_of_port[port][0])
-                await env.command(transfer(direction, length, 16 * place, 16 * place, flags), port)
+                direction, length = (copies.WITHIN, rng.randrange(9)) if place else (copies.IN, 8)
+                flags = DmaCommand.INCREMENT | copies.end_flags(flags_of_port[port][0])
+                await env.command(copies.transfer(direction, length, 16 * place, 16 * place, flags), port)
             await env.status(port)
 
         for number in range(configuration().dma_transfers):
@@ -140,10 +128,12 @@ async def _core_program(env: DmaEnv, port: int, count: int) -> None:
     while count > 0:
         number = await env.identifier(port)
         for _ in range(rng.randrange(1, 4)):
-            flags = DmaCommand.INCREMENT | end_flags(rng.randrange(8))
+            flags = DmaCommand.INCREMENT | copies.end_flags(rng.randrange(8))
             length = rng.randrange(1, 200)
             offsets = [share * port + rng.randrange(share - length) for _ in range(2)]
-            plain = transfer(rng.choice(DIRECTIONS), length, offsets[0], offsets[1], flags, rng.choice(ALIASES))
+            plain = copies.transfer(
+                rng.choice(copies.DIRECTIONS), length, offsets[0], offsets[1], flags, rng.choice(ALIASES)
+            )
             command, inside, outside = plain
             noise = rng.getrandbits(8) << 24
             await env.command([command | noise, inside ^ noise, outside], port)
@@ -153,7 +143,7 @@ async def _core_program(env: DmaEnv, port: int, count: int) -> None:
 
 
 async def _first_command(env: DmaEnv, port: int) -> None:
-    await env.command(windows(env.rng.choice(DIRECTIONS), 1, port, env.rng), port)
+    await env.command(copies.windows(env.rng.choice(copies.DIRECTIONS), 1, port, env.rng), port)
     await env.status(port)
 
 
@@ -207,8 +197,10 @@ async def one_memory_is_late(dut: Dut) -> None:
         for port in env.memory_ports:
             for count in _WINDOWS:
                 port.timing = late_timing(count + 5)
-                order = [(IN, count), (OUT, count), (IN, 1)]
-                await env.command_all(*(windows(*arguments, place, env.rng) for place, arguments in enumerate(order)))
+                order = [(copies.IN, count), (copies.OUT, count), (copies.IN, 1)]
+                await env.command_all(
+                    *(copies.windows(*arguments, place, env.rng) for place, arguments in enumerate(order))
+                )
             port.timing = PROMPT
         env.check("late")
 
@@ -217,22 +209,22 @@ async def one_memory_is_late(dut: Dut) -> None:
 async def both_sides_outside(dut: Dut) -> None:
     """Reads and writes of different transfers both have the largest number of accesses outstanding."""
     with DmaEnv(dut, await start(dut), PROMPT, late_timing(30)) as env:
-        sizes = [(direction, env.rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (OUT, IN)]
-        await env.command_all(*(windows(*arguments, place, env.rng) for place, arguments in enumerate(sizes)))
+        sizes = [(direction, env.rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (copies.OUT, copies.IN)]
+        await env.command_all(*(copies.windows(*arguments, place, env.rng) for place, arguments in enumerate(sizes)))
         env.check("both sides")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 @cocotb.parametrize(
     case=[
-        (IN, 0, 0, 1, 8.0, 4096),
-        (OUT, 0, 0, 1, 8.0, 4096),
-        (WITHIN, 0, 0, 1, 8.0, 4096),
-        (IN, 3, 6, 1, 8.0, 4096),
-        (OUT, 5, 2, 1, 8.0, 4096),
-        (WITHIN, 1, 2, 1, 8.0, 4096),
-        (IN, 0, 0, 20, 5.5, 8192),
-        (OUT, 1, 3, 1, 8.0, 0),
+        (copies.IN, 0, 0, 1, 8.0, 4096),
+        (copies.OUT, 0, 0, 1, 8.0, 4096),
+        (copies.WITHIN, 0, 0, 1, 8.0, 4096),
+        (copies.IN, 3, 6, 1, 8.0, 4096),
+        (copies.OUT, 5, 2, 1, 8.0, 4096),
+        (copies.WITHIN, 1, 2, 1, 8.0, 4096),
+        (copies.IN, 0, 0, 20, 5.5, 8192),
+        (copies.OUT, 1, 3, 1, 8.0, 0),
     ]
 )
 async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
@@ -241,7 +233,7 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
     with DmaEnv(dut, await start(dut), PROMPT, late_timing(latency)) as env:
         number = await env.identifier()
-        words = transfer(direction, length, ext, tcdm, DmaCommand.INCREMENT | flags)
+        words = copies.transfer(direction, length, ext, tcdm, DmaCommand.INCREMENT | flags)
         await env.command([*words, 0, env.rng.getrandbits(XLEN)] if flags else words)
         begin = env.monitor.cycle
         await env.wait(number, patience=length)
@@ -260,14 +252,14 @@ async def lines_of_every_length(dut: Dut) -> None:
         for bits in range(longest):
             size = (1 << bits) + WINDOW_BYTES
             # long lines would overlap within one memory
-            direction = DIRECTIONS[bits % (3 if size < TCDM_BYTES // 16 else 2)]
+            direction = copies.DIRECTIONS[bits % (3 if size < TCDM_BYTES // 16 else 2)]
             # the first line ends with a window
             offsets = [WINDOW_BYTES * rng.randrange(1, 8) - size % WINDOW_BYTES for _ in range(2)]
-            await env.command_all(two_lines(direction, size + min(size, 25 * WINDOW_BYTES), size, offsets, rng))
+            await env.command_all(copies.two_lines(direction, size + min(size, 25 * WINDOW_BYTES), size, offsets, rng))
         small = 5
-        for direction in DIRECTIONS:
+        for direction in copies.DIRECTIONS:
             sizes = [small | 1 << bits for bits in range(small.bit_length(), DMA_LENGTH_BITS)]
-            await env.command_all(*(two_lines(direction, 4 * small, size, (0, 0), rng) for size in sizes))
+            await env.command_all(*(copies.two_lines(direction, 4 * small, size, (0, 0), rng) for size in sizes))
         env.check("lines")
 
 
@@ -276,7 +268,7 @@ async def lines_of_every_length(dut: Dut) -> None:
 async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """Transfers with every alignment of source and target; all other bytes are unchanged."""
     with DmaEnv(dut, await start(dut), *timing) as env:
-        await env.command_all(*list(plain_transfers(env.rng))[:: bench_data()["every"]])
+        await env.command_all(*list(copies.plain_transfers(env.rng))[:: bench_data()["every"]])
         env.check("plain")
 
 
@@ -285,7 +277,7 @@ async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
 async def lines(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
     """Two-dimensional transfers with lines at the source, at the target, or both."""
     with DmaEnv(dut, await start(dut), *timing) as env:
-        await env.command_all(*transfers_in_lines(env.rng, bench_data()["transfers"]))
+        await env.command_all(*copies.transfers_in_lines(env.rng, bench_data()["transfers"]))
         env.check("lines")
 
 
@@ -293,7 +285,7 @@ async def lines(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
 async def anywhere(dut: Dut) -> None:
     """Transfers between any two addresses of both memories."""
     with DmaEnv(dut, await start(dut), STALLED, STALLED) as env:
-        for words in transfers_anywhere(env.rng):
+        for words in copies.transfers_anywhere(env.rng):
             # a transfer may read bytes that the one before writes
             await env.command_all(words)
         env.check("anywhere")

@@ -104,7 +104,6 @@ class Pipeline:
             self.board.equal(sample(self.dut.if_start), start, f"if_start at {if_pc:#x} {where}")
 
     def _check(self, if_pc: int, looped: int, leaving: LoopStep | None, in_ex: LoopStep | None, where: str) -> None:
-        """Check the outputs in the middle of a cycle in which ``leaving`` leaves ID and ``in_ex`` leaves EX."""
         dut, board = self.dut, self.board
         flows = leaving is not None and leaving.action.effect not in SIDEWAYS
         if leaving is not None and flows:
@@ -274,7 +273,6 @@ async def every_bit_of_a_count_counts(dut: Dut) -> None:
 
 
 def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:
-    """Return the steps of two nested loops, with ``body`` instructions in the inner loop, and the number of set-ups."""
     inner_setup, inner_end, outer_end = 0x104, 0x104 + 4 * body, 0x10C + 4 * body
     program = {
         0x100: LoopAction(LoopEffect.SETUP, op="SETUPI", loop=1, values=(0x104, outer_end, 5)),

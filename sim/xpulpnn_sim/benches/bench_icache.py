@@ -33,7 +33,6 @@ class Counts(NamedTuple):
 
 
 async def _access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
-    """Write or read a register; return the value read, once the cycle of the answer is over."""
     with ObiManager(dut, "port") as software:
         access = await software.run([ObiTransfer(register, int(value is not None), value=value or 0)])
         await RisingEdge(dut.clk)

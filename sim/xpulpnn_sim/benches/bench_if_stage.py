@@ -55,7 +55,6 @@ def in_id(code: RandomCode, pc: int, looped: int) -> dict[str, int]:
 
 
 def _check_delivery(cycles: Sequence[Any], code: RandomCode, board: Scoreboard) -> None:
-    """Check that each instruction that appears in ID is the one at the address of ``pc`` in the cycle before."""
     pc: int | None = cycles[0].target & ~1
     shown: dict[str, int] = {}
     silence = 0

@@ -80,7 +80,6 @@ def run_sequentially(accesses: list[LsuAccess]) -> WordMemory:
 
 
 async def drive_accesses(dut: Dut, accesses: list[LsuAccess], idle: dict[str, int], rng: Random) -> list[int]:
-    """Present accesses in EX, each until it is done, with random gaps; return the number of cycles of each."""
     cycles: list[int] = []
     for access in accesses:
         if rng.random() < _GAP_PROBABILITY:

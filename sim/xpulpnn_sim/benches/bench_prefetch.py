@@ -86,7 +86,6 @@ _CYCLES = 400
 GREEDY, JUMPY, LAZY = FetchHabits(0.05, 1.0), FetchHabits(0.4, 0.8), FetchHabits(0.03, 0.3)
 _RUNS = [(timing, habits) for timing in FETCH_TIMINGS for habits in (GREEDY, JUMPY)] + [(PROMPT, LAZY), (SLOWEST, LAZY)]
 
-
 _PORTS = "redirect target take valid pc word error idle instr__req instr__gnt instr__rvalid"
 
 

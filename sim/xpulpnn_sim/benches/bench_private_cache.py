@@ -289,7 +289,6 @@ async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTim
 
 
 def _check_flow(fetcher: Fetcher, skipped: int, board: Scoreboard) -> None:
-    """Check that fetches from number ``skipped`` on are granted one per cycle and answered in the next cycle."""
     flow = fetcher.completed[skipped:]
     board.equal([fetch.granted for fetch in flow], [flow[0].granted + at for at in range(len(flow))], "grants")
     board.equal({fetch.answered - fetch.granted for fetch in flow}, {1}, "answers")

@@ -88,7 +88,6 @@ class QuantiserDriver:
             await RisingEdge(self._dut.clk)
 
     async def execute(self, operation: _Operation, limit: int = _CYCLE_LIMIT) -> tuple[list[int], int | None, int]:
-        """Run an operation to its end or for ``limit`` cycles; return addresses, result or None, and cycles."""
         dut, rng, timing = self._dut, self._rng, self._timing
         drive(dut, {"start": 1, "pixels": operation.pixels, "middle": operation.middle})
         dut.crumbs.value = operation.insn.mnemonic.endswith("c")

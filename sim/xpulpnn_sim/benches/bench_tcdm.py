@@ -95,8 +95,6 @@ class ClaimDriver(Agent):
 
 
 class TcdmChecker(Agent):
-    """Compares grants, answers and data with the model in every cycle, before the masters sample."""
-
     def __init__(self, dut: Dut, masters: Sequence[Master], claims: ClaimDriver, words: Words) -> None:
         super().__init__(dut)
         self._claims = claims

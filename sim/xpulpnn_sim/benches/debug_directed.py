@@ -7,17 +7,7 @@ import cocotb
 from xpulpnn.isa.debug import DEBUG_BYTES, DMI_ADDRESS_BITS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.debug import CommandError as Error
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.debug_env import (
-    CLEAR,
-    DATA_REGISTERS,
-    DM_REGISTERS,
-    HALT_REGISTERS,
-    NOTIFICATIONS,
-    TRANSFER,
-    TRANSFER_WRITE,
-    DebugEnv,
-    debug_test,
-)
+from xpulpnn_sim.benches import debug_env as debug
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.debug_memory import memory_words
 
@@ -25,8 +15,8 @@ _EVERYWHERE = range(0, DEBUG_BYTES, WORD_BYTES)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def each_flag_is_of_its_hart(env: DebugEnv) -> None:
+@debug.debug_test
+async def each_flag_is_of_its_hart(env: debug.DebugEnv) -> None:
     """Random reports of harts and writes of the debugger change only the status of the hart concerned."""
     rng, count = env.rng, env.count
     numbers = 1 << max(count - 1, 1).bit_length()
@@ -47,7 +37,7 @@ async def each_flag_is_of_its_hart(env: DebugEnv) -> None:
                 # bits without a meaning are random
                 bits |= rng.getrandbits(32) & ~(sum(Control) | numbers - 1 << 16) | rng.randrange(numbers) << 16
                 await env.write(DmReg.DMCONTROL, bits | Control.DMACTIVE * (rng.random() < 0.95))
-        await env.compare(*HALT_REGISTERS, where=f"step {step}")
+        await env.compare(*debug.HALT_REGISTERS, where=f"step {step}")
         env.compare_outputs(f"step {step}")
         await env.expect(Error.NONE, f"step {step}")
         for hart in range(count if step % 8 == 0 else 0):
@@ -57,12 +47,12 @@ async def each_flag_is_of_its_hart(env: DebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def every_bit_of_registers_is_kept(env: DebugEnv) -> None:
+@debug.debug_test
+async def every_bit_of_registers_is_kept(env: debug.DebugEnv) -> None:
     """Registers hold words and their complements; read data are stable; an inactive module reads as 0."""
     rng = env.rng
-    words = {register: rng.getrandbits(32) for register in DM_REGISTERS}
-    order = sorted({*DM_REGISTERS} - {DmReg.ABSTRACTCS, DmReg.COMMAND, DmReg.DMCONTROL, DmReg.SBCS})
+    words = {register: rng.getrandbits(32) for register in debug.DM_REGISTERS}
+    order = sorted({*debug.DM_REGISTERS} - {DmReg.ABSTRACTCS, DmReg.COMMAND, DmReg.DMCONTROL, DmReg.SBCS})
     rng.shuffle(order)
     for flip in (0, WORD_MASK):
         value = words[DmReg.DMCONTROL] ^ flip
@@ -73,7 +63,7 @@ async def every_bit_of_registers_is_kept(env: DebugEnv) -> None:
         for control in ((value | Control.NDMRESET | Control.DMACTIVE) ^ Control.NDMRESET, 0, Control.DMACTIVE):
             await env.write(DmReg.DMCONTROL, control)
             env.compare_outputs(f"control {control:#x}")
-            for register in DM_REGISTERS:
+            for register in debug.DM_REGISTERS:
                 # reading sbdata0 must not start an access
                 if register == DmReg.SBDATA0:
                     await env.write(DmReg.SBCS, 0)
@@ -88,18 +78,18 @@ async def every_bit_of_registers_is_kept(env: DebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def every_word_of_the_memory_is_known(env: DebugEnv) -> None:
+@debug.debug_test
+async def every_word_of_the_memory_is_known(env: debug.DebugEnv) -> None:
     """Harts read all words of the module's memory with and without orders; writes to other words change nothing."""
     rng, count = env.rng, env.count
     # one bit away from the words that report something, while no hart has halted
-    near = {event ^ 1 << bit: rng.getrandbits(32) for event in NOTIFICATIONS for bit in range(2, 12)}
-    await env.access_memory(elsewhere := sorted({*near} - {*NOTIFICATIONS}), near)
-    await env.compare(*HALT_REGISTERS, where=f"behind {len(elsewhere)} words")
-    words = [rng.getrandbits(32) for _ in DATA_REGISTERS]
+    near = {event ^ 1 << bit: rng.getrandbits(32) for event in debug.NOTIFICATIONS for bit in range(2, 12)}
+    await env.access_memory(elsewhere := sorted({*near} - {*debug.NOTIFICATIONS}), near)
+    await env.compare(*debug.HALT_REGISTERS, where=f"behind {len(elsewhere)} words")
+    words = [rng.getrandbits(32) for _ in debug.DATA_REGISTERS]
     for goes in (rng.randrange(count), None):
         words = [word ^ WORD_MASK for word in words]
-        for register, word in zip(DATA_REGISTERS, words, strict=True):
+        for register, word in zip(debug.DATA_REGISTERS, words, strict=True):
             await env.write(register, word)
         for hart in range(count):
             await env.notify(rng.choice((Place.HALTED, Place.RESUMING)), hart)
@@ -109,16 +99,18 @@ async def every_word_of_the_memory_is_known(env: DebugEnv) -> None:
         else:
             await env.notify(Place.HALTED, goes)
             await env.select(goes)
-            await env.write_command(rng.choice((0, Command.POSTEXEC)) | TRANSFER_WRITE | rng.randrange(0x1000, 0x1020))
+            await env.write_command(
+                rng.choice((0, Command.POSTEXEC)) | debug.TRANSFER_WRITE | rng.randrange(0x1000, 0x1020)
+            )
         flags = {place: Flag.RESUME for place, hart in enumerate(env.model.harts) if hart.resuming}
         flags |= {} if goes is None else {goes: Flag.GO}
         where = f"hart {goes} goes"
         # only the data registers accept writes of harts
         data = [word ^ WORD_MASK for word in words[:2]]
-        written = {at: rng.getrandbits(32) for at in _EVERYWHERE if at not in NOTIFICATIONS and goes is not None}
+        written = {at: rng.getrandbits(32) for at in _EVERYWHERE if at not in debug.NOTIFICATIONS and goes is not None}
         written |= {Place.DATA + WORD_BYTES * place: word for place, word in enumerate(data)}
         await env.access_memory(written, written)
-        for register, word in zip(DATA_REGISTERS, data, strict=False):
+        for register, word in zip(debug.DATA_REGISTERS, data, strict=False):
             env.model.write(register, word)
         observed = await env.access_memory(_EVERYWHERE)
         expected = memory_words(env.command, words[2:], data, flags, count)
@@ -127,24 +119,24 @@ async def every_word_of_the_memory_is_known(env: DebugEnv) -> None:
         await env.expect(Error.NONE, where, busy=goes is not None, goes=goes)
         if goes is not None:
             await env.finish(goes)
-        await env.compare(*HALT_REGISTERS, *DATA_REGISTERS, where=where)
+        await env.compare(*debug.HALT_REGISTERS, *debug.DATA_REGISTERS, where=where)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def commands_become_instructions(env: DebugEnv) -> None:
+@debug.debug_test
+async def commands_become_instructions(env: debug.DebugEnv) -> None:
     """The instructions of a command are checked for every register, every bit of a CSR number and every command bit."""
     rng = env.rng
     await env.notify(Place.HALTED)
     csrs = [rng.getrandbits(12) for _ in range(4)]
     csrs += [csr ^ 0xFFF for csr in csrs]
     for number, write in product((*range(0x1000, 0x1020), *csrs), (0, Command.WRITE)):
-        await env.write_command(TRANSFER | write | number)
+        await env.write_command(debug.TRANSFER | write | number)
         await env.expect_code("written")
         await env.finish(0)
     carrying = [(1 << bit) - 1 for bit in range(13)]
     for number in (*carrying, *csrs[4:], 0x1000 + rng.randrange(16) * 2, 0x1007):
-        await env.write_command(TRANSFER | Command.POSTINCREMENT | rng.choice((0, Command.WRITE)) | number)
+        await env.write_command(debug.TRANSFER | Command.POSTINCREMENT | rng.choice((0, Command.WRITE)) | number)
         await env.finish(0)
         env.command += 1
         await env.expect_code("counted")
@@ -165,8 +157,8 @@ async def commands_become_instructions(env: DebugEnv) -> None:
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def a_command_is_of_one_hart(env: DebugEnv) -> None:
+@debug.debug_test
+async def a_command_is_of_one_hart(env: debug.DebugEnv) -> None:
     """Only the selected hart gets the order; only reports and resets of this hart end the command."""
     rng, count = env.rng, env.count
     endings = {"exception": Error.EXCEPTION, "late exception": Error.EXCEPTION}
@@ -186,7 +178,7 @@ async def a_command_is_of_one_hart(env: DebugEnv) -> None:
             where = f"hart {hart}, {ending}"
             await env.select(hart)
             await env.halt_only(range(count))
-            await env.write_command(TRANSFER_WRITE | Command.POSTINCREMENT | 0x100A)
+            await env.write_command(debug.TRANSFER_WRITE | Command.POSTINCREMENT | 0x100A)
             await env.select(elsewhere := rng.choice([*others, *absent]))
             for other in range(count):
                 await env.notify(Place.HALTED, other)
@@ -220,24 +212,28 @@ async def a_command_is_of_one_hart(env: DebugEnv) -> None:
             await env.notify(Place.GOING)
             await env.notify(Place.EXCEPTION)
             await env.expect(Error.NONE, f"{where}: over")
-            await env.compare(*HALT_REGISTERS, where=where)
+            await env.compare(*debug.HALT_REGISTERS, where=where)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def a_command_is_not_disturbed(env: DebugEnv) -> None:
+@debug.debug_test
+async def a_command_is_not_disturbed(env: debug.DebugEnv) -> None:
     """Each forbidden access during a command sets the sticky busy error; all other accesses are made."""
     rng = env.rng
-    for register in DATA_REGISTERS:
+    for register in debug.DATA_REGISTERS:
         await env.write(register, rng.getrandbits(32))
     await env.notify(Place.HALTED)
     await env.select(0)
-    forbidden = [*product(DATA_REGISTERS, (None, rng.getrandbits(32)))]
-    forbidden += [(DmReg.ABSTRACTCS, CLEAR), (DmReg.COMMAND, TRANSFER | 0x1015), (DmReg.ABSTRACTAUTO, WORD_MASK)]
+    forbidden = [*product(debug.DATA_REGISTERS, (None, rng.getrandbits(32)))]
+    forbidden += [
+        (DmReg.ABSTRACTCS, debug.CLEAR),
+        (DmReg.COMMAND, debug.TRANSFER | 0x1015),
+        (DmReg.ABSTRACTAUTO, WORD_MASK),
+    ]
     for place, (register, value) in enumerate(forbidden):
         where = f"{'read' if value is None else 'write'} of {register:#x}"
         for at_once in (True, False):
-            await env.write_command(TRANSFER_WRITE | 0x100A, at_once=at_once)
+            await env.write_command(debug.TRANSFER_WRITE | 0x100A, at_once=at_once)
             await env.access(register, value)
             await env.expect(Error.BUSY, where, busy=True, goes=0)
             match place % 3:
@@ -253,11 +249,16 @@ async def a_command_is_not_disturbed(env: DebugEnv) -> None:
             await env.expect(Error.BUSY, f"{where}: ended")
             await env.expect_code(where)
             await env.clear()
-    await env.compare(*DATA_REGISTERS, DmReg.ABSTRACTAUTO, where="as before")
-    others = {*range(1 << DMI_ADDRESS_BITS)} - {*DATA_REGISTERS, DmReg.ABSTRACTCS, DmReg.ABSTRACTAUTO, DmReg.DMCONTROL}
+    await env.compare(*debug.DATA_REGISTERS, DmReg.ABSTRACTAUTO, where="as before")
+    others = {*range(1 << DMI_ADDRESS_BITS)} - {
+        *debug.DATA_REGISTERS,
+        DmReg.ABSTRACTCS,
+        DmReg.ABSTRACTAUTO,
+        DmReg.DMCONTROL,
+    }
     for busy in (True, False):
         if busy:
-            await env.write_command(TRANSFER_WRITE | 0x100A)
+            await env.write_command(debug.TRANSFER_WRITE | 0x100A)
         for address in others if busy else others - {*DmReg}:
             await env.compare(address, where=f"busy {busy}")
             if address != DmReg.COMMAND:
@@ -265,22 +266,22 @@ async def a_command_is_not_disturbed(env: DebugEnv) -> None:
         await env.expect(Error.NONE, "other accesses", busy=busy, goes=0 if busy else None)
         if busy:
             await env.finish(0)
-        await env.compare(*DM_REGISTERS, where="behind other accesses")
+        await env.compare(*debug.DM_REGISTERS, where="behind other accesses")
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-@debug_test
-async def each_register_may_start_a_command(env: DebugEnv) -> None:
+@debug.debug_test
+async def each_register_may_start_a_command(env: debug.DebugEnv) -> None:
     """Each abstractauto bit makes accesses to its register start a command, except after an error."""
     rng = env.rng
     await env.notify(Place.HALTED)
     await env.select(0)
-    await env.write_command(TRANSFER_WRITE | 0x100A)
+    await env.write_command(debug.TRANSFER_WRITE | 0x100A)
     await env.finish(0)
-    for register in DATA_REGISTERS:
+    for register in debug.DATA_REGISTERS:
         bit = 1 << (register - DmReg.DATA0 if register < DmReg.PROGBUF0 else register - DmReg.PROGBUF0 + 16)
         await env.access(DmReg.ABSTRACTAUTO, bit | rng.getrandbits(32) & ~0x00FF_0003)
-        for other, value in product(DATA_REGISTERS, (None, rng.getrandbits(32))):
+        for other, value in product(debug.DATA_REGISTERS, (None, rng.getrandbits(32))):
             if other != register:
                 await env.access(other, value)
         await env.expect(Error.NONE, f"all but {register:#x}")
@@ -291,7 +292,7 @@ async def each_register_may_start_a_command(env: DebugEnv) -> None:
     for error, cleared in product((Error.BUSY, Error.NOT_SUPPORTED, Error.EXCEPTION, Error.HALT_RESUME), range(8)):
         await env.access(DmReg.ABSTRACTAUTO, 0)
         await env.select(int(error == Error.HALT_RESUME))
-        await env.write_command(1 << 24 if error == Error.NOT_SUPPORTED else TRANSFER_WRITE | 0x100A)
+        await env.write_command(1 << 24 if error == Error.NOT_SUPPORTED else debug.TRANSFER_WRITE | 0x100A)
         if error == Error.BUSY:
             await env.access(DmReg.DATA0)
         if error == Error.EXCEPTION:
@@ -299,11 +300,11 @@ async def each_register_may_start_a_command(env: DebugEnv) -> None:
         await env.finish(0)
         await env.select(0)
         await env.access(DmReg.ABSTRACTAUTO, WORD_MASK)
-        await env.access(DmReg.ABSTRACTCS, cleared << 8 | rng.getrandbits(32) & ~CLEAR)
+        await env.access(DmReg.ABSTRACTCS, cleared << 8 | rng.getrandbits(32) & ~debug.CLEAR)
         remaining = error & ~cleared
         if remaining:
-            await env.access(DmReg.COMMAND, TRANSFER | 0x1015)
-        await env.access(rng.choice(DATA_REGISTERS))
+            await env.access(DmReg.COMMAND, debug.TRANSFER | 0x1015)
+        await env.access(rng.choice(debug.DATA_REGISTERS))
         if remaining or error == Error.NOT_SUPPORTED:
             await env.expect(remaining or error, f"{error!r} without {cleared}")
         else:

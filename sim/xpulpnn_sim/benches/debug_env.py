@@ -185,7 +185,6 @@ class DebugEnv:
         await self.notify(Place.HALTED, hart)
 
     async def expect(self, error: int, where: str, *, busy: bool = False, goes: int | None = None) -> None:
-        """Check busy bit and error code of abstractcs, and the orders to all harts."""
         observed = await self.access(DmReg.ABSTRACTCS)
         self.board.equal(hex(observed), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
         orders = await self.access_memory(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))

@@ -184,7 +184,6 @@ class DmaEnv(AgentGroup):
         super().__init__(dut, [*self.managers, *self.memory_ports, self.monitor])
 
     def _begin(self, words: Sequence[int]) -> list[set[int]]:
-        """Queue the accesses of a command that the ports must make; return the ports used by each of its writes."""
         self.expected.move(*moves(words))
         outside, writing = len(self.memory_ports) - 1, list[set[int]]()
         for write, side in enumerate(accesses(words)):

@@ -70,7 +70,6 @@ class LoopMachine:
         self.registers[REGISTERS_PER_LOOP * loop + register] = value if register == COUNT else value & ~1
 
     def ending(self, pc: int) -> int | None:
-        """Return the loop that jumps back to its start after the instruction at ``pc``, if there is one."""
         for loop in range(HARDWARE_LOOPS):
             _, end, count = self.registers[REGISTERS_PER_LOOP * loop :][:REGISTERS_PER_LOOP]
             if end == pc and count > 1:

@@ -23,7 +23,6 @@ _ACTING = (*_DRAINING, "fence", "mret", "lp.starti", "lp.endi", "lp.count", "lp.
 
 
 def arithmetic_cycles(insn: Insn, operand_b: int, config: CoreConfig) -> int:
-    """Return the cycles in EX of an instruction that does not access memory."""
     if insn.op in _DIVISIONS:
         return division_cycles(operand_b, signed=_DIVISIONS[insn.op])
     # a multiplier with 64-bit products has the upper word at once

@@ -17,8 +17,6 @@ from xpulpnn.config import ClusterConfig
 
 
 class BankState(enum.Enum, shape=2):
-    """State of a cache bank: lookup, request of a line from memory, waiting for the line, storing it."""
-
     LOOKUP, ASKING, WAITING, STORING = range(4)
 
 

@@ -195,7 +195,6 @@ class StreamDriver:
     def _check(
         self, where: str, *, jump: int | None = None, branch: int | None = None, trap: int | None = None
     ) -> None:
-        """Compare the requests of the unit in this cycle: target of a jump, target of a branch, cause of a trap."""
         dut = self.dut
         for name, detail, expected in (("jump", "target", jump), ("branch", "target", branch), ("trap", "cause", trap)):
             got = sample(getattr(dut, f"{name}__{detail}")) if sample(getattr(dut, f"{name}__valid")) else None

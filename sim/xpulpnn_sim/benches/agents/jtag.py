@@ -82,7 +82,6 @@ class JtagManager:
         await self.modes(1, 1, 1, 1, 1, 0)
 
     async def shift(self, value: int, bits: int, *, idle: int = 0) -> int:
-        """Enter Capture, shift the bits with random pauses, then spend some cycles in Run-Test/Idle."""
         await self.modes(0, 0)
         shifted_out = 0
         for place in range(bits):

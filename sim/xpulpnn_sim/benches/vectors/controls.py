@@ -25,7 +25,6 @@ RowsOf = Callable[[CoreConfig], list[ControlledRow]]  # rows of the instruction 
 
 
 def control_port(shape: type[data.Struct], fields: Mapping[str, Any], port: str = "ctrl") -> dict[str, int]:
-    """Return a control word, keyed by its port name, from field values keyed by dotted names."""
     nested: dict[str, Any] = {}
     for name, value in fields.items():
         *parents, leaf = name.split(".")

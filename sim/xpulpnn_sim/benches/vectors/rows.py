@@ -105,7 +105,6 @@ def operands_of(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColu
 
 
 def ports_of_row(insn: Insn, src: Sources, *, exact: bool = False) -> OperandColumns:
-    """Return the inputs for ``insn`` of all units of the EX stage, dot-product unit included."""
     # factors and accumulator are `rs1 rs2 rd` of the dot-product unit, and `dotp_a dotp_b op_c` of the EX stage
     operands = operands_of(insn, src, exact=exact)
     first, second = operands["op_a"], operands["op_b"]
@@ -245,7 +244,6 @@ def _both_sums(effects: Effects) -> dict[str, U32]:
 
 
 def late_product(insn: Insn, words: dict[str, U32], operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs for a product that is written in WB: the upper word, or the sum that WB shifts."""
     return {"upper": words["result"]} if insn.multiplies_high else {"second": operands["unshifted"]}
 
 
