@@ -10,13 +10,15 @@ from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.layers.precision import Precision
 
 FULL = simulated(preset("xpulpnn-full"))
-BEYOND = simulated(preset("xpulpnn3"))
-"""As the command line runs kernels unless told otherwise; on the second core what the first cannot."""
+"""The core on which the command line runs kernels unless another one is selected."""
 
 ADDED = ("mac_load_cross", "mac_load_dot", "mac_load_pair", "mixed_weights", "requantise")
 OPTIONS = ("qnt", *ADDED, "requantise_exact")
 EVERY_ROW = replace(preset("xpulpnn-full"), **dict.fromkeys(OPTIONS, True))
 """Executes every row of the instruction table."""
+
+BEYOND = simulated(EVERY_ROW)
+"""The same with structures that simulate fast: runs every variant of the kernels."""
 
 FOUR = ClusterConfig(
     core=simulated(replace(preset("xpulpnn-full"), **dict.fromkeys(ADDED, True))), cores=4, icache_private=0

@@ -6,20 +6,19 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.designs import EVERY_ROW, FULL
+from tests.designs import BEYOND, FULL
 
 from xpulpnn.config import preset
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, SweepResult, combinations, run_combinations, select_pass
 from xpulpnn_sim.cli import main as cli
-from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.workloads import kernel_series
 from xpulpnn_sw.kernels.catalogue import KERNELS
 from xpulpnn_sw.kernels.operands import check_rule
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 
-CORES = (simulated(EVERY_ROW), FULL)
+CORES = (BEYOND, FULL)
 """All that there is; the second has the exact rule in software."""
 
 SAMPLE = 60  # combinations of a kernel

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.designs import EVERY_ROW, FOUR, FULL, PAIR, kernel_case
+from tests.designs import BEYOND, FOUR, FULL, PAIR, kernel_case
 
 from xpulpnn.config import preset
 from xpulpnn.errors import XpulpnnError
@@ -44,7 +44,7 @@ def test_every_variant(number, name):
     layer = (CONV, MATMUL)[number // 3 % 2]
     figures = figures_of(case(layer, (8, 4, 2)[number % 3], name))
     assert (figures["cores"], figures["banks"], figures["engine"]) == (4, 16, "cluster")
-    config = FULL if VARIANTS[name].extensions <= FULL.extensions else EVERY_ROW
+    config = FULL if VARIANTS[name].extensions <= FULL.extensions else BEYOND
     alone = run_case(case(layer, figures["bits"], name, config, checked=False), "core").record
     assert figures["sdotp"] == alone["sdotp"]
     assert 0.8 * alone["instructions"] <= figures["instructions"] <= 1.6 * alone["instructions"]

@@ -191,26 +191,11 @@ def test_slow_memory_and_interrupts(core_elf, tmp_path):
         ("li x31, tohost; li x30, 9; sw x30, 0(x31)\n j .", {}, "fail: the program reports code 4 at 0x1c00008c"),
         ("here: j here", {}, "endless loop at 0x1c000080 (here), no interrupt can end it"),
         ("wfi", {}, "endless loop at 0x1c000080, no interrupt can end it"),
-        (
-            "nop\n li x5, 0x40000000; jalr x0, 0(x5)",
-            {},
-            "execution outside memory: pc 0x40000000, coming from 0x1c0000",
-        ),
-        (
-            "li x5, 0x40000000; lw x6, 4(x5)",
-            {},
-            "load of 4 bytes outside memory: address 0x40000004, instruction at 0x1c000084",
-        ),
-        (
-            "li x5, 0x40000000; sh x6, 2(x5)",
-            {},
-            "store of 2 bytes outside memory: address 0x40000002, instruction at 0x1c000084",
-        ),
         ("ecall", {"vectors": ""}, "trap loop: the exception handler at 0x1c000000 traps at its first instruction"),
         ("ecall", {"vectors": "0"}, "endless loop at 0x1c000000"),
         ("1: addi x5, x5, 1\n j 1b", {}, "not finished after 2000 cycles, at 0x1c00008"),
     ],
-    ids=["fail", "jump to itself", "wfi", "jump", "load", "store", "trap loop", "vector to itself", "max-cycles"],
+    ids=["fail", "jump to itself", "wfi", "trap loop", "vector to itself", "max-cycles"],
 )
 @pytest.mark.parametrize("checks", [[], ["--check", "all", "--lockstep"]], ids=["plain", "checked"])
 def test_every_program_ends(core_elf, capsys, source, options, line, checks):
@@ -260,16 +245,3 @@ def test_difference_from_the_reference(core_elf, core_program, tmp_path, capsys,
     result = read_results(record)[0]
     assert (result["reason"], result["mismatches"]) == ("difference", 1)
     assert "addi t0, zero, 7" in result["difference"]
-
-
-def test_memory_that_differs_after_the_run(core_elf, capsys, monkeypatch):
-    right = program_run.retirement_check
-
-    def spoilt(*arguments, **options):
-        check = right(*arguments, **options)
-        check.memory[DATA][12] ^= 1
-        return check
-
-    monkeypatch.setattr(program_run, "retirement_check", spoilt)
-    assert run(core_elf(LOOPING), "--check", "all") == 1
-    assert "memory word at 0x1000000c must be 0x1 after the run, not 0x0" in capsys.readouterr().out

@@ -62,7 +62,7 @@ def signals(path):
 
 
 def run(*arguments):
-    return main(["run", *(str(argument) for argument in arguments)])
+    return main(["run", "--preset", "xpulpnn-full", *(str(argument) for argument in arguments)])
 
 
 def test_the_save_file_fits_the_waveform(core_elf, tmp_path, monkeypatch, capfd):

@@ -98,8 +98,7 @@ def paired_corners(width: int, rng: Random) -> tuple[Words, Words]:
 
 
 def operand_columns(width: int, count: int, rng: Random) -> tuple[Words, Words, Words]:
-    """Return columns of ``count`` words for rs1, rs2 and rd: corner pairs of the format in random order, then random
-    words."""
+    """Return ``count`` words each for rs1, rs2 and rd: corner pairs in random order, then random words."""
     left, right = corner_pairs(width)
     order = list(range(len(left)))
     rng.shuffle(order)

@@ -26,9 +26,10 @@ STRUCTURES = unit_structures(CONFIG)
 
 
 @pytest.fixture(autouse=True)
-def signed_factors(monkeypatch: pytest.MonkeyPatch):
-    """Both factors signed; xpulpnn prove units proves all signs."""
+def less_work(monkeypatch: pytest.MonkeyPatch):
+    """Both factors signed, and few random operands; xpulpnn prove units proves all signs and takes more operands."""
     monkeypatch.setattr(dotp, "ALL_SIGNS", ("ss",))
+    monkeypatch.setattr(dotp, "_RANDOM_BLOCKS", 4)
 
 
 def covering() -> list[str]:

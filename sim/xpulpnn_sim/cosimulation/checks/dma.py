@@ -90,8 +90,7 @@ class DmaCheck(Checker):
         self._transfers = [transfer for transfer in self._transfers if transfer.pending or any(transfer.notifies)]
 
     def _port(self, access: DeviceAccess) -> int | None:
-        """Return the number of the command port that an access uses: the number of the core, or the number of cores for
-        the shared port."""
+        """Return the command port of an access: the number of the core, or the number of cores for the shared port."""
         if PRIVATE_DMA <= access.address < PRIVATE_DMA + BLOCK_BYTES:
             return access.core
         return self._cores if DMA <= access.address < DMA + BLOCK_BYTES else None
@@ -122,8 +121,7 @@ class DmaCheck(Checker):
                     transfer.allowed[address + lane] += bytes([byte])
 
     def _moved(self, cycle: int, address: int, value: int) -> None:
-        """Check a byte that the engine writes: it must be pending in a transfer, and its value must be one that its
-        source has had."""
+        """Check a byte that the engine writes: a transfer must wait for it, and its source must have had the value."""
         for transfer in self._transfers:
             sources = transfer.pending.get(address)
             if sources is None:

@@ -64,8 +64,7 @@ def device_accesses(block: Block, core: int) -> Iterator[DeviceAccess]:
 
 
 def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
-    """Extract event lines from a log of grants: cycle, kind (0 DMA event, 1 DMA interrupt, 2 timers), and the lines as
-    a word."""
+    """Extract cycle, kind (0 DMA event, 1 DMA interrupt, 2 timers) and the lines as a word from a log of grants."""
     chosen = grants[grants["hart"] >= LINE_EVENT]
     return zip(
         chosen["cycle"].tolist(), (chosen["hart"] - LINE_EVENT).tolist(), chosen["address"].tolist(), strict=True
@@ -84,7 +83,7 @@ first, the grant of the core's request does not count."""
 
 
 class _Request(NamedTuple):
-    """An access of a core to the event unit. Requests are ordered by the cycle of their grant, the first field."""
+    """An access of a core to the event unit, ordered by the cycle of its grant."""
 
     granted: int
     core: int
@@ -94,7 +93,7 @@ class _Request(NamedTuple):
 
 
 class EventUnitCheck(Checker):
-    """Checks the accesses of all cores to the event unit. Events of DMA engine and timers are taken from the design."""
+    """Checks the accesses of all cores to the event unit; events of DMA engine and timers are the design's."""
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:
         self._unit = EventUnitModel(config)

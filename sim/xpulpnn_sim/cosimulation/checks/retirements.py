@@ -181,8 +181,6 @@ class RetirementCheck(Checker):
             self._before[hart] = records[hart][-_HISTORY:].copy()
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> None:
-        """Compare the final ``memory`` with the memory that results from all accesses, and the number of retirements of
-        each hart with the number checked."""
         self._chain.finish()
         if list(retired) != self._checked:
             raise DifferenceError(f"retirements checked must be {list(retired)}, not {self._checked}")
@@ -328,7 +326,6 @@ class Checks:
             self._pending = None
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> None:
-        """Let the checkers check the end of a run that passed, until one reports a difference."""
         for checker in [*self.checkers]:
             if not self.mismatches:
                 self._run(checker, checker.finish, memory, retired)

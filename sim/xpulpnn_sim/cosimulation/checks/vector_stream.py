@@ -144,7 +144,6 @@ def _block(frame: _Frame, vector: Vector) -> list[int]:
 
 
 def _free_base(vectors: list[Vector], size: int) -> int:
-    """Return the aligned address of ``size`` bytes that no vector uses as memory."""
     blocked = {
         (address + edge) % machine.ADDRESS_SPACE // _ALIGNMENT for v in vectors for address in v.mem for edge in (0, 3)
     }

@@ -27,8 +27,7 @@ _NUMBERS = ("word", "rs1", "rd_in", "rd_out", "rs2", "rs1_out")  # fields that a
 
 @dataclass(slots=True, kw_only=True)
 class Vector:
-    """An execution of an instruction: registers before (``_in``) and after it (``_out``; None if the file does not give
-    one)."""
+    """An execution of an instruction: registers before (``_in``) and after it (``_out``, None if not given)."""
 
     origin: tuple[str, int] = "", 0  # file and line
     insn: Insn
@@ -92,8 +91,7 @@ class VectorReader:
         self._present = {id(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
 
     def read(self, path: Path) -> Iterator[Vector]:
-        """Yield the vectors of a file, plain or gzip. Raises :class:`InputError`, with file and line, for invalid lines
-        and for a file without vectors."""
+        """Yield the vectors of a file, plain or gzip. Raises :class:`InputError` if it is invalid or has none."""
         empty = True
         try:
             with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
@@ -193,7 +191,6 @@ _LENGTHS = (machine.NNRF_ENTRIES, machine.NNRF_ENTRIES + machine.NNRF_PARAMETERS
 
 
 def _check_lengths(vector: Vector, fewest: int, most: int) -> None:
-    """Check the NN-RF lists. The instruction needs ``fewest`` entries; the configuration has at most ``most``."""
     lengths = [length for length in _LENGTHS if fewest <= length <= most]
     for name, values in (("nnrf_in", vector.nnrf_in), ("nnrf_out", vector.nnrf_out)):
         if len(values) not in lengths:
@@ -236,8 +233,7 @@ def source(vector: Vector, name: str) -> int:
 
 
 def _loaded(vector: Vector, address: int) -> int:
-    """Return the little-endian word at ``address`` of the vector's memory. Bytes that the vector does not give are
-    0."""
+    """Return the word at ``address`` of the vector's memory, in which bytes that are not given are 0."""
     if address in vector.mem:
         return vector.mem[address]
     held = {

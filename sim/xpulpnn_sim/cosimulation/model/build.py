@@ -138,8 +138,7 @@ endmodule
 """
 
     def _fields(self, direction: Literal["seen", "driven"]) -> list[str]:
-        """Return the port of the design for each word of the C++ struct of all observed or driven ports; an empty name
-        if there is none."""
+        """Return the port for each word of the C++ struct of observed or driven ports; an empty name for none."""
         nothing = Adapter(KINDS[0], {})
         places = [(kind, adapter) for kind in KINDS for adapter in self._adapters_of(kind) or [nothing]]
         return [adapter.ports.get(field, "") for kind, adapter in places for field in getattr(kind, direction)]
@@ -247,8 +246,7 @@ def _sweep(cache: Path) -> None:
 
 
 def _whole(generated: Sequence[str], chosen: str) -> str:
-    """Join all C++ files of a model into one, since reading the headers takes longer than compiling most of the
-    files."""
+    """Join all C++ files of a model into one, since reading the headers takes longer than compiling most files."""
     off, on = _UNOPTIMISED[chosen]
     slow = [name for name in generated if name.endswith("Slow.cpp")]
     lines = [f'#include "{name}"' for name in generated if name not in slow]

@@ -162,8 +162,7 @@ def simulated(config: Config) -> Config:
 def model_library(
     engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False, covered: bool = False
 ) -> Path:
-    """Return the path of the shared library that simulates ``config`` with its retirement port; compile it if
-    necessary. If ``covered``, it records covered lines and toggled bits."""
+    """Return the path of the compiled model of ``config``; if ``covered``, it records covered lines and bits."""
     both_edges = not trace  # a waveform shows a clock with one rising edge per cycle
     emitted = cached_emission(TOPS[engine], observed(config), both_edges=both_edges)
     return build_model(replace(rig_of(*emitted), both_edges=both_edges), trace=trace, covered=covered)

@@ -63,17 +63,9 @@ class Machine:
         for base, size in self.bus_errors:
             if base % WORD_BYTES or size % WORD_BYTES or size < WORD_BYTES:
                 raise InputError(f"bus errors must be words at a multiple of 4, not 0x{base:x}:{size}")
-        for name, least in (
-            ("response_latency", 1),
-            ("fetch_latency", 1),
-            ("l2_latency", 1),
-            ("l2_bytes", 1),
-            ("max_cycles", 1),
-            ("max_instructions", 1),
-            ("reset_after", 0),
-            ("seed", 0),
-        ):
-            if getattr(self, name) < least:
+        positive = ("response_latency", "fetch_latency", "l2_latency", "l2_bytes", "max_cycles", "max_instructions")
+        for name in (*positive, "reset_after", "seed"):
+            if getattr(self, name) < (least := int(name in positive)):
                 raise InputError(f"{name.replace('_', ' ')} must be at least {least}, not {getattr(self, name)}")
 
     @classmethod
@@ -180,11 +172,8 @@ def hart_ids(config: CoreConfig | ClusterConfig, machine: Machine) -> tuple[int,
         if machine.l2_latency != 1:
             raise InputError(f"latency of the L2 must be 1 without a cluster, not {machine.l2_latency}")
         return (machine.hart_id,)
-    for option, value in (
-        ("hart number", machine.hart_id),
-        ("interrupt rate", machine.irq_rate),
-        ("interrupts", machine.irqs),
-    ):
+    given = {"hart number": machine.hart_id, "interrupt rate": machine.irq_rate, "interrupts": machine.irqs}
+    for option, value in given.items():
         if value:
             raise InputError(f"{option} must be left out for a cluster, whose event unit raises interrupts")
     return tuple(hart_number(0, core) for core in range(config.cores))

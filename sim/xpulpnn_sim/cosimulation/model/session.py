@@ -83,8 +83,7 @@ class RunResult:
 
 
 def stalls_of(account: NDArray[np.uint64], *, devices: bool) -> dict[str, int]:
-    """Return the cycles without a retirement in an account, by cause. With ``devices``, causes that only a cluster has
-    are included."""
+    """Return the cycles without a retirement by cause; ``devices``: with causes that only a cluster has."""
     totals = account.sum(axis=0)
     causes = STALLS if devices else tuple(WaitCause)
     return {cause.name.lower(): int(totals[cause]) for cause in causes if cause}
@@ -127,7 +126,6 @@ class Session:
         self.model.close()
 
     def advance(self, limit: int) -> Event:
-        """Run to an event or the cycle ``limit``; a full block is handed over."""
         events = self.model.advance(limit)
         if Event.RECORDS_FULL in events:
             self.hand_over()

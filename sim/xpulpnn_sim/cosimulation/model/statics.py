@@ -49,8 +49,7 @@ def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[A
 
 
 class ResultGroup(NamedTuple):
-    """Instructions whose results the golden models compute together: same row of the instruction table, same length,
-    same results to compare."""
+    """Instructions whose results are computed together: same row of the table, same length, same results."""
 
     insn: Insn
     length: int

@@ -118,7 +118,6 @@ class WaveSignal(NamedTuple):
 
 
 def save_files(waveform: Path) -> tuple[Path, Path]:
-    """Return the paths of the save file of a waveform and of the folder with its translate filters."""
     return waveform.with_suffix(SAVE_SUFFIX), waveform.with_suffix(FILTERS_SUFFIX)
 
 
@@ -166,8 +165,7 @@ def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]
 def contents(
     executable: Executable, config: CoreConfig | ClusterConfig
 ) -> tuple[dict[str, list[WaveSignal]], dict[str, str]]:
-    """Return the signals of each group and the text of each filter file. The name of a nested group starts with that of
-    its parent."""
+    """Return the signals of each group (PARENT/NAME if nested) and the text of each filter file."""
     manifest = cached_emission(engine_of(config), observed(config))[1]
     fixed = {
         INSTRUCTION: instruction_names(executable),

@@ -93,8 +93,7 @@ class Job:
         )
 
     def built(self, item: Item) -> BuiltNetwork:
-        """Return the program of a run, which is the same for all images. Raises LayerError if the target cannot run the
-        network."""
+        """Return the program of a run, which all images share. Raises LayerError if the target cannot run it."""
         at = item.task, item.target
         if at not in self._built:
             self._built[at] = build_network(self.case(item))
@@ -185,7 +184,6 @@ class _JobOutcomes:
 
 
 def prepare_network(job: Job, *, describe: Callable[[str], None], dask: str = "") -> None:
-    """Build the programs of a job and, without dask workers, compile its models, announced through ``describe``."""
     for item in job.items:
         if item.image == 0:
             job.built(item)

@@ -101,8 +101,7 @@ def _check_size(network: CNetwork, inputs: Inputs) -> None:
 
 
 def _examples(original: Network, network: CNetwork, inputs: Inputs) -> list[Example]:
-    """Return the examples with the golden model's results. Their inputs are samples if the program can scale these
-    itself."""
+    """Return the examples with expected results; inputs are samples if the program can scale these itself."""
     computed, values = network.network, inputs.values
     filled = np.stack([padded_input(image, computed) for image in values])
     results, scores = run_reference(computed, filled), run_reference(original, values)[-1]

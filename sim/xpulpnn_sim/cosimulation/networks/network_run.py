@@ -160,8 +160,7 @@ class BuiltChain(network_work.BuiltNetwork):
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:
-        """Number of bytes that each instruction of the program loads and stores in an execution, ``[instruction][0 or
-        1]``."""
+        """Bytes that each instruction loads and stores in an execution, ``[instruction][0 or 1]``."""
         program = self.chain.function.function
         widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
         return np.array(widths, np.int64).reshape(-1, 2)

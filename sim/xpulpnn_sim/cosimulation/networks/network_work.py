@@ -217,7 +217,7 @@ class BuiltNetwork(Workload):
 
     @abstractmethod
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        """Return the part of the record that depends on the target, which includes ``cycles`` and ``layers``."""
+        """Return the record of the target, with ``cycles`` and ``layers``."""
 
     def with_input(self, case: NetworkCase) -> Self:
         other = copy(self)

@@ -40,8 +40,7 @@ class Answers:
 
     @property
     def classes(self) -> list[dict[str, Any]]:
-        """For each class the number of ``images`` and of ``right`` answers, the most frequent wrong answer and its
-        count."""
+        """For each class the images, the right answers, and the most frequent wrong answer with its count."""
         records: list[dict[str, Any]] = []
         for number, name in enumerate(self.names):
             counts = np.bincount(self.answers[self.labels == number], minlength=len(self.names))

@@ -29,8 +29,7 @@ _KAPPA = (128, 256)
 
 
 def normalised_images(pixels: NDArray[np.uint8]) -> Ints:
-    """Convert pixels to inputs of the network with signed weights: halved differences from the mean, rounded to 8
-    bits."""
+    """Convert pixels to signed inputs of 8 bits: halved differences from the mean, rounded."""
     return SCALING.scaled(pixels, _SIGNED.x, signed=True)
 
 
@@ -72,8 +71,7 @@ def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
 
 
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
-    """Return a convolution and its pooling layer, which applies ReLU if the results are signed and clips windows at the
-    edge."""
+    """Return a convolution and its pooling layer, with ReLU for signed results and windows clipped at the edge."""
     side, filters = SIDE >> number, _FILTERS[number]
     convolution = (ConvLayer if number else ImageConvLayer)(
         height=side,
@@ -116,8 +114,7 @@ def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> In
 def _spread(
     activations: Ints, weights: Ints, sums: Ints, precision: Precision, rng: np.random.Generator
 ) -> LayerTensors:
-    """Return operands of a layer whose requantisation maps two standard deviations of the sums to the range of the
-    results."""
+    """Return operands whose requantisation maps two standard deviations of the sums to the range of results."""
     channels = weights.shape[0]
     deviation = max(1, int(sums.std()))
     if precision.y_signed:

@@ -212,7 +212,6 @@ class TiledWork(ClusterKernel):
         }
 
     def span(self, outcome: RunResult) -> tuple[int, int]:
-        """Return the cycles of the first DMA command and of the last result in external memory."""
         times = self._times(outcome)
         return int(times[0, 0, RELEASED]), int(times[-1, 0, READY])
 

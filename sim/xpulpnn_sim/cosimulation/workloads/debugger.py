@@ -40,8 +40,7 @@ class Debugger:
         return {"jtag": self.listener.fileno() + 1, "held": (harts + 1) * self.holds}
 
     def ended(self, events: Event, end: Exit | None) -> Exit | None:
-        """Return the end of the run. It is the end of the program, but while a debugger is connected the run goes
-        on."""
+        """Return the end of the program; None while a debugger is connected, for which the run goes on."""
         if Event.DEBUGGER_CAME in events:
             self._connected = True
         if Event.DEBUGGER_LEFT in events:
@@ -64,8 +63,7 @@ def debugged(config: Config) -> Config:
 
 @contextmanager
 def serving(port: int, *, holds: bool = False, tell: Callable[[str], None] | None = None) -> Iterator[Debugger]:
-    """Listen at a TCP port of this machine, or at any free one if ``port`` is 0. Raises :class:`InputError` if the port
-    is in use."""
+    """Listen at a TCP port, or at any free one for 0. Raises :class:`InputError` if the port is in use."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -149,8 +149,7 @@ def run_case(
 
 
 def write_waves(path: Path, window: tuple[int, int] | None, cases: Sequence[Case], results: Sequence[Result]) -> None:
-    """Write waveforms of the cycles ``window`` of the first case. Without a window they show the first mismatch in the
-    results."""
+    """Write waveforms of the cycles ``window`` of the first case, without it those of the first mismatch."""
     wrong = next((number for number, result in enumerate(results) if result.record["mismatches"]), 0)
     position = results[wrong].mismatch_position
     if window is not None:

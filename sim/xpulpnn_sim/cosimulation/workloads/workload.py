@@ -138,8 +138,7 @@ _START_CYCLES, _CYCLES_PER_BYTE, _CYCLES_PER_MAC, _INTERRUPT_FACTOR = 1_000_000,
 
 
 def most_cycles(machine: Machine, executable: Executable | ExecutedStream, macs: int) -> int:
-    """Return the cycles after which a program with ``macs`` multiplications is aborted, about ten times as many as the
-    slowest programs need."""
+    """Return the cycles after which a program is aborted, about ten times as many as the slowest ones need."""
     if isinstance(executable, ExecutedStream):
         size = sum(content.size for content in executable.memory.values())
     else:

@@ -101,7 +101,6 @@ def written_fields(insn: Insn) -> tuple[str, ...]:
 
 @cache
 def _ignored_bits(insn: Insn) -> int:
-    """Return a mask of the bits of the word that neither the pattern nor an operand uses."""
     used = insn.mask
     for token in insn.tokens:
         for low, _, width in token.field.parts:
@@ -204,8 +203,7 @@ class Draw:
         return {token.field.name: chosen[token.field.name] for token in insn.tokens}
 
     def text(self, insn: Insn, values: Mapping[str, int]) -> str:
-        """Return the instruction in assembly, or sometimes as a data word in which bits are set that the decoder
-        ignores."""
+        """Return the instruction in assembly, or sometimes as a data word with bits that the decoder ignores."""
         word = insn.encode(**values)
         ignored = _ignored_bits(insn)
         if ignored and self.chance(_IGNORED_CHANCE):
@@ -240,8 +238,7 @@ class Draw:
         return self.text(insn, self.values(insn, preserved))
 
     def requantised(self, without: float = 0.5) -> tuple[str, ...]:
-        """Return, with the probability 1 - ``without``, a requantisation whose result is pending when the next
-        instruction needs it."""
+        """Return nothing with the probability ``without``, else a requantisation whose result is still pending."""
         if not self.groups[Group.REQUANTISE] or self.chance(without):
             return ()
         return (self.arithmetic(group=Group.REQUANTISE),)

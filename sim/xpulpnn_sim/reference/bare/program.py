@@ -154,7 +154,7 @@ def is_label(line: str) -> bool:
 
 
 def statement(line: str) -> str:
-    """Return a line of assembly without the label at its start."""
+    """Return a line of assembly without its label."""
     label, colon, rest = line.partition(": ")
     return rest if colon and " " not in label else line
 
@@ -182,7 +182,6 @@ class ProgramBlock:
 
 
 def block_of(kind: str, text: str) -> ProgramBlock:
-    """Split a text at line ends and semicolons into the instructions of a block."""
     return ProgramBlock(kind, tuple(filter(None, map(str.strip, text.replace("\n", ";").split(";")))))
 
 

@@ -50,8 +50,7 @@ _PIECES = tuple(base + offset for base, offset in zip(FAR, (0xAA8, 0x554, 0x5A4)
 
 
 def _shared_end(first: int, second: int) -> str:
-    """Emit lines that run two nested hardware loops with a common end; their bodies begin at ``first`` and
-    ``second``."""
+    """Emit two nested hardware loops with a common end, whose bodies begin at ``first`` and ``second``."""
     starts = f"li a3, 0x{first:x}; csrrw zero, lpstart0, a3; li a3, 0x{second:x}; csrrw zero, lpstart1, a3"
     return f"{starts}; jal ra, 2f; jal ra, 3f; "
 
@@ -104,8 +103,7 @@ _LOOP_STATE = "csrrs s9, lpcount0, zero; csrrs s10, lpend1, zero"
 
 
 def _after_failing_load(head: str, text: str, loops: str = "") -> Directed:
-    """Return a program with ``text`` directly after a failing load, without effect however late the memory reports the
-    error."""
+    """Return a program with ``text``, which has no effect, directly after a failing load."""
     # interrupts were on: MPIE, not MIE, and MPP as always; while the division computes, all is fetched
     return directed(
         f"access faults: {head}",

@@ -99,8 +99,7 @@ def _rows(preset: str, *groups: Group) -> Iterable[str]:
 
 
 def _repeated(head: str, rows: Iterable[str]) -> str:
-    """Return the text of a program that executes the instructions several times, each time with new words in a0 and
-    a1."""
+    """Return a program that executes the instructions several times, each time with new words in a0 and a1."""
     return f"""
 == operands: {head}
     li s4, 0x2b7e1517; li s5, 1664525; li s3, {_ROUNDS}
@@ -149,8 +148,7 @@ _SP = ABI_NAMES[2]
 
 
 def _all_forms(name: str) -> str:
-    """Emit every compressed instruction with an unrestricted register field, for the register ``name``, whose value is
-    saved before and restored after them."""
+    """Emit every compressed instruction with an unrestricted register for ``name``, whose value is preserved."""
     if name == _SP:
         return f"c.swsp {name}, {_SLOT}({_SP}); c.lwsp {name}, {_SLOT}({_SP})"
     return f"""

@@ -21,8 +21,7 @@ _SETUPS = {
 
 
 def _lengths(way: str, number: int) -> str:
-    """Return a program whose loops have every body length and every count, with compressed and with 32-bit
-    instructions."""
+    """Return a program of loops of every body length and count, with 16-bit and with 32-bit instructions."""
     lines = [f"\n== hardware loops: {way}, loop {number} [xpulpv2]"]
     for serial, (body, count, step) in enumerate(product(_BODIES, _COUNTS, _STEPS), 1):
         start, end = f"s{serial}x", f"e{serial}x"
@@ -65,8 +64,7 @@ def _changed_before_end(number: int) -> str:
 
 
 def _bits(number: int) -> str:
-    """Return a program that sets each bit of a loop count, and loop ends that differ in one bit from an executed
-    address."""
+    """Return a program that sets each bit of a loop count, and ends one bit away from an executed address."""
     # a loop leaves its body with a count of 0. An access that fails at the end gives its pass back
     # the end is met with each count, and an address next to it; all counts but 1 go back, and an end keeps no bit 0
     return f"""

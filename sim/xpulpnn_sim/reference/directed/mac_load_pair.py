@@ -58,8 +58,7 @@ def _formats() -> Iterator[str]:
 
 
 def _every_entry() -> Iterator[str]:
-    """Yield cases in which a Mac&Load multiplies an NN-RF entry and reloads it, and the next instruction multiplies the
-    new word."""
+    """Yield Mac&Loads that multiply an NN-RF entry and reload it, each before a product of the new word."""
     for number, entry in enumerate(_ENTRIES):
         weight, pair = (entry - 2, 1) if 2 <= entry <= 5 else (number % 4, entry // 8)
         yield f"""
@@ -79,8 +78,7 @@ _REGISTERS = [f"{kind}{number}" for kind, low in (("a", 0), ("s", 2)) for number
 
 
 def _illegal() -> list[int]:
-    """Return illegal words close to Mac&Load of two products: odd destination registers, NN-RF entries that cannot be
-    loaded, inverted fixed bits."""
+    """Return illegal words close to these Mac&Loads: odd registers, entries not to be loaded, inverted bits."""
     values = {"rd": 10, "rs1": 11, "w": 1, "p": 0, "t": 2}
     chosen = {"pv.mlsduosup.b", "pv.mlduoup.c", "pv.mlsduousp.h.n2", "pv.mlduosp.n.c1"}
     words: set[int] = set()

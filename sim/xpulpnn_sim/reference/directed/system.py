@@ -87,8 +87,7 @@ _NOPS = "c.nop; "
 
 
 def _write_counters(start: str) -> str:
-    """Emit ``start``, writes of a1 to mcycle and minstret, and a check that sets bits in a5 if a carry into the upper
-    half of mcycle is wrong."""
+    """Emit ``start`` and writes of a1 to counters; a wrong carry into the upper half of mcycle sets bits in a5."""
     # it counts if the lower one goes through 0; whether it has, is not known if that happens between the reads
     return f"""{start}
     csrrw zero, minstreth, a6; csrrw zero, minstret, a1
@@ -194,8 +193,7 @@ _KEPT = (("a1", "a2"), ("a3", "a4"), ("a5", "a6"), ("a7", "s3"))
 
 
 def _runs_into(skipped: int) -> str:
-    """Emit a jump to one of four words before an address that cannot be fetched, and save mscratch and mcause after the
-    exception."""
+    """Emit a jump to one of four words before an address that cannot be fetched; save mscratch and mcause."""
     address, cause = _KEPT[skipped]
     return f"""
     csrrwi zero, mscratch, 0; csrrwi zero, mcause, 0; li a0, -1

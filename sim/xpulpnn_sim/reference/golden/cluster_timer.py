@@ -18,7 +18,7 @@ class _Half:
 
     @property
     def period(self) -> int:
-        """The number of cycles after which the prescaler advances the count."""
+        """Cycles of the prescaler between two counts."""
         return (self.config >> TIMER_PRESCALE_LSB & _PRESCALE_MASK) + 1
 
     @property

@@ -38,8 +38,7 @@ def command_code(command: int) -> list[int]:
 def memory_words(
     command: int, program: Sequence[int], data: Sequence[int], flags: Mapping[int, Flag], harts: int
 ) -> list[int]:
-    """Return all words of the debug module's memory. ``command`` is the command register, ``flags`` are the requests to
-    harts."""
+    """Return the debug module's memory for the command register ``command`` and the requests ``flags``."""
     words = [0] * (DEBUG_BYTES // WORD_BYTES)
     rom = [int(word, 16) for word in _ROM.split()]
     if Flag.GO in flags.values():

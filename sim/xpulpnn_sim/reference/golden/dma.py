@@ -73,8 +73,7 @@ def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
 
 
 def moves(words: Sequence[int]) -> Moves:
-    """Return the bytes that a command moves. TCDM addresses wrap at 1 MiB. The external address may be in the TCDM
-    too."""
+    """Return the bytes that a command moves. TCDM addresses wrap at 1 MiB; both addresses may be in the TCDM."""
     (outside, inside), _ = _both_sides(words)
     return Moves(outside, inside) if words[0] & DmaCommand.FROM_EXTERNAL else Moves(inside, outside)
 

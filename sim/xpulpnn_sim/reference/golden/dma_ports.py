@@ -144,8 +144,7 @@ class PortsModel:
         self._left -= written
 
     def _grant(self, granting: Collection[int]) -> None:
-        """Let each port grant its first access in the queue. An access leaves the queue when all ports have granted
-        it."""
+        """Let each port grant its first access in the queue, which an access leaves when all have granted it."""
         for port in granting:
             next(waiting for waiting in self._queue if port in waiting).discard(port)
         if self._queue and not self._queue[0]:

@@ -42,8 +42,7 @@ def pack(lanes: I32, fmt: ElemFmt) -> U32:
 
 
 def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I32:
-    """Return the elements of the second SIMD operand, ``[lane][word]``. In the ``.sc`` and ``.sci`` forms there is one
-    lane, which applies to all."""
+    """Return the elements of the second SIMD operand, ``[lane][word]``; in the ``.sc[i]`` forms one for all."""
     if insn.mode is Op2Mode.SCI:
         token = insn.operands.rsplit(",", maxsplit=1)[-1]
         return immediate(token, src.word).view(np.int32)[None, :]
@@ -66,8 +65,7 @@ def _mac(insn: Insn, src: Sources, factors: U32, lanes: I32, old: U32 | None = N
 
 
 def mac_load_nn(insn: Insn, src: Sources) -> Effects:
-    """Execute Mac&Load with both operands from the NN-RF as they are before the load. If both update bits are set, the
-    activation that is not multiplied is loaded."""
+    """Multiply NN-RF entries, then load one: with both update bits set the activation that is not multiplied."""
     assert insn.fmt is not None
     selector = immediate("uimm5", src.word)
     reloads_activation = (selector & RELOADS_ACTIVATION) != 0
@@ -108,8 +106,7 @@ def mac_load_pair(insn: Insn, src: Sources) -> Effects:
 
 
 def mac_load_cu(insn: Insn, src: Sources) -> Effects:
-    """Execute Compute&Update Mac&Load: multiply an NN-RF entry and rs2, then load the entry. Entry i is numbered as
-    weight i, as in cores with both Mac&Load extensions."""
+    """Multiply an NN-RF entry and rs2, then load the entry; entry i is numbered as weight i."""
     assert insn.entry is not None
     assert insn.fmt is not None
     index = np.full(len(src.word), FIRST_WEIGHT + insn.entry, np.uint32)

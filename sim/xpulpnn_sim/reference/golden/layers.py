@@ -129,8 +129,7 @@ def quantise_bn(
     signed: bool = False,
     width: int = ACCUMULATOR_BITS,
 ) -> I32:
-    """Apply integer batch normalisation: ``clip(int32((kappa * acc + lam) >> shift))``. The sum wraps at ``width`` bits
-    (32 or 64), the shifted sum at 32."""
+    """Return ``clip(int32((kappa * acc + lam) >> shift))``, whose sum wraps at ``width`` bits (32 or 64)."""
     if not 0 <= shift < width:
         raise LayerError(f"`shift` must be 0 to {width - 1}, not {shift}")
     total = acc.astype(np.int64) * kappa + lam

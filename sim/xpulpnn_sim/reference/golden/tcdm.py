@@ -50,8 +50,7 @@ _MIB = 1 << 20
 
 
 def ranges(config: ClusterConfig) -> Sequence[tuple[int, int, str]]:
-    """Return first address, size and demultiplexer port of all address ranges inside the cluster. Of overlapping ranges
-    the last one applies."""
+    """Return first address, size and port of the ranges inside the cluster; where some overlap the last applies."""
     tcdm = config.tcdm_bytes
     inside = [
         (0x0000_0000, _MIB, "unmapped"),

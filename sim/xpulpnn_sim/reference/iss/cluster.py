@@ -91,8 +91,7 @@ class ClusterSession:
         self.harts[self.memory.core].halt()
 
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
-        """Execute until the program ends, no hart can continue, a hart leaves memory, or all harts together have
-        executed ``limit`` instructions."""
+        """Execute until the program ends, no hart can go on, one leaves memory, or ``limit`` instructions are done."""
         reported_at = 0
         while True:
             begin = self.devices.time
@@ -125,8 +124,7 @@ class ClusterSession:
         return None if end is None else self._of_core(end)
 
     def _turn(self, hart: _Hart, begin: int, quantum: int) -> exits.Exit | None:
-        """Execute up to ``quantum`` instructions of a hart; returns the end of the run if the hart is in a loop of
-        traps."""
+        """Execute up to ``quantum`` instructions of a hart; returns the end of the run for a loop of traps."""
         iss, memory, devices = hart.iss, self.memory, self.devices
         if devices.waits_at(hart.core) is not None:
             self._pass_time(iss, quantum)

@@ -223,7 +223,6 @@ class Devices:
         raise LookupError
 
     def _response(self, core: int, address: int, answer: int | None) -> int | None:
-        """Return the answer, and register the access as waiting if there is none."""
         if answer is None:
             self._outstanding[core] = address
         else:

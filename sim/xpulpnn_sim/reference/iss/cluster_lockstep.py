@@ -94,8 +94,7 @@ class ClusterLockstep:
         self._grants: NDArray[Any] | None = None
 
     def compare(self, records: Sequence[Records], grants: NDArray[Any], *, last: bool = False) -> None:
-        """Compare the next block. Raises :class:`DifferenceError` for the first difference; nothing can be compared
-        afterwards."""
+        """Compare the next block. Raises :class:`DifferenceError`, after which nothing can be compared."""
         grants = grants[grants["hart"] <= NO_MASTER]
         self._grants = grants.copy() if self._grants is None else np.concatenate([self._grants, grants])
         self._records = [np.concatenate(pair) for pair in zip(self._records, records, strict=True)]

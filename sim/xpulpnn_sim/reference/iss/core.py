@@ -90,7 +90,6 @@ class Iss:
 
     @classmethod
     def of(cls, config: CoreConfig, boot_address: int, *, hart_id: int = 0, memory: Memory | None = None) -> "Iss":
-        """Return the hart of a core configuration."""
         return cls(
             boot_address,
             extensions=config.extensions,
@@ -150,8 +149,7 @@ class Iss:
         self._code.clear()
 
     def retire(self) -> None:
-        """Release memory and compiled instructions when the hart is not needed any more: their reference cycle would
-        otherwise wait for the garbage collector."""
+        """Break the hart's reference cycle through its memory, which the garbage collector would find late."""
         self.memory.watchers.remove(self._forget)
         self._code.clear()
         self._operations.clear()
@@ -206,8 +204,7 @@ class Iss:
         return Step(pc, insn, word, endless=endless)
 
     def peek(self) -> Fetched | int | None:
-        """Return the instruction at ``pc``, its word if it is illegal, or None if the bus answers the fetch with an
-        error."""
+        """Return the instruction at ``pc``, its word if it is illegal, or None if its fetch is a bus error."""
         try:
             raw = self.memory.fetch(self.state.pc)
         except BusError:

@@ -34,8 +34,7 @@ class SimulatedCsrs:
         *,
         is_xpulp: bool,
     ) -> None:
-        """Set all CSRs to their reset values. ``nn`` is the NN-RF, whose words some configurations also have as
-        CSRs."""
+        """Set all CSRs to their reset values; ``nn`` is the NN-RF, whose words may be CSRs too."""
         self._nn = nn
         self.values = {csr.name: csr.reset for csr in isa.CSRS if csr.group in groups}
         self.values["mtvec"] |= boot_address & isa.MTVEC_BASE
@@ -99,8 +98,7 @@ class SimulatedCsrs:
         return self.values.get("pcer", 0) if self.values.get("pcmr", 0) & PCMR_COUNTS else 0
 
     def count_events(self, events: Iterable[int], enabled: int, *, saturates: bool) -> None:
-        """Advance the counters of those ``events`` that are enabled, except for counters that this instruction
-        writes."""
+        """Advance the enabled counters of ``events`` that this instruction does not write."""
         for event in events:
             name = COUNTERS[event]
             if not enabled >> event & 1 or name in self.written:

@@ -220,8 +220,6 @@ class Translator:
 
 
 def with_note(operation: HartOperation, pc: int, note: Callable[[int], None]) -> HartOperation:
-    """Return an operation that calls ``note`` with its address, then the given operation."""
-
     def execute() -> int:
         note(pc)
         return operation()

@@ -45,8 +45,7 @@ class Memory:
 
     @property
     def keeps_code(self) -> bool:
-        """Return whether every change of code is a store that is reported to watchers. Derived classes must override
-        it."""
+        """Return whether every change of code is reported to watchers; derived classes must override it."""
         return type(self) is Memory
 
     def inside(self, address: int, size: int) -> bool:
@@ -147,8 +146,7 @@ class Memory:
         )
 
     def write(self, address: int, size: int, value: int) -> None:
-        """Store the low ``size`` bytes of ``value`` at ``address``. Raises :class:`AccessError` outside memory and
-        :class:`BusError` where the bus answers with an error."""
+        """Store the low bytes of ``value``. Raises :class:`AccessError` and :class:`BusError` as :meth:`read`."""
         data = (value & ((1 << BYTE_BITS * size) - 1)).to_bytes(size, "little")
         page, offset = self._unwatched.get(address >> PAGE_BITS), address & (_PAGE - 1)
         if page is not None and offset + size <= _PAGE:

@@ -94,8 +94,7 @@ class Executable:
         return function if function is not None and address < function.address + max(function.size, 1) else None
 
     def symbol_at(self, address: int) -> str:
-        """Return ``main+0x12``, ``main`` at its start, ``__stack_bottom-0x4`` below the stack, and else an empty
-        string."""
+        """Return ``main+0x12``, ``__stack_bottom-0x4`` below the stack, or an empty string."""
         function = self.function_at(address)
         if function is not None:
             return function.name_at(address)
@@ -132,8 +131,7 @@ def parse_ram(text: str) -> Window:
 
 
 def windows(executable: Executable, ram: Sequence[Window] = ()) -> tuple[Window, ...]:
-    """Return the memory ranges of a run in order of addresses: segments, rounded to words, and ``ram``. Adjacent ranges
-    are joined."""
+    """Return the memory of a run by address: segments, rounded to words, and ``ram``; adjacent ranges are joined."""
     pieces = list(ram)
     for segment in executable.segments:
         first = segment.address // WORD_BYTES * WORD_BYTES
@@ -247,8 +245,7 @@ def _placed(segment: ElfSegment) -> Iterator[Segment]:
 
 
 def symbols_of(elf: ELFFile) -> list[ElfSymbol]:
-    """Return all definitions in the symbol tables. They are unpacked together, since some compilers emit ten thousand
-    labels."""
+    """Return all definitions, unpacked together since some compilers emit ten thousand labels."""
     symbols: list[ElfSymbol] = []
     for section in elf.iter_sections("SHT_SYMTAB"):
         names = elf.get_section(section["sh_link"]).data()

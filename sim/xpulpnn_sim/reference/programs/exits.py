@@ -175,8 +175,7 @@ def difference(pc: int, name_of: NameOf) -> Exit:
 def host_call(
     value: int, read_memory: Callable[[int, int], bytes], inside: Callable[[int, int], bool]
 ) -> Output | None:
-    """Return the bytes to print for a ``value`` written to ``tohost``; None if it is not the address of a valid
-    call."""
+    """Return the bytes to print for a word written to ``tohost``; None if it is no address of a valid call."""
     if value == 0 or value % CALL_ALIGNMENT or not inside(value, CALL.size):
         return None
     call, descriptor, buffer, length = CALL.unpack(read_memory(value, CALL.size))

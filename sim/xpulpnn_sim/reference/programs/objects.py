@@ -105,8 +105,7 @@ class ObjectFile:
     cores: tuple[CoreNote, ...]  # notes on the cores that it was compiled for
 
     def name_of(self, address: int, section: CodeSection) -> str:
-        """Return an address used in ``section`` as symbol and offset; in a program the address may be in another
-        section."""
+        """Return an address used in ``section`` as symbol and offset; in a program it may be in another."""
         places = (section, *self.sections) if self.kind == PROGRAM else (section,)
         return next((name for place in places if (name := place.name_of(address))), "")
 
@@ -246,8 +245,7 @@ class _Reader:
 
 
 def _path(header: Any, folder: str, number: int) -> str:
-    """Return the path of a file in a line program. Files are numbered from 1 up to DWARF 4, and directory 0 is that of
-    the unit."""
+    """Return the path of a file in a line program, whose numbers begin at 1 up to DWARF 4."""
     entries, directories = header["file_entry"], [item.decode(errors="replace") for item in header["include_directory"]]
     if header["version"] < _NUMBERED_FROM_ZERO:
         number, directories = number - 1, [folder, *directories]

@@ -125,8 +125,7 @@ def _writes(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -
 
 
 def _stores(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -> list[str]:
-    """Emit the stores after all other effects, so that watchers of the memory see the state after the instruction. If a
-    store fails, the writes of registers are undone."""
+    """Emit the stores last, since watchers see the state after them; one that fails undoes the writes."""
     moved = [_number(name) for name, _, _ in effects.registers if name not in zeros]
     lines: list[str] = []
     for _, address, size, word in effects.stores:
@@ -146,8 +145,7 @@ def _return(texts: PythonArithmetic, effects: _Effects) -> str:
 
 
 def _number(name: str) -> str:
-    """Return Python source for the number of a register, which is a field of the instruction or fixed, such as
-    ``x2``."""
+    """Return source for the number of a register: a field of the instruction, or fixed such as ``x2``."""
     if name == "rd1":
         return "rd + 1"
     return name[1:] if re.fullmatch(r"x\d+", name) else name

@@ -81,8 +81,7 @@ class StatementEffects(Generic[V, C]):
 def interpret(
     insn: Insn, body: Sequence[ast.stmt], arithmetic: _Arithmetic[V, C], before: _InitialState[V, C]
 ) -> StatementEffects[V, C]:
-    """Return the effects of statements with the operands of ``insn``. Raises :class:`InputError` for a statement
-    outside the notation."""
+    """Return the effects of statements. Raises :class:`InputError` for one outside the notation."""
     run = _Execution(insn, arithmetic, before)
     for statement in body:
         run.run(statement)

@@ -192,8 +192,7 @@ class PythonArithmetic:
         return PythonValue(text, *_bounds(op, x, y), is_static, factors=factors)
 
     def call(self, name: str, arguments: Sequence[PythonValue]) -> PythonValue:
-        """Return a call of a function of the notation. Zero and sign extensions of constant width, ``min`` and ``max``
-        become operators."""
+        """Return a call of a function of the notation, or operators for extensions, ``min`` and ``max``."""
         if all(argument.known is not None for argument in arguments):
             return literal_value(FUNCTIONS[name](*(argument.known for argument in arguments)))
         match name, arguments:
@@ -245,8 +244,7 @@ class PythonArithmetic:
         return PythonValue(self._sum_of_products(terms) or f"({' + '.join(term.text for term in terms)})", low, high)
 
     def _sum_of_products(self, terms: Sequence[PythonValue]) -> str | None:
-        """Return source for a sum of products of the elements of two words, or of one word with a common factor; None
-        for other sums."""
+        """Return source for a sum of products of two words, or of a word and a factor, or None."""
         pairs = [term.factors for term in terms if term.factors is not None]
         if len(pairs) != len(terms):
             return None
