@@ -68,9 +68,8 @@ def _suffix(bits: int, *, signed: bool) -> str:
     return f"{'ui'[signed]}{bits}"
 
 
-def _mixed(kind: str, *elements: str, suffixes: Sequence[str] = ("",)) -> tuple[str, ...]:
-    widths = "_".join(elements)
-    return tuple(f"{prefix}_{kind}_{widths}{suffix}" for suffix in suffixes for prefix in PREFIXES)
+def _mixed(kind: str, *elements: str) -> tuple[str, ...]:
+    return tuple("_".join((prefix, kind, *elements)) for prefix in PREFIXES)
 
 
 def _has_widths(names: Sequence[str]) -> bool:
@@ -101,7 +100,7 @@ class PublicFunctions:
         for precision in self._precisions:
             x, w = _suffix(precision.x, signed=precision.x_signed), _suffix(precision.w, signed=True)
             y = _suffix(precision.y, signed=precision.y_signed)
-            convolutions = (*_mixed("conv", x, y, w, suffixes=("", "_4x4")), *_mixed("pointwise", x, y, w))
+            convolutions = (*_mixed("conv", x, y, w), *_mixed("conv", x, y, w, "4x4"), *_mixed("pointwise", x, y, w))
             yield self._conv(precision, convolutions)
             yield self._linear(precision, _mixed("linear", x, y, w))
             yield self._linear(precision, _mixed("linear", x, "i32", w), sums=True)
@@ -125,8 +124,7 @@ class PublicFunctions:
         yield self._maxpool(_BYTES, ("pulp_nn_maxpool",))
         yield self._avgpool(_BYTES, ("pulp_nn_avgpool",))
         yield self._add_shift(_BYTES, ("pulp_nn_add",))
-        generic = ("pulp_nn_depthwise_generic", "pulp_nn_depthwise_generic_less_4_weights")
-        yield self._depthwise(_BYTES, generic)
+        yield self._depthwise(_BYTES, ("pulp_nn_depthwise_generic", "pulp_nn_depthwise_generic_less_4_weights"))
 
     def _kernels(self, kind: str, precision: Precision) -> list[KernelRun]:
         selection = Selection(kernels=[kind], precisions=[precision], windows=self._windows, rule=self._rule)

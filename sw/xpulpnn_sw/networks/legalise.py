@@ -240,12 +240,6 @@ def _read_units(stage: Stage) -> set[int]:
     return {narrow, _unit(own.x)} if stage.kind.name == "pointwise" else {narrow}
 
 
-def _written_unit(stage: Stage) -> int:
-    if isinstance(stage.layer, _SAME_CHANNELS) and not isinstance(stage.layer, DepthwiseLayer):
-        return max(_read_units(stage))
-    return _unit(stage.precision.y)
-
-
 class _Maps:
     """The maps of a network, and the numbers of channels that kernels need in them."""
 
@@ -259,7 +253,9 @@ class _Maps:
         # by map all maps, itself included, that must have as many channels
         self._same: dict[str, list[str]] = {}
         for number, stage in enumerate(network.stages):
-            self._note(stage.name, stage.output_shape, {_written_unit(stage)})
+            is_same = isinstance(stage.layer, _SAME_CHANNELS) and not isinstance(stage.layer, DepthwiseLayer)
+            unit = max(_read_units(stage)) if is_same else _unit(stage.precision.y)
+            self._note(stage.name, stage.output_shape, {unit})
             for source, form in network.reads(number):
                 if source == NETWORK_INPUT:
                     self.input_bits = form.bits

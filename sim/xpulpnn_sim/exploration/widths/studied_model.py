@@ -76,7 +76,7 @@ class StudiedModel:
 
     def described(self, widths: Assignment, name: str | None = None) -> NetworkModel:
         options = self.options if name is None else replace(self.options, name=name)
-        return self.onnx.network(options, self.calibration.policy(WidthRequest(listed=widths)))
+        return self.onnx.network(options, self.calibration.with_widths(WidthRequest(listed=widths)))
 
     def case(self, widths: Assignment) -> NetworkCase:
         described = self.described(widths)

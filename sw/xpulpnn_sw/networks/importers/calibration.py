@@ -94,6 +94,7 @@ class Calibration:
     samples: Mapping[str, NDArray[Any]]  # elements by tensor
     results: Reals  # of the network, `[image][element]`
     inputs: Mapping[str, Reals]  # second moments of layer inputs, by the tensor of the weights
+    widths: Mapping[str, int] = field(default_factory=dict[str, int])  # bits by tensor
     _scales: dict[tuple[str, int, int, float], float] = field(default_factory=dict[tuple[str, int, int, float], float])
     _weights: dict[tuple[str, int, bool], Quantised] = field(default_factory=dict[tuple[str, int, bool], Quantised])
 
@@ -129,8 +130,8 @@ class Calibration:
         samples, inputs, results = _run_model(compute, name, real.reshape(-1, *shape), probed, end)
         return cls(readers=tuple(readers), samples=samples, inputs=inputs, results=results)
 
-    def policy(self, request: WidthRequest) -> "Policy":
-        return Policy(calibration=self, widths=request.tensors(self.readers))
+    def with_widths(self, request: WidthRequest) -> "Calibration":
+        return replace(self, widths=request.tensors(self.readers))
 
     def scale(self, tensor: str, low: int, high: int, floor: float = 0) -> float:
         """Return the best scale with which integers ``low..high`` represent a tensor minus ``floor``."""
@@ -139,11 +140,26 @@ class Calibration:
             self._scales[key] = best_scale(self.samples[tensor] - floor, low, high)
         return self._scales[key]
 
-    def weights(self, tensor: str, values: NDArray[Any], bits: int, *, one_scale: bool) -> Quantised:
+    def weights(self, tensor: str, values: NDArray[Any], *, one_scale: bool) -> Quantised:
+        bits = self.widths[tensor]
         key = tensor, bits, one_scale
         if key not in self._weights:
             self._weights[key] = _integers(values, bits, self.inputs.get(tensor), one_scale=one_scale)
         return self._weights[key]
+
+    def quantiser(self, tensor: str, sums: Sums) -> Quantiser:
+        """Return the quantiser of a tensor, unsigned if samples are not negative or clipped inside the signed range."""
+        values, bits = self.samples[tensor], self.widths[tensor]
+        lows = [channel.low for channel in sums.channels if channel.low is not None]
+        floor = min(lows) if len(lows) == len(sums.channels) else None
+        is_positive = float(values.min()) >= 0 or (floor is not None and floor >= 0)
+        low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        scale, zero = Fraction(self.scale(tensor, low, high)), Fraction(0)
+        if floor is not None and floor < 0 and round(floor / scale) > low:
+            low, high = 0, (1 << bits) - 1
+            scale = Fraction(self.scale(tensor, low, high, float(floor)))
+            zero = Fraction(round(-floor / scale))
+        return replace(uniform_quantiser(scale, zero, low, high, "ROUND"), is_free=True)
 
 
 def _integers(values: NDArray[Any], bits: int, products: Reals | None, *, one_scale: bool) -> Quantised:
@@ -153,29 +169,6 @@ def _integers(values: NDArray[Any], bits: int, products: Reals | None, *, one_sc
     whole, scales = rounded(rows, (1 << (bits - 1)) - 1, products, one_scale=one_scale)
     exact = np.repeat(np.array([Fraction(float(scale)) for scale in scales], object), rows.shape[1])
     return Quantised(values=whole.reshape(values.shape), scale=exact.reshape(values.shape))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Policy:
-    calibration: Calibration
-    widths: Mapping[str, int]  # by tensor
-
-    def quantiser(self, tensor: str, sums: Sums) -> Quantiser:
-        """Return the quantiser of a tensor, unsigned if samples are not negative or clipped inside the signed range."""
-        values, bits = self.calibration.samples[tensor], self.widths[tensor]
-        lows = [channel.low for channel in sums.channels if channel.low is not None]
-        floor = min(lows) if len(lows) == len(sums.channels) else None
-        is_positive = float(values.min()) >= 0 or (floor is not None and floor >= 0)
-        low, high = (0, (1 << bits) - 1) if is_positive else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-        scale, zero = Fraction(self.calibration.scale(tensor, low, high)), Fraction(0)
-        if floor is not None and floor < 0 and round(floor / scale) > low:
-            low, high = 0, (1 << bits) - 1
-            scale = Fraction(self.calibration.scale(tensor, low, high, float(floor)))
-            zero = Fraction(round(-floor / scale))
-        return replace(uniform_quantiser(scale, zero, low, high, "ROUND"), is_free=True)
-
-    def weights(self, tensor: str, values: NDArray[Any], *, one_scale: bool) -> Quantised:
-        return self.calibration.weights(tensor, values, self.widths[tensor], one_scale=one_scale)
 
 
 def _run_model(

@@ -12,7 +12,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
-from xpulpnn_sw.networks.importers.calibration import Policy
+from xpulpnn_sw.networks.importers.calibration import Calibration
 from xpulpnn_sw.networks.importers.quantiser import (
     ELEMENT_WIDTHS,
     Channel,
@@ -74,7 +74,7 @@ class LayerBuilder:
 
     name: str
     note: Callable[[str], object]  # receives messages on differences from the model
-    policy: Policy | None = None  # quantises tensors of models in floating point
+    calibration: Calibration | None = None  # quantises tensors of models in floating point
     scaling: Scaling = field(default_factory=Scaling, init=False)
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
     _scaled: Map | None = field(default=None, init=False)
@@ -97,23 +97,23 @@ class LayerBuilder:
         return name
 
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
-        """Return a value as a map: the policy quantises sums; a layer adds padding unless the map may be ``padded``."""
+        """Return a value as a map: calibration quantises sums; a layer adds padding unless it may be ``padded``."""
         value = live(value)
         if isinstance(value, Map):
             return value if padded else self.with_padding(value)
-        if self.policy is None:
+        if self.calibration is None:
             raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
         if value not in self._quantised:
-            self._quantised[value] = self.quantised(value, self.policy.quantiser(tensor, value))
+            self._quantised[value] = self.quantised(value, self.calibration.quantiser(tensor, value))
         return self._quantised[value]
 
     def foldable(self, value: Map | Sums, tensor: str, *, is_monotonic: bool = False) -> Map | Sums:
-        """With a policy, quantise sums into which the next operator cannot be folded; return other values unchanged.
+        """With calibration, quantise sums into which the next operator cannot be folded; return other values unchanged.
 
         No operator can be folded into sums with an activation function. Into sums that are clipped, pooled or without
         weights, only an operator that ``is_monotonic`` can (rising, and equal for all channels).
         """
-        if self.policy is None or isinstance(value, Map):
+        if self.calibration is None or isinstance(value, Map):
             return value
         is_clipped = any(channel.low is not None or channel.high is not None for channel in value.channels)
         if value.curve is None and (is_monotonic or not (is_clipped or value.pools or value.weights is None)):
@@ -130,13 +130,13 @@ class LayerBuilder:
         return scaled(self.foldable(value, tensor, is_monotonic=is_monotonic), factors, summands)
 
     def representing_zero(self, value: Map, tensor: str) -> Map:
-        """Return a map that can represent 0, as padding needs; with a policy, a layer requantises it if necessary."""
+        """Return a map that can represent 0, as padding needs; with calibration, a layer requantises it if needed."""
         zero = -value.offset / value.scale
         is_there = zero.denominator == 1 and value.low <= zero <= value.high
-        if self.policy is None or is_there or value.pads != NO_PADS:
+        if self.calibration is None or is_there or value.pads != NO_PADS:
             return value
         sums = identity(value)
-        return self.quantised(sums, self.policy.quantiser(tensor, sums))
+        return self.quantised(sums, self.calibration.quantiser(tensor, sums))
 
     def with_positive_scale(self, value: Map) -> Map:
         """Return a map with a positive scale; if its scale is negative, a layer negates the map."""
@@ -159,8 +159,8 @@ class LayerBuilder:
         values = constant_value(value, tensor)
         if is_transposed:
             values = values.transpose((1, 0))
-        if self.policy is not None:
-            return self.policy.weights(tensor, values, one_scale=one_scale)
+        if self.calibration is not None:
+            return self.calibration.weights(tensor, values, one_scale=one_scale)
         is_number = values.dtype.kind in "fiu"
         if not is_number or not np.array_equal(values, np.rint(values)) or np.abs(values).max() >= 1 << 31:
             raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")

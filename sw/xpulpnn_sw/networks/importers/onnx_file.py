@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn_sw.networks.importers.calibration import Calibration, Policy, Probe, Tensors
+from xpulpnn_sw.networks.importers.calibration import Calibration, Probe, Tensors
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
@@ -70,8 +70,8 @@ def _window_inputs(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[An
 
 def import_onnx(path: Path, options: ImportOptions) -> NetworkModel:
     model = OnnxModel.read(path)
-    policy = None if options.quantise is None else model.calibration(options).policy(options.quantise)
-    return model.network(options, policy)
+    calibration = None if options.quantise is None else model.calibration(options).with_widths(options.quantise)
+    return model.network(options, calibration)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,9 +131,9 @@ class OnnxModel:
         compute, probed = every_tensor(self.proto), probes(self.nodes, self.constants)
         return Calibration.on_images(compute, self.input.name, self.input.shape, options, self.readers, probed, end)
 
-    def network(self, options: ImportOptions, policy: Policy | None) -> NetworkModel:
+    def network(self, options: ImportOptions, calibration: Calibration | None) -> NetworkModel:
         options = self.input.sampled(options)
-        builder = LayerBuilder(options.name, options.note, policy)
+        builder = LayerBuilder(options.name, options.note, calibration)
         image = self.input.value(options, builder)
         values: dict[str, Value] = {**self.constants, self.input.name: image}
         shortened = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants)
@@ -153,9 +153,9 @@ class OnnxModel:
             raise InputError("output of the model must depend on its input through a layer at least, not without any")
         shortened.report(result.indices.shape, options.note)
         described = _finished(result, builder, output, shortened.sign)
-        if policy is not None:
-            scores = np.empty_like(policy.calibration.results)
-            scores[:, result.indices.ravel()] = policy.calibration.results * shortened.sign
+        if calibration is not None:
+            scores = np.empty_like(calibration.results)
+            scores[:, result.indices.ravel()] = calibration.results * shortened.sign
             options.scores(scores)
         return described
 
@@ -246,7 +246,7 @@ def _finished(result: Map | Sums, net: LayerBuilder, output: str, sign: int) -> 
         return scaled(value, [Fraction(sign)] * value.shape[2], [Fraction(0)] * value.shape[2])
 
     try:
-        if isinstance(result, Sums) and (net.policy is None or not obstacle_to_raw(result)):
+        if isinstance(result, Sums) and (net.calibration is None or not obstacle_to_raw(result)):
             net.add_raw_layer(sums_of(with_sign(result)))
         else:
             result = with_sign(net.map_of(result, output))

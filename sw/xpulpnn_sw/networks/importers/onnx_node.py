@@ -241,7 +241,7 @@ class ModelInput:
         if not spread:
             return image
         normalised = scaled(image, [1 / std for _, std in spread], [-mean / std for mean, std in spread])
-        if isinstance(normalised, Map) or builder.policy is None:
+        if isinstance(normalised, Map) or builder.calibration is None:
             return normalised
         most = (1 << (SAMPLE_BITS - 1)) - 1
         ends = (channel.at(end) for channel in normalised.channels for end in (channel.least, channel.most))

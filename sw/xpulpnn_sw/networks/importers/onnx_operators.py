@@ -70,7 +70,7 @@ def _inverse(least: float, function: Callable[[float], float]) -> Curve:
 def _curved(curve: Callable[[OnnxNode], Curve]) -> OnnxOperator:
     def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         # thresholds have few bits, so that models in floating point are quantised before the function too
-        sums = sums_of(live(given[0]) if net.policy is None else net.map_of(given[0], node.inputs[0]))
+        sums = sums_of(live(given[0]) if net.calibration is None else net.map_of(given[0], node.inputs[0]))
         if sums.curve is not None:
             raise InputError("input must not be a function of another, without a quantiser between")
         return replace(sums, curve=curve(node))
