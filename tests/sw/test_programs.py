@@ -12,9 +12,9 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden import layers
 from xpulpnn_sim.reference.programs.elf import load
-from xpulpnn_sw.kernels.catalogue import STRUCTURES, find_kernel
+from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.programs.c_program import CProgram, arguments_header, c_program
+from xpulpnn_sw.kernels.programs.c_program import CProgram, c_program
 from xpulpnn_sw.kernels.tensors import LayerTensors, random_tensors
 from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
@@ -117,14 +117,6 @@ def test_interrupts_of_a_c_program_while_kernels_run(tmp_path):
     result = run_program(load(elf), DESIGN, Machine(irq_rate=1 / 300, seed=1), check=True)
     assert result.exit.ok, result.exit.text
     assert (result.mismatches, result.interrupts > 20) == (0, True)
-
-
-def test_the_structures_in_c_have_the_order_of_the_fields():
-    text = arguments_header()
-    for structure in STRUCTURES:
-        body = text.partition(f"struct {structure.name} {{")[2].partition("}")[0]
-        names = [line.partition(";")[0].replace("*", " ").split()[-1] for line in body.strip().splitlines()]
-        assert names == [field.name for field in structure.fields]
 
 
 def test_interleaved_rows_have_no_plain_c_version():

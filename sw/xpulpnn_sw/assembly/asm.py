@@ -178,7 +178,6 @@ def _fits(operand: Operand, text: str) -> bool:
 
 
 def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
-    """Return the instruction with this mnemonic and operand format; raise :class:`EncodingError` if there is none."""
     rows = candidates(mnemonic)
     for insn in rows:
         if len(insn.forms) == len(operands) and all(map(_fits, insn.forms, operands)):
@@ -192,7 +191,6 @@ def alternative_row(insn: Insn, values: Mapping[str, int]) -> Insn | None:
 
 
 def token_value(token: Token, text: str, symbols: Mapping[str, int], pc: int) -> int:
-    """Return the value that an operand's text gives to a field of an instruction at ``pc``."""
     match token.field.kind:
         case FieldKind.REGISTER:
             return register_number(text)

@@ -62,7 +62,6 @@ class LayerTensors:
         return bias, np.abs(rows).sum(axis=1) << precision.x
 
     def reshaped(self, layer: FilterLayer) -> "LayerTensors":
-        """Return the operands in the shapes of another layer with equally many activations and weights."""
         activations, weights = _shapes(layer)
         return replace(self, activations=self.activations.reshape(activations), weights=self.weights.reshape(weights))
 

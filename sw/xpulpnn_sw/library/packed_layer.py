@@ -138,7 +138,6 @@ def c_source(packed: PackedLayer, name: str) -> str:
 
 
 def npz(packed: PackedLayer) -> bytes:
-    """Return a file of numpy with the packed arrays, the sizes, the constant arguments and the name of the function."""
     numbers = {key: np.array(value, dtype=np.uint32) for key, value in (packed.sizes | packed.constants).items()}
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, function=np.array(packed.run.name), **packed.contents, **numbers)
@@ -284,7 +283,6 @@ def _map_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Ar
 
 
 def _numbers(name: str, values: NDArray[Any]) -> int | tuple[int, ...]:
-    """Return the number in an array; if the name is a plural, return a number for each map."""
     if name.endswith("s"):
         if (ranged := _ranged(name, values, ACCUMULATOR_BITS)).shape != (2,):
             raise InputError(f"{name} must be [2], a number for each map, not of shape {values.shape}")

@@ -26,8 +26,6 @@ CALL_SLOTS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Data such as a map or the weights of a layer, which occupy memory from a first to a last step."""
-
     name: str  # unique
     size: int
     first: int  # first step that needs it

@@ -173,7 +173,6 @@ _OPTIONAL = ("requantise", "input", *_NEWER, *_INPUT)
 
 
 def _object(content: Any, what: str, rules: Mapping[str, _Rule], *, is_first: bool = False) -> dict[str, Any]:
-    """Return the entries of a JSON object; raise :class:`InputError` for unknown, missing or invalid entries."""
     known = [name for name in rules if not (is_first and name in _NEWER)]
     if not isinstance(content, dict):
         raise InputError(f"{what} must be an object with {', '.join(known)}, not something else")

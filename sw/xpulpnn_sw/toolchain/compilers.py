@@ -143,7 +143,6 @@ def target_flags(kind: str) -> tuple[str, ...]:
 
 
 def run(command: Sequence[str]) -> str:
-    """Run a compiler and return its output; raises :class:`CompileError` if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
     except OSError as error:

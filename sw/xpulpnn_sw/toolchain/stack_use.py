@@ -107,7 +107,6 @@ def _functions(content: bytes) -> dict[int, _Function]:
 
 
 def _read(function: _Function, start: int, code: bytes) -> None:
-    """Collect the frame, the calls and the constants of a function from its instructions."""
     constants = {0: 0}
     for address, name, values in _instructions(start, code):
         rd, rs1, result = values.get("rd", 0), values.get("rs1", 0), None

@@ -319,7 +319,6 @@ class PlacedMaps:
 
 
 def same_elements(layer: Any, precision: Precision) -> Precision:
-    """Return the precision; raise :class:`LayerError` unless results have the width and sign of the input."""
     name = type(layer).__name__.removesuffix("Layer").lower()
     is_same = (precision.x, precision.x_signed) == (precision.y, precision.y_signed)
     if isinstance(layer, ReluLayer):

@@ -152,7 +152,6 @@ class TransposeCode:
                     self._b.store(word, self._target, Held(self._steps[step]), bits=bits)
 
     def _interleave(self, words: list[int], free: int) -> tuple[list[int], int]:
-        """Interleave the bytes of all words; return the registers of the results and a free register."""
         if len(words) == 1:
             return words, free
         last = words[1]

@@ -188,7 +188,6 @@ class RowReuseCopy:
         b.jump(start)
 
     def write_slow_paths(self) -> None:
-        """Write the code for rows at the border of the input and for filters without a fast copy."""
         if self._is_fast is not False:
             self._copy_at_sides()
             self._write_fill(*self._fill)

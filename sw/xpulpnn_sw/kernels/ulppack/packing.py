@@ -23,8 +23,6 @@ _WIDEST = 8  # most bits of an element
 
 
 class Scheme(Enum):
-    """Arrangement of the elements in a register."""
-
     BYTES = "bytes"  # no packing: each element has a byte; for comparison
     P1 = "P1"  # elements at equal intervals; the lower half of the product contains the result
     P2 = "P2"  # elements at wider intervals, the last at the top; the result needs the whole product

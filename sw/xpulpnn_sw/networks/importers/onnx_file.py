@@ -282,7 +282,6 @@ def _compute(node: OnnxNode, values: dict[str, Value], net: LayerBuilder, model:
 
 
 def _annotation(graph: Any, tensor: str) -> str:
-    """Return the ``finn_datatype`` annotation of a tensor, as in QONNX and FINN; empty if there is none."""
     own = (annotation for annotation in graph.quantization_annotation if annotation.tensor_name == tensor)
     entries = (entry for annotation in own for entry in annotation.quant_parameter_tensor_names)
     return next((_printable(entry.value) for entry in entries if entry.key == "finn_datatype"), "")
@@ -317,7 +316,6 @@ def _array(tensor: Any, path: Path) -> NDArray[Any]:
 
 
 def _printable(name: Any) -> str:
-    """Return a name from the file; raise :class:`InputError` if it is not printable, as in damaged files."""
     if not isinstance(name, str) or not name.isprintable():
         raise InputError(f"names in the model must be text in a line, not {name!r}")
     return name

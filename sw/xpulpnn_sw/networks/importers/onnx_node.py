@@ -44,7 +44,6 @@ class OnnxNode:
         return f"{self.operator} {self.name}"
 
     def check(self, model: Any) -> None:
-        """Raise :class:`InputError` for a node without outputs, in an unknown domain, or with too few inputs."""
         from onnx import defs
 
         if not self.outputs:
@@ -68,7 +67,6 @@ class OnnxNode:
         return self._whole(name, self.attributes.get(name, default))
 
     def numbers(self, name: str, default: Sequence[int]) -> list[int]:
-        """Return the list attribute ``name`` or its default; raises :class:`InputError` unless it holds integers."""
         values: Any = self.attributes.get(name, default)
         try:
             items = list(values)
@@ -77,14 +75,12 @@ class OnnxNode:
         return [self._whole(name, item) for item in items]
 
     def numbers_like(self, name: str, default: Sequence[int], *, least: int) -> tuple[int, ...]:
-        """Return a list attribute as long as ``default``; raises :class:`InputError` for numbers below ``least``."""
         numbers = tuple(self.numbers(name, default))
         if len(numbers) != len(default) or min(numbers) < least:
             raise InputError(f"{name} must be {len(default)} numbers of {least} at least, not {join(numbers)}")
         return numbers
 
     def real(self, name: str, default: float) -> float:
-        """Return the attribute ``name`` or its default; raises :class:`InputError` unless it is a finite number."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int | float) or not isfinite(value):
             raise InputError(f"{name} must be a number, not {value}")

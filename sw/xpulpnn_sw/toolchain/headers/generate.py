@@ -191,7 +191,6 @@ def config_header(config: CoreConfig, cluster: ClusterLayout | None = None) -> s
 
 
 def intrinsics_header(insns: Iterable[Insn]) -> str:
-    """Return the text of ``xpulpnn.h`` with the instructions ``insns``."""
     groups: dict[Extension, list[Intrinsic]] = {}
     for item in intrinsics(insns):
         groups.setdefault(item.insn.extension, []).append(item)

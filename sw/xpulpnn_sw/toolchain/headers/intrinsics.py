@@ -32,8 +32,6 @@ _SUMS = {"xp_rd": "a0", "xp_rd1": "a1"}
 
 @dataclass(frozen=True, slots=True)
 class InsnPart:
-    """An operand of an ``.insn`` directive."""
-
     operand: str = ""  # register operand, or empty
     constant: int = 0  # fixed bits of the instruction
     names: tuple[str, ...] = ()  # immediate operands with bits here
@@ -234,14 +232,13 @@ class Intrinsic:
     def _sums(self) -> list[str]:
         """Return declarations of the two sums as register variables, after statements that evaluate the arguments."""
         lines = ["__typeof__(rs1) xp_base = (rs1);"] if self.insn.writes_base else []
-        if not self.accumulator:
-            return [*lines, *(f'register int32_t {name} __asm__("{register}");' for name, register in _SUMS.items())]
-        lines.append("xp_sums xp_old = (rd);")
-        members = zip(_SUMS.items(), ("first", "second"), strict=True)
-        return [
-            *lines,
-            *(f'register int32_t {name} __asm__("{register}") = xp_old.{half};' for (name, register), half in members),
-        ]
+        starts = ("", "")
+        if self.accumulator:
+            lines.append("xp_sums xp_old = (rd);")
+            starts = (" = xp_old.first", " = xp_old.second")
+        for (name, register), start in zip(_SUMS.items(), starts, strict=True):
+            lines.append(f'register int32_t {name} __asm__("{register}"){start};')
+        return lines
 
     def macro(self) -> list[str]:
         head = f"#define {self.name}({', '.join(self.parameters)})"
