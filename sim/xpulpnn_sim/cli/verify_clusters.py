@@ -79,7 +79,7 @@ def _self_test(options: ClusterPrograms) -> int:
     if options.engine != WISHBONE:
         raise InputError(f"--engine must be {WISHBONE} for --self-test, not {options.engine}")
     # slow import
-    from xpulpnn_sim.proofs.faults.bridges import CLUSTER_BRIDGE_FAULTS
+    from xpulpnn_sim.proofs.faults.catalog import CLUSTER_BRIDGE_FAULTS
     from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
 
     sources, faults = options.sources(), CLUSTER_BRIDGE_FAULTS

@@ -11,7 +11,7 @@ from tests.abc_program import ABC, needs_abc
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PROVED
-from xpulpnn_sim.proofs.faults.core import CORE_FAULTS
+from xpulpnn_sim.proofs.faults.catalog import CORE_FAULTS
 from xpulpnn_sim.proofs.pipeline.catalog import PipelineProperty, pipeline_properties
 from xpulpnn_sim.proofs.pipeline.harness_gates import EmittedHarness, emit_harness
 from xpulpnn_sim.proofs.pipeline.proof import PropertyGraph, Prover

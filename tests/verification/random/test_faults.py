@@ -6,8 +6,7 @@ from xpulpnn.config import PRESETS, ClusterConfig
 from xpulpnn.field_values import apply_settings
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
-from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS, CLUSTER_BRIDGE_FAULTS
-from xpulpnn_sim.proofs.faults.catalog import COUNTER_FAULTS, PROGRAM_FAULTS
+from xpulpnn_sim.proofs.faults.catalog import BRIDGE_FAULTS, CLUSTER_BRIDGE_FAULTS, COUNTER_FAULTS, PROGRAM_FAULTS
 from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
 from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
 from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource

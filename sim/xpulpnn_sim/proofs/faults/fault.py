@@ -1,7 +1,9 @@
 """Structural faults: a signal of a unit, given by name, is assigned another value."""
 
+import re
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,6 +70,27 @@ class Fault:
             yield
         finally:
             self.unit.elaborate = elaborate
+
+
+_ROW = re.compile(r"(.+?): (.+?) := (.+?)(?: -> ([^[]+?))?(?: \[(.+)\])?")
+
+
+def fault_table(text: str, *, checks: str = "", needs: str = "") -> tuple[Fault, ...]:
+    """Return the faults of a table, in rows such as ``NAME: SIGNAL := WRONG VALUE -> CHECKS [NEEDS]``.
+
+    Checks and needs may be left out if the arguments state them. A row goes on in indented lines. The unit of the rows
+    is that of the line ``== MODULE:CLASS`` above them.
+    """
+    faults, unit = list[Fault](), object
+    for line in text.strip().replace("\n    ", " ").splitlines():
+        if line.startswith("== "):
+            unit = resolve_name(f"xpulpnn.{line.removeprefix('== ')}")
+            continue
+        row = _ROW.fullmatch(line)
+        assert row, line
+        name, signal, wrong, own_checks, own_needs = row.groups()
+        faults.append(Fault(unit, name, signal, wrong, own_checks or checks, own_needs or needs))
+    return tuple(faults)
 
 
 class _Seeded(Elaboratable):

@@ -13,8 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import TOPS, observed, rig_of
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.proofs.faults.bridges import BRIDGE_FAULTS
-from xpulpnn_sim.proofs.faults.catalog import COUNTER_FAULTS, PROGRAM_FAULTS
+from xpulpnn_sim.proofs.faults.catalog import BRIDGE_FAULTS, COUNTER_FAULTS, PROGRAM_FAULTS
 from xpulpnn_sim.proofs.faults.fault import CHOICE, CHOICE_BITS, COSTS, PROGRAMS, Fault
 from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
