@@ -4,6 +4,7 @@ A literal is an integer: twice the number of a node, plus one if it is inverted.
 folded, and inversions are moved from the inputs of an XOR to its output.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from random import Random
@@ -33,6 +34,11 @@ class GateNode(NamedTuple):
 
 
 _INPUT = GateNode(GateKind.INPUT, ())
+_BITWISE: Mapping[GateKind, Callable[..., Any]] = {
+    GateKind.XOR: operator.xor,
+    GateKind.AND: operator.and_,
+    GateKind.MAJORITY: lambda x, y, z: x & y | x & z | y & z,
+}
 
 
 class GateGraph:
@@ -133,45 +139,38 @@ class GateGraph:
             total[place : end + 1] = self.add(total[place:end], [*row, FALSE])[: width - place]
         return total
 
-    def evaluate(self, values: Mapping[int, Any], literals: Iterable[int], ones: Any = 1, zeros: Any = 0) -> list[Any]:
+    def evaluate(self, values: Mapping[int, int], literals: Iterable[int], ones: int = 1) -> list[int]:
         """Return the values of literals for given values of input literals (inputs without a value are 0).
 
-        A value is an integer with one bit per case; ``ones`` is 1 in every case, ``zeros`` is 0. Other types with the
-        same bitwise operators work too.
+        A value is an integer with one bit per case; ``ones`` is 1 in every case.
         """
-        known: dict[int, Any] = {0: zeros}
+        return self._mapped(literals, lambda literal: values.get(literal, 0), _BITWISE, lambda value: value ^ ones)
 
-        def literal(operand: int) -> Any:
-            return known[operand >> 1] ^ ones if operand & 1 else known[operand >> 1]
+    def replaced(
+        self, literals: Iterable[int], values: Mapping[int, int], into: "GateGraph | None" = None
+    ) -> list[int]:
+        """Return the literals with some inputs replaced by ``values``, as gates of this graph or the graph ``into``."""
+        graph = into or self
+        make = {GateKind.AND: graph.and_, GateKind.XOR: graph.xor, GateKind.MAJORITY: graph.majority}
+        return self._mapped(literals, lambda literal: values.get(literal, literal), make, lambda literal: literal ^ 1)
+
+    def _mapped(
+        self,
+        literals: Iterable[int],
+        leaf: Callable[[int], Any],
+        gates: Mapping[GateKind, Callable[..., Any]],
+        invert: Callable[[Any], Any],
+    ) -> list[Any]:
+        known: dict[int, Any] = {}
+
+        def image(literal: int) -> Any:
+            return invert(known[literal >> 1]) if literal & 1 else known[literal >> 1]
 
         targets = list(literals)
         for node in self.cone(targets):
             kind, operands = self.nodes[node]
-            if kind is GateKind.INPUT:
-                known[node] = values.get(node << 1, zeros)
-            elif kind is GateKind.XOR:
-                known[node] = literal(operands[0]) ^ literal(operands[1])
-            elif kind is GateKind.AND:
-                known[node] = literal(operands[0]) & literal(operands[1])
-            elif kind is GateKind.MAJORITY:
-                x, y, z = map(literal, operands)
-                known[node] = x & y | x & z | y & z
-        return [literal(target) for target in targets]
-
-    def replaced(self, literals: Sequence[int], values: Mapping[int, int]) -> list[int]:
-        known = {0: FALSE}
-        make = {GateKind.AND: self.and_, GateKind.XOR: self.xor, GateKind.MAJORITY: self.majority}
-
-        def literal(operand: int) -> int:
-            return known[operand >> 1] ^ operand & 1
-
-        for node in self.cone(literals):
-            kind, operands = self.nodes[node]
-            if kind in make:
-                known[node] = make[kind](*map(literal, operands))
-            elif node:
-                known[node] = values.get(node << 1, node << 1)
-        return list(map(literal, literals))
+            known[node] = gates[kind](*map(image, operands)) if operands else leaf(node << 1)
+        return list(map(image, targets))
 
     def random_case(self, pairs: Iterable[tuple[int, int]], cases: int, generator: Random) -> frozenset[int] | None:
         """Return the inputs that are 1 in a random case in which a pair of literals differs; None if none is found."""

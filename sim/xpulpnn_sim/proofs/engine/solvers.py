@@ -39,21 +39,13 @@ def to_aiger(graph: GateGraph, outputs: Sequence[int], latches: Latches | None =
     order = sorted(cone)
     inputs = [node << 1 for node in order if graph.nodes[node].kind is GateKind.INPUT and node << 1 not in needed]
     body = _Conjunctions()
-    known = {0: FALSE} | {literal >> 1: body.input() for literal in (*inputs, *needed)}
-    make = {GateKind.AND: body.and_, GateKind.XOR: body.xor, GateKind.MAJORITY: body.majority}
-
-    def literal(operand: int) -> int:
-        return known[operand >> 1] ^ operand & 1
-
-    for node in order:
-        kind, operands = graph.nodes[node]
-        if operands:
-            known[node] = make[kind](*map(literal, operands))
-    first = 1 + len(inputs) + len(needed)
+    variables = {literal: body.input() for literal in (*inputs, *needed)}
+    made = graph.replaced([*(registers[latch][0] for latch in needed), *outputs], variables, body)
+    first = 1 + len(variables)
     counts = (len(body.nodes) - 1, len(inputs), len(needed), len(outputs), len(body.nodes) - first)
     lines = [f"aig {' '.join(map(str, counts))}"]
-    lines += [f"{literal(registers[latch][0])} {registers[latch][1]}" for latch in needed]
-    lines += [str(literal(output)) for output in outputs]
+    lines += [f"{literal} {registers[latch][1]}" for latch, literal in zip(needed, made, strict=False)]
+    lines += map(str, made[len(needed) :])
     packed = bytearray()
     for number, gate in enumerate(body.nodes[first:], first):
         low, high = gate.operands
