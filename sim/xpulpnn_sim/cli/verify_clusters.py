@@ -80,7 +80,7 @@ def _self_test(options: ClusterPrograms) -> int:
         raise InputError(f"--engine must be {WISHBONE} for --self-test, not {options.engine}")
     # slow import
     from xpulpnn_sim.proofs.faults.catalog import CLUSTER_BRIDGE_FAULTS
-    from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
+    from xpulpnn_sim.verification.clusters.cluster_runs import find_bridge_faults
 
     sources, faults = options.sources(), CLUSTER_BRIDGE_FAULTS
     results = (find_bridge_faults(source, faults, options.instructions, options.seed) for source in sources)

@@ -63,7 +63,7 @@ def finished(unit, control: dict[str, object]) -> tuple[int, int]:
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products(name: str):
     control, value = PRODUCTS[name]
-    result, cycles = finished(AltopsMult(MASKS, requantises=False), control)
+    result, cycles = finished(AltopsMult(MASKS), control)
     assert result == value ^ MASKS[name]
     assert cycles == finished(Mult(), control)[1]
 

@@ -8,8 +8,7 @@ from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.proofs.faults.catalog import BRIDGE_FAULTS, CLUSTER_BRIDGE_FAULTS, COUNTER_FAULTS, PROGRAM_FAULTS
 from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
-from xpulpnn_sim.verification.clusters.bridge_faults import find_bridge_faults
-from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource
+from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource, find_bridge_faults
 from xpulpnn_sim.verification.random.designs import WISHBONE
 from xpulpnn_sim.verification.random.faulty_core import find_faults
 from xpulpnn_sim.verification.random.program_runs import CoreSource

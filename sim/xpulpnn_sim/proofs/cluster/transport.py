@@ -37,7 +37,6 @@ class TickingDtm(JtagDtm):
     instruction: In(TapRegister)  #: Instruction of the test access port.
 
     def elaborate(self, platform):
-        """Replace both clocks by one clock with enables, and the test access port by inputs."""
         fragment = Fragment.get(super().elaborate(platform), platform)
         tap = next(each for part, *_ in fragment.subfragments for each in part.origins or () if isinstance(each, Tap))
         fragment.subfragments[:] = [entry for entry in fragment.subfragments if tap not in (entry[0].origins or ())]

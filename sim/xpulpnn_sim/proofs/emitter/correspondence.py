@@ -195,7 +195,6 @@ class _Gates:
 
 
 def pin_name(pin: Pin) -> str:
-    """Return ``instance.port``, or just the port name for a port of the module itself."""
     return ".".join(filter(None, pin))
 
 

@@ -83,7 +83,6 @@ def elaborate(sources: Sequence[EmissionSource]) -> Iterator[Elaborated]:
 
 
 def _rtlil_directions(directions: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    """Return the directions of ports under all names that a port may have in RTLIL."""
     return {
         module: {port.removesuffix(end): direction for port, direction in ports.items() for end in ("_n", "_", "")}
         for module, ports in directions.items()

@@ -53,7 +53,6 @@ class AdderGraph(GateGraph):
         return self._levels.get(node, 0)
 
     def cuts(self, node: int) -> tuple[Cut, ...]:
-        """Return the known cuts of a node: up to three leaf nodes, and the node's truth table over them."""
         return self._cuts.get(node, (((node,), _LEAF_TABLES[0]),))
 
     def has_majority(self, operands: Iterable[int]) -> bool:
@@ -196,14 +195,11 @@ class _Chain:
 
 
 class _Recogniser:
-    """Recognises an adder by following its carries upwards from the lowest column."""
-
     def __init__(self, graph: GateGraph) -> None:
         self._graph = graph
         self._diagrams = Diagrams()
 
     def follow(self, bits: Sequence[int]) -> list[tuple[_Column, ...]]:
-        """Return each interpretation of the bits as a sum, as the operands of its columns from the lowest bit up."""
         if not self._is_sum(bits[0]):
             return []
         x, y = self._graph.nodes[bits[0] >> 1].operands
@@ -213,7 +209,6 @@ class _Recogniser:
         return [chain.columns for chain in chains]
 
     def _column(self, chain: _Chain, bit: int) -> Iterator[_Chain]:
-        """Yield the chain with one more column, once for each interpretation of the column's operands."""
         whole = self._diagrams.function_of(self._graph, bit, chain.functions)
         if whole is not None and chain.carry in (whole, self._diagrams.inverted(whole, 1)):
             yield from self._extended(chain, () if whole == chain.carry else (TRUE,))

@@ -71,7 +71,6 @@ def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Y
 def netlists(
     script: str, files: Mapping[str, str], modules: Sequence[str], yosys: Yosys, what: str = ""
 ) -> list[NetlistModule]:
-    """Return the netlists that a Yosys script makes of these files, for the given modules."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-proof-") as name:
         folder = Path(name)
         for file, text in files.items():
@@ -102,7 +101,6 @@ class ClockCycle:
         return dict(zip(registers, self.nets(registers.values()), strict=True))
 
     def variables(self) -> dict[int, int]:
-        """Return the literals of those undriven nets that have been used."""
         return {net: literal for net, literal in self._known.items() if net not in self._gates.drivers}
 
     def nets(self, nets: Iterable[int]) -> list[int]:

@@ -179,7 +179,6 @@ class GateGraph:
         return self.different_case(values, flat, cases)
 
     def different_case(self, values: Mapping[int, int], flat: Sequence[int], cases: int) -> frozenset[int] | None:
-        """Return the inputs that are 1 in a case in which two paired literals differ; None if there is none."""
         results = self.evaluate(values, flat, (1 << cases) - 1)
         wrong = next(
             (bits ^ other for bits, other in zip(results[::2], results[1::2], strict=True) if bits != other), 0

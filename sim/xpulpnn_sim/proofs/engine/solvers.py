@@ -188,7 +188,6 @@ class CycleSearch:
         return None, deepest
 
     def simplify(self, read: str, write: str) -> list[int]:
-        """Merge equivalent gates and registers; return the output literals of the remaining graph."""
         commands = f"{read}dc2; scorr; dc2; write_aiger {write}"
         run_abc(self.abc, commands, self.folder, timeout_s=self._left_s + _LONG_GRACE_S)
         if not (self.folder / write).exists():

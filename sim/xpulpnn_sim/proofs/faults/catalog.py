@@ -350,5 +350,4 @@ PROOF_FAULTS = (*CORE_FAULTS, *INSTRUCTION_FAULTS, *HALT_FAULTS)
 
 
 def faults_for(config: CoreConfig, checks: Collection[str]) -> list[Fault]:
-    """Return the faults of a core that some of these proofs must find."""
     return [fault for fault in PROOF_FAULTS if fault.fits(config) and not set(checks).isdisjoint(fault.checks)]

@@ -133,8 +133,6 @@ class _Seeded(Elaboratable):
 
 
 class _Unit(dict[str, Any]):
-    """An elaborated unit whose signals can be read by name."""
-
     def __init__(self, component: wiring.Component, fragment: Fragment) -> None:
         for child, name, _ in fragment.subfragments:
             self[name] = next((each for each in child.origins or () if isinstance(each, wiring.Component)), None)
@@ -154,7 +152,6 @@ class _Unit(dict[str, Any]):
         return getattr(self._component, name)
 
     def evaluate(self, expression: str, right: Value | None = None) -> Any:
-        """Return the value of an expression; raise :class:`ToolError` for an unknown name."""
         self["right"] = right
         try:
             return eval(expression, _NAMES, self)

@@ -27,7 +27,6 @@ _SYSTEM = ("fence", "fence.i", "mret", "wfi")  # instructions for the controller
 
 
 def equalities(unrolling: Unrolling, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
-    """Return the equalities at the retirement of an instruction, between the core and the statements."""
     insn = unrolling.insn
     effects = execute_statements(
         insn, definition(insn) if body is None else body, unrolling.before(), unrolling.integers
@@ -55,7 +54,6 @@ def _identity(unrolling: Unrolling) -> list[Equality]:
 
 
 def _registers(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    """Return equalities of the register writes except to x0; if rd and the base are one register, rd wins."""
     graph, z, leave = unrolling.graph, unrolling.integers, unrolling.leave
     watched = graph.inputs(5)
     is_register = z.is_true(watched)

@@ -63,7 +63,6 @@ def is_executable(insn: Insn) -> bool:
 
 
 def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState, integers: Integers) -> GateEffects:
-    """Return the effects of statements for ``insn``; raise :class:`InputError` for unsupported statements."""
     return interpreter.interpret(insn, body, _Gates(integers), _PriorOperands(insn, before, integers))
 
 
@@ -85,7 +84,6 @@ def _fits(value: Number, text: str, z: Integers) -> int:
 
 
 def allowed_fields(insn: Insn, word: Word, z: Integers) -> list[int]:
-    """Return literals that are 1 if the fields of an instruction word have legal values."""
     conditions: list[int] = []
     for token in insn.restricted:
         value = field_value(token, word)

@@ -42,7 +42,6 @@ def _half_sum(pins: Pins, z: Integers, factors: tuple[Number, Number], upper: in
 
 
 def product(pins: Pins, z: Integers) -> list[int]:
-    """Return the product of the multiplier, as selected by its control word."""
     op_a, op_b, op_c = (unsigned(pins[name]) for name in ("op_a", "op_b", "op_c"))
     (upper,), (signed,) = (pins[name] for name in ("upper", "a_signed"))
     (accumulate,), (subtract,), (other_signed,) = (pins[name] for name in ("accumulate", "subtract", "b_signed"))
@@ -141,7 +140,6 @@ def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[in
 
 
 def division(pins: Pins, z: Integers) -> list[int]:
-    """Return quotient or remainder as unspecified functions of the operands."""
     op_a, op_b, (signed,), (remainder,) = (pins[name] for name in ("op_a", "op_b", "signed", "remainder"))
     x, y = (z.extended(word, signed) for word in (op_a, op_b))
     by_zero = z.is_true(op_b) ^ 1

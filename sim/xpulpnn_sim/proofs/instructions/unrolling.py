@@ -26,8 +26,6 @@ CUT_UNITS = (_MULT, _DIV, _DOTP, _DOTP2, UNIT_INSTANCES["quantiser"], UNIT_INSTA
 
 
 class BackendGates:
-    """Gates and registers of a back end whose signals are accessed by name."""
-
     def __init__(self, verilog: str, manifest: Mapping[str, Any], yosys: Yosys) -> None:
         hierarchy = manifest["hierarchy"]
         core = next(iter(hierarchy))
@@ -191,7 +189,6 @@ class Unrolling:
         return results
 
     def before(self) -> PriorState:
-        """Return the state before the instruction, as its retirement reports it, with the NN-RF that it reads."""
         leave, issue = self.leave, self.issue
         return PriorState(
             word=self.word,

@@ -77,8 +77,6 @@ class MutantComparison:
 
 
 class MutantComparer:
-    """Compares mutants of a unit with the unit; each query to the solver has a time limit."""
-
     def __init__(
         self,
         *,
@@ -142,7 +140,6 @@ class MutantComparer:
         return MutantComparison(verdict=DIFFERENT, scope=OUTPUTS, counterexample=counterexample, signal=signal)
 
     def _is_unobserved(self, number: int) -> bool:
-        """Return whether registers of unit and mutant provably differ only while no output shows them."""
         search = UnobservedRegisters(
             gates=self._gates,
             number=number,
@@ -232,7 +229,6 @@ class MutantComparer:
         return graph.and_(waits, request) ^ 1
 
     def _unless_reset(self, literal: int) -> int:
-        """Return the next value of a monitor register: the literal, or 0 while the unit is reset."""
         return self._graph.and_(literal, self._gates.words.get(_RESET, [FALSE])[0] ^ 1)
 
     def _first_difference(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
@@ -287,7 +283,6 @@ class MutantComparer:
         return self._gates.words[name]
 
     def _words(self, ones: Collection[int]) -> dict[str, int]:
-        """Return the nonzero values of inputs and registers by name, given the input literals that are 1."""
         words = {
             name: sum((literal in ones) << place for place, literal in enumerate(literals))
             for name, literals in self._gates.free.items()

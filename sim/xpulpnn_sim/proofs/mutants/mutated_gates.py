@@ -109,7 +109,6 @@ class MutatedGates:
         return {wire.name: [self._state[net] for net in wire.nets] for wire in named}
 
     def _observed(self, module: NetlistModule) -> list[tuple[str, int]]:
-        """Return name and net of each observed bit: the outputs of the unit, and the inputs of cut cells."""
         bits = [(name, net) for wire in module.outputs.values() for name, net in wire.bits]
         wires = sorted(module.wires.values(), key=lambda wire: (not wire.hidden, wire.name not in module.outputs))
         names = {net: name for wire in wires for name, net in wire.bits}
@@ -129,7 +128,6 @@ class MutatedGates:
         return [(name, bit, other) for (name, _), bit, other in pairs if bit != other]
 
     def differences(self, number: int) -> list[Bit]:
-        """Return name and both literals of each observed bit whose gates differ between unit and mutant."""
         return self._differences(self._mutant(number, {}))
 
     def changed(self, number: int) -> int:

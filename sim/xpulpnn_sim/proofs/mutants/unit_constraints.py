@@ -37,7 +37,6 @@ def _rows(config: CoreConfig) -> Iterator[tuple[Insn, Mapping[str, Any]]]:
 
 
 def _word(shape: type[data.Struct], fields: Mapping[str, Any], prefix: str) -> int:
-    """Return the value of a control word of type ``shape`` from those ``fields`` whose names begin with ``prefix``."""
     part = {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}
     return Const.cast(shape.const(part)).value
 

@@ -35,7 +35,6 @@ _DATA = ("units", "counters", "fetched", "csrs", "operands", "alu", "nnrf", "loa
 
 
 def _cut_but(*needed: str) -> tuple[str, ...]:
-    """Return cutpoints for all data in the core except the data ``needed`` by a property."""
     return tuple(selection for name in _DATA if name not in needed for selection in PIPELINE_CUTS[name])
 
 

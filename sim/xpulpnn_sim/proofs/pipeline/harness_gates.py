@@ -79,7 +79,6 @@ class EmittedHarness:
     description: Any
 
     def with_fault(self, fault: Fault) -> "EmittedHarness":
-        """Return the harness with a fault in the core; raise :class:`ToolError` if a signal is unknown."""
         with fault.seeded():
             return emit_harness(self.description.config, self.description.seen)
 
@@ -129,7 +128,6 @@ def _is_cut(probe: Probe, checked: PipelineProperty, harness: EmittedHarness) ->
 
 
 def build_gates(checked: PipelineProperty, harness: EmittedHarness, folder: Path, yosys: Yosys) -> ClockedGates:
-    """Convert core and property to gates in ``folder``; raise :class:`ToolError` if Yosys fails."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "core.v").write_text("\n".join(harness.emitted.modules.values()))
     yosys.run(script(checked, harness), folder, what=checked.name, results=["rule.json"], name="rule")

@@ -103,7 +103,6 @@ class Prover:
         return Outcome(name=checked.name, verdict=verdict, cycle=deepest, seconds=seconds)
 
     def _retires(self, checked: PipelineProperty, gates: ClockedGates, folder: Path, depth: int) -> tuple[int, bool]:
-        """Return the last searched cycle, and whether an instruction can retire without a trap."""
         graph = PropertyGraph(gates, checked)
         (retires,), (traps,) = (graph.signals[f"rvfi_{name}"] for name in ("valid", "trap"))
         deepest, trace = self._explore("retires", graph, graph.and_(retires, traps ^ 1), folder, depth)

@@ -37,7 +37,6 @@ class CoreChecks:
     changed: str = ""
 
     def prepare(self) -> None:
-        """Convert the core to gates unless the folder has them; raise :class:`ToolError` if a tool fails."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stamp, key = Results(self.folder / "stamp"), digest(self.design.text, cutpoints.kept_wires(self.design.modules))
         if not stamp.find(cutpoints.GATES, key) or not (self.folder / cutpoints.GATES).exists():
@@ -130,7 +129,6 @@ def _groups(checks: Sequence[Check]) -> list[list[Check]]:
 def find_faults(
     checked: CoreChecks, faults: Sequence[Fault], checks: Sequence[Check], *, resume: bool
 ) -> Iterator[tuple[Fault, Check, Outcome]]:
-    """Run one of the checks that must find each fault, on the core with that fault."""
     if faults:
         checked.prepare()
     gates = (checked.folder / cutpoints.GATES).absolute()

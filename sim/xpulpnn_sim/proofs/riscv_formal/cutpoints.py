@@ -77,7 +77,6 @@ _ACCESSES = ("lb", "lbu", "lh", "lhu", "lw", "lwsp", "sb", "sh", "sw", "swsp")
 
 
 def instruction_cutpoints(name: str) -> tuple[str, ...]:
-    """Return the cutpoints for the check of an RV32IMC instruction: the units that the instruction does not use."""
     base = name.removeprefix("c_")
     if base.startswith(("mul", "div", "rem")):
         return CLASSES["multiplication"]
@@ -87,7 +86,6 @@ def instruction_cutpoints(name: str) -> tuple[str, ...]:
 
 
 def class_of(cutpoints: tuple[str, ...]) -> str:
-    """Return the displayed name of a set of cutpoints, or a list of the cutpoints if the set has no name."""
     return next((name for name, each in CLASSES.items() if each == cutpoints), shown_cuts(cutpoints))
 
 
@@ -113,7 +111,6 @@ def existing_wires(cutpoints: Iterable[str], modules: Mapping[str, str]) -> list
 
 
 def kept_wires(modules: Mapping[str, str]) -> list[str]:
-    """Return all wires, without bit indices, that a check can cut."""
     return sorted({wire.partition("[")[0] for wire in existing_wires((*CUT_WIRES, IDLE_LOOPS), modules)})
 
 
@@ -187,7 +184,7 @@ def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> EmittedVeri
     config = replace(config, rvfi=True)
     emitted = emit(RvfiWrapper(config), MODULE, config=config)
     modules = dict(emitted.modules)
-    stand_ins = {"mult": AltopsMult(masks, requantises=False), "div": AltopsDivider(masks)}
+    stand_ins = {"mult": AltopsMult(masks), "div": AltopsDivider(masks)}
     for unit, component in stand_ins.items():
         name = emitted.manifest["hierarchy"][f"{MODULE}.core.backend.ex_stage.{unit}"]
         modules |= emit(component, name, config={}).modules

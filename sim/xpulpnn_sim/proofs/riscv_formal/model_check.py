@@ -77,7 +77,6 @@ def _outcomes(graph: ClockedGraph, check: ClockedGates, seen: Mapping[str, Seque
 
 
 def _hold(graph: ClockedGraph, cycle: ClockCycle, claims: Sequence[tuple[int, int]]) -> int:
-    """Return a literal that is 1 if all enabled claims hold; each claim is a condition and its enable."""
     return graph.all(graph.or_(claim, made ^ 1) for claim, made in map(cycle.nets, claims))
 
 
@@ -201,7 +200,6 @@ _LOWER = "async2sync\nchformal -lower\n"
 
 
 def read_check(check: Check, suite: Suite, manifest: Mapping[str, Any], folder: Path, yosys: Yosys) -> ClockedGates:
-    """Return the gates of a check; its files are written to ``folder``. Raises :class:`ToolError` if Yosys fails."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in check.files:
         (folder / Path(name).name).write_text(suite.text(name))
@@ -281,7 +279,6 @@ def search_group(
 
 
 def _last_cycle(searching: CycleSearch, last: int, *, merge_equal: bool) -> tuple[bool, bool]:
-    """Return whether the check fails in its last cycle, and whether the search was completed."""
     outputs = searching.simplify(f"{_READ}iso; " if merge_equal else _READ, SIMPLE)
     for number, literal in enumerate(outputs):
         if literal == FALSE:

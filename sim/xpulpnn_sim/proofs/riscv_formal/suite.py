@@ -77,7 +77,6 @@ class Check:
 
     @property
     def triggered(self) -> bool:
-        """Return whether the check's trigger, a retirement, precedes the cycle that the check examines."""
         return self.checker in _TRIGGERED
 
 

@@ -25,8 +25,6 @@ def _is_row(graph: GateGraph, word: Sequence[int], insn: Insn) -> int:
 
 
 class _Decoder:
-    """Gates of a decoder, with the word that they decode and the instruction table's statements for that word."""
-
     def __init__(self, unit: ProvenUnit) -> None:
         self.graph = GateGraph()
         self.word = self.graph.inputs(_WORD)
@@ -39,7 +37,6 @@ class _Decoder:
         self._ports = unit.ports
 
     def controls(self) -> Iterator[Equality]:
-        """Yield equalities of control fields for the instructions that ``prove instructions`` does not cover."""
         fields = {insn: control_fields(insn) for insn in self.unproved}
         for port in self._ports:
             if port["direction"] != "output" or port["name"] == "illegal":

@@ -43,7 +43,6 @@ class _Division:
         self.by_zero = graph.any(self.b) ^ 1
 
     def cycle(self, state: Mapping[str, Sequence[int]], *, start: int = TRUE, take: int = FALSE) -> ClockCycle:
-        """Return a clock cycle in which some registers have the values ``state`` and all others are free."""
         nets = {
             net: literal for name, word in state.items() for net, literal in zip(self._words[name], word, strict=True)
         }

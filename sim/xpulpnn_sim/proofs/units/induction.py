@@ -75,8 +75,6 @@ def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, ti
 
 
 class _Cycles:
-    """Consecutive clock cycles of a unit with its claims, from any state or from reset."""
-
     def __init__(
         self,
         obligation: Obligation,

@@ -59,8 +59,6 @@ def _bit(ctrl: Mapping[str, int | Sequence[int]], name: str) -> Sequence[int]:
 
 
 class _Run:
-    """Clock cycles of an operation of the multiplier that begins after an idle cycle."""
-
     def __init__(
         self,
         unit: ProvenUnit,
@@ -98,7 +96,6 @@ class _Run:
         return (cycle.port("done") if "done" in self._unit.gates.ports else [TRUE]) == [value]
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
-        """Return whether ``state`` agrees with the idle state in all bits that are constant there."""
         return all(state[net] == literal for net, literal in self.idle.items() if literal <= TRUE)
 
     def word(self, name: str) -> Polynomial:

@@ -135,11 +135,8 @@ def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], word
         solvers.require_met(graph, assumed, timeout_s=int(timeout_s))
         return ""
     case = shown(graph, words, different)
-    numbers = iter(
-        graph.numbers(different, [word for equality in equalities for word in (equality.actual, equality.expected)])
-    )
     for equality in equalities:
-        actual, expected = next(numbers), next(numbers)
+        actual, expected = graph.numbers(different, (equality.actual, equality.expected))
         if actual != expected:
             return f"{case}: {equality.name} must be {expected:#x}, not {actual:#x}"
     return case

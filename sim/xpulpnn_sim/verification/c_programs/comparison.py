@@ -59,7 +59,6 @@ def _declared(seeds: Iterable[int]) -> str:
 
 
 def driver(seeds: Iterable[int]) -> str:
-    """Return the C text of a main function that prints the result of each program on a line."""
     calls = [f'    printf("{seed} %08x\\n", (unsigned)program_{seed}());' for seed in seeds]
     return "\n".join([_declared(seeds) + SHARED, "int main(void) {", *calls, "    return 0;", "}", ""])
 
@@ -83,7 +82,6 @@ static void watch(long most) {
 
 
 def _host_driver(seeds: Iterable[int]) -> str:
-    """Return the C text of a main function for this machine, which stops programs that run too long."""
     calls = [
         f'    if (sigsetjmp(given_up, 1)) puts("{seed} {_TOO_LONG}");\n'
         f"    else {{ watch({_MOST_BLOCKS}); unsigned value = program_{seed}(); watch(-1); "
@@ -143,7 +141,6 @@ class ProgramComparison(Tally):
 
 
 def host_compiler() -> str:
-    """Return the path of this machine's C compiler; raise :class:`ToolError` if there is none."""
     compiler = next((name for name in _HOST_COMPILERS if shutil.which(name)), None)
     if compiler is None:
         raise ToolError(f"a C compiler for this machine must be installed ({', '.join(_HOST_COMPILERS)}), not missing")
@@ -177,7 +174,6 @@ def _written(texts: dict[int, str], generator: Generator, folder: Path) -> list[
 
 
 def _results(printed: str) -> dict[str, str]:
-    """Parse the lines ``SEED NUMBER`` that programs printed, except incomplete ones."""
     pairs = [line.split() for line in printed.splitlines()]
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and len(pair[1]) == len(_TOO_LONG)}
 

@@ -25,7 +25,6 @@ _CHANGES = (
 
 
 def header_folder() -> Path:
-    """Return the folder of Csmith's headers; raise :class:`ToolError` if they or Csmith are missing."""
     command = shutil.which("csmith")
     if command is not None:
         headers = sorted(Path(command).parent.parent.glob("include/csmith*/csmith.h"))

@@ -267,7 +267,6 @@ class _FunctionWriter:
             self._say(f"g_{c}[{i} * 8 + {j}] = ({ARRAYS[c]})acc; ADD(acc);")
 
     def _dots(self) -> None:
-        """Write dot products of several rows, as neural network kernels compute them."""
         rows = self._rng.randint(1, 4)
         names = [self._new_name("p") for _ in range(rows + 1)]
         for name in names:
@@ -295,7 +294,6 @@ class _FunctionWriter:
                 self._body(most=1)
 
     def _scalars(self) -> None:
-        """Write accesses to single variables that stay in memory because pointers may refer to them."""
         with self._block(f"for (int32_t j = 0; j < {self._count(31)}; j++) {{"):
             for _ in range(self._rng.randint(1, 3)):
                 self._small()

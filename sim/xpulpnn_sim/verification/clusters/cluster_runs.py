@@ -1,7 +1,7 @@
-"""Run random programs on a cluster in lock step with the simulator, and shrink failing programs."""
+"""Run random programs on a cluster in lock step with the simulator, also with faults, and shrink failing programs."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -10,16 +10,18 @@ import numpy as np
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.cluster import CONTROL, L2_BASE, PRIVATE_DMA, PRIVATE_EVENT_UNIT, TCDM_BASE, TEST_SET_BIT, TIMER
+from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import ADDRESS_SPACE, WORD_BYTES
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import stalls_of
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.verification.clusters.generator import BUDGET, generate_cluster
-from xpulpnn_sim.verification.clusters.program import L2_FAILING, ClusterProgram, Phase
+from xpulpnn_sim.verification.clusters.program import L2_FAILING, ClusterProgram, Phase, store_lines
 from xpulpnn_sim.verification.random.designs import Verdict, reset_cycle
+from xpulpnn_sim.verification.random.faulty_core import FaultDetection, faulty_model, find_by_programs
 from xpulpnn_sim.verification.random.program_runs import ProgramCase, ProgramRun, ProgramSource, Tally
 from xpulpnn_sim.verification.random.shrink import minimise_list, shorter
 
@@ -37,13 +39,13 @@ _TIMINGS = {
 }
 
 _PLACES = {
-    "TCDM": (TCDM_BASE, TCDM_BASE + (1 << TEST_SET_BIT)),
-    "alias of the TCDM": (0, 1 << TEST_SET_BIT),
-    "test&set view": (TCDM_BASE | 1 << TEST_SET_BIT, CONTROL),
-    "event unit": (PRIVATE_EVENT_UNIT, PRIVATE_DMA),
-    "DMA engine": (PRIVATE_DMA, PRIVATE_DMA + 0x400),
-    "timer": (TIMER, TIMER + 0x400),
-    "L2": (L2_BASE, ADDRESS_SPACE),
+    "TCDM": (isa.TCDM_BASE, isa.TCDM_BASE + (1 << isa.TEST_SET_BIT)),
+    "alias of the TCDM": (0, 1 << isa.TEST_SET_BIT),
+    "test&set view": (isa.TCDM_BASE | 1 << isa.TEST_SET_BIT, isa.CONTROL),
+    "event unit": (isa.PRIVATE_EVENT_UNIT, isa.PRIVATE_DMA),
+    "DMA engine": (isa.PRIVATE_DMA, isa.PRIVATE_DMA + 0x400),
+    "timer": (isa.TIMER, isa.TIMER + 0x400),
+    "L2": (isa.L2_BASE, ADDRESS_SPACE),
 }
 """Address ranges whose accesses are counted, each with its first address and the address after its last."""
 
@@ -57,7 +59,6 @@ class Reached(Tally):
     meetings: Counter[str] = field(default_factory=Counter[str])  # phases by kind
 
     def add(self, blocks: Sequence[Records]) -> None:
-        """Count the accesses, misaligned accesses and traps of all harts."""
         for records in blocks:
             mask = records["mem_rmask"] | records["mem_wmask"]
             address = records["mem_addr"].astype(np.int64)
@@ -71,14 +72,11 @@ class Reached(Tally):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSource(ProgramSource):
-    """Random programs for all cores of a cluster."""
-
     config: ClusterConfig
     l2_latency: int | None = None  # of the memory outside; None: chosen for each program
     library: Path | None = None  # compiled model; None: that of the configuration
 
     def machine(self, seed: int) -> Machine:
-        """Return the memory timing of the program ``seed``."""
         rng = Random(f"cluster machine {seed}")
         machine = Machine(seed=seed, max_instructions=MAX_INSTRUCTIONS, reset_after=reset_cycle(seed))
         machine = replace(machine, bus_errors=(L2_FAILING,))
@@ -154,3 +152,28 @@ def shrink_cluster(
     if full.functions:
         fails(replace(best[0], functions=()))
     return best
+
+
+@dataclass(frozen=True, kw_only=True)
+class _FaultySource(ClusterSource):
+    """Random programs in which core 0 first activates a fault of the bridges to Wishbone."""
+
+    fault: int
+
+    def case(self, seed: int) -> ProgramCase[ClusterProgram]:
+        case = super().case(seed)
+        first, *others = case.program.phases
+        choice = ProgramBlock("fault", tuple(store_lines(isa.CONTROL, (isa.Control.RETURN, self.fault))))
+        phases = (replace(first, parts=((choice, *first.parts[0]), *first.parts[1:])), *others)
+        return replace(case, program=replace(case.program, phases=phases))
+
+
+def find_bridge_faults(
+    source: ClusterSource, faults: Sequence[Fault], instructions: int, seed: int = 0
+) -> Iterator[FaultDetection]:
+    """For each fault, run random programs on the faulty cluster until one fails or enough instructions have retired."""
+    config, latency = source.config, source.l2_latency
+    library = faulty_model(config, faults, "cluster-wishbone")
+    for number, fault in enumerate(faults, start=1):
+        faulty = _FaultySource(config=config, l2_latency=latency, library=library, fault=number)
+        yield find_by_programs(fault, faulty, instructions, seed)

@@ -10,17 +10,8 @@ from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.bare.draw import Draw
 from xpulpnn_sim.reference.bare.program import Handlers, ProgramBlock, block_of
-from xpulpnn_sim.verification.clusters.program import (
-    L2_FAILING,
-    LEAST_TCDM,
-    SLOT,
-    ClusterProgram,
-    Phase,
-    SharedBlocks,
-    barrier_lines,
-    set_barrier_lines,
-    store_lines,
-)
+from xpulpnn_sim.verification.clusters import program
+from xpulpnn_sim.verification.clusters.program import ClusterProgram, Phase, SharedBlocks, store_lines
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
 from xpulpnn_sim.verification.random.generator import initial_registers, weights_of
 from xpulpnn_sim.verification.random.system import SystemBlocks
@@ -74,7 +65,7 @@ class Meetings:
         mask = sum(1 << hart for hart in harts)
         at = EventRegister.BARRIER + isa.BARRIER_BYTES * number
         leader = rng.choice(harts)
-        setting = ProgramBlock("sets barrier", tuple(set_barrier_lines(number, mask)))
+        setting = ProgramBlock("sets barrier", tuple(program.set_barrier_lines(number, mask)))
         for hart, part in enumerate(parts):
             if hart in harts:
                 head = store_lines(isa.PRIVATE_EVENT_UNIT, (EventRegister.MASK, 1 << EventLine.BARRIER))
@@ -87,7 +78,7 @@ class Meetings:
                 )
                 self._insert(part, block_of("barrier", ";".join([*head, rng.choice(ways)])))
             # nobody is at the barrier before all know of it
-            part.insert(0, ProgramBlock("all meet", tuple(barrier_lines(0))))
+            part.insert(0, ProgramBlock("all meet", tuple(program.barrier_lines(0))))
             if hart == leader:
                 part.insert(0, setting)
 
@@ -118,7 +109,6 @@ class Meetings:
         self._lead(parts, harts, task, master, ProgramBlock("gives tasks", tuple(lines)))
 
     def _timer(self, parts: Parts) -> None:
-        """Make one hart start a timer, and some harts wait for the timer's event."""
         rng = self._rng
         high = rng.randrange(2)
         harts, starter = self._some_harts(), rng.randrange(len(parts))
@@ -148,8 +138,8 @@ def require(config: ClusterConfig) -> None:
     """Raise :class:`InputError` unless random programs can run on the cluster."""
     if not config.core.xpulpv2:
         raise InputError("xpulpv2 must be true for programs of several harts, not false: they wait with p.elw")
-    if config.tcdm_bytes < LEAST_TCDM:
-        raise InputError(f"tcdm_bytes must be at least {LEAST_TCDM}, not {config.tcdm_bytes}")
+    if config.tcdm_bytes < program.LEAST_TCDM:
+        raise InputError(f"tcdm_bytes must be at least {program.LEAST_TCDM}, not {config.tcdm_bytes}")
 
 
 class _Writer:
@@ -158,7 +148,7 @@ class _Writer:
         self.draw = Draw(rng, config.core)
         kinds = weights_of(config.core, "cluster")
         weights = {kind: weight * rng.choice((0.5, 1, 1, 3)) for kind, weight in kinds.items()}
-        system = SystemBlocks(self.draw, unfetched=L2_FAILING, failing=L2_FAILING)
+        system = SystemBlocks(self.draw, unfetched=program.L2_FAILING, failing=program.L2_FAILING)
         self._control = ControlBlocks(self.draw, weights, system)
         self._context = Context(loops=frozenset({0, 1}))
         self._shared = SharedBlocks(self.draw, config)
@@ -210,7 +200,7 @@ class _Writer:
         meanwhile = self._control.blocks(self._context, self._rng.randrange(3))
         # identifiers of two transfers of each core: fewer might all be held by cores that wait for a second one
         if 2 * self._config.cores <= self._config.dma_transfers and self._rng.randrange(4) == 0:
-            meanwhile = (*meanwhile, self._shared.transfer(slot=SLOT + WORD_BYTES))
+            meanwhile = (*meanwhile, self._shared.transfer(slot=program.SLOT + WORD_BYTES))
         return self._shared.transfer(meanwhile)
 
 

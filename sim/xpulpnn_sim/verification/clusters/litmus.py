@@ -65,7 +65,6 @@ class Litmus:
         return {self._outcome(order) for order in set(permutations(turns))}
 
     def _outcome(self, order: Sequence[int]) -> Outcome:
-        """Return the outcome of an interleaving, given as the thread that takes each step."""
         memory, reads = [0] * self.variables, [list[int]() for _ in self.threads]
         left = [iter(thread) for thread in self.threads]
         for number in order:
@@ -147,7 +146,6 @@ class LitmusProgram:
         self._harts: list[list[int]] = []
 
     def _variables(self, number: int) -> tuple[int, ...]:
-        """Return the addresses of the variables of a round."""
         rng = self._rng
         inside = _TCDM_WORDS + _ROUND_BYTES * number
         outside = self._results() + WORD_BYTES * _RESULT_WORDS * self._rounds * self._config.cores
@@ -234,7 +232,6 @@ class LitmusProgram:
         return lines
 
     def outcomes(self, result: RunResult) -> Counter[Outcome]:
-        """Count how often each outcome occurred in a run."""
         counts: Counter[Outcome] = Counter()
         for number, (places, harts) in enumerate(zip(self._places, self._harts, strict=True)):
             outcome: list[int] = []

@@ -82,12 +82,10 @@ class Measured:
 
     @property
     def cycles(self) -> int:
-        """Measured cost, to be compared with ``row.documented``."""
         return sum(self.waits.values()) + (not self.row.is_extra)
 
     @property
     def ok(self) -> bool:
-        """Return whether stalls and their causes agree with the documentation."""
         return self.waits == self.row.waits
 
 

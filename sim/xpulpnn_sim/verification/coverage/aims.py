@@ -174,7 +174,6 @@ class Aims:
         return [*ahead, placed.text, *placed.after, *count, f"lp.counti {number}, 0"]
 
     def _interrupted_loop(self, kind: InsnClass, side: str) -> Lines:
-        """Return a loop with so many iterations that an interrupt is likely to come during the loop."""
         self._require_interrupts()
         rows = [
             row for row in self._crosses.rows if row.insn_class is kind and row.op not in ("mret", "ecall", "ebreak")
@@ -199,7 +198,6 @@ class Aims:
         return self._placer.place(row).all_lines([f"li {_LINK}, 0x{FAILING[0]:x}", failing])
 
     def _read(self, kind: InsnClass) -> tuple[Insn, str]:
-        """Return an instruction of a class and the name of a register operand that it reads."""
         crosses = self._crosses
         rows = [(row, slot) for row in crosses.rows if row.insn_class is kind for slot in crosses.reads(row).slots]
         return self._rng.choice(rows)

@@ -52,7 +52,6 @@ class Collector:
 
     @property
     def holes(self) -> Numbers:
-        """Return the numbers of the reachable crosses that no program has reached."""
         return np.flatnonzero((self.crosses.states == REACHABLE) & (self.counts == 0))
 
     @property
@@ -61,7 +60,6 @@ class Collector:
         return np.flatnonzero((self.crosses.states != REACHABLE) & (self.counts > 0))
 
     def _count(self, family: str, *axes: Any) -> None:
-        """Count combinations of a family, given by their index on each axis."""
         grid = self.crosses.families[family].states
         flat = np.ravel_multi_index(tuple(np.asarray(axis, np.int64) for axis in axes), grid.shape)
         start = self.crosses.starts[family]

@@ -69,7 +69,6 @@ def read_counts(path: Path) -> NDArray[np.int64]:
 
 
 def read_points(path: Path) -> list[CoveragePoint]:
-    """Read the coverage points listed in a coverage file of Verilator."""
     return [_point(entry.decode()) for entry in _POINT.findall(path.read_bytes())]
 
 
@@ -110,7 +109,6 @@ def merged(points: Sequence[CoveragePoint], used: NDArray[np.bool_]) -> UsedPoin
 
 
 def module_table(points: UsedPoints, components: Mapping[str, str]) -> list[ModuleCoverage]:
-    """Return the coverage of each module, in the order of the modules in the Verilog."""
     tallies: dict[str, dict[str, tuple[int, int]]] = {}
     for point in sorted(points, key=lambda point: point.line):
         tally = tallies.setdefault(point.module, dict.fromkeys(("line", "branch", "toggle"), (0, 0)))
@@ -131,7 +129,6 @@ def unused_lines(points: UsedPoints, verilog: str) -> list[tuple[str, list[list[
 
 
 def unused_bits(points: UsedPoints) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the signals of each module with bits that never rose or never fell."""
     never = sorted(
         (point.module, point.name, point.change, point.bit)
         for point, used in points.items()
@@ -325,7 +322,6 @@ class Total:
 
     @property
     def used_points(self) -> UsedPoints:
-        """Return the lines and bits of the core, and whether programs used them."""
         return merged(self.points, self.used)
 
     def families(self) -> dict[str, dict[str, int]]:

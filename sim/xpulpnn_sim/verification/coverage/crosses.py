@@ -91,11 +91,9 @@ class Family:
     reasons: list[str] = field(default_factory=list[str])  # why places are out of reach
 
     def label(self, place: int) -> str:
-        """Return a description of the combination with the flattened index ``place``."""
         return ", ".join(axis[at] for axis, at in zip(self.axes, self.at(place), strict=True))
 
     def at(self, place: int) -> tuple[int, ...]:
-        """Return the index on each axis of the combination with the flattened index ``place``."""
         return tuple(map(int, np.unravel_index(place, self.states.shape)))
 
 
@@ -119,8 +117,6 @@ def row_name(row: Insn) -> str:
 
 
 class Crosses:
-    """The crosses of all families for a configuration, numbered consecutively."""
-
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
         # kinds that compute for several cycles
@@ -150,7 +146,6 @@ class Crosses:
         return f"{family.name}: {family.label(place)}"
 
     def part(self, name: str, counts: NDArray[Any]) -> NDArray[Any]:
-        """Return the counts of the family ``name`` out of the ``counts`` of all crosses."""
         return counts[self.starts[name] :][: self.families[name].states.size]
 
     def reads(self, row: Insn) -> RegisterReads:

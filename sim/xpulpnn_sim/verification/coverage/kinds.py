@@ -28,8 +28,6 @@ _TEXTS = {
 
 
 class Producer(IntEnum):
-    """The kind of instruction that produced the value of a register."""
-
     ALU = 0
     MULTIPLY = 1
     MULTIPLY_HIGH = 2
@@ -57,7 +55,6 @@ def text_of(member: InsnClass | Producer) -> str:
 
 
 def producers_of(row: Insn) -> tuple[Producer, ...]:
-    """Return the producer of each register that an instruction writes."""
     if row.is_pair:
         # port A writes both sums late, as loaded values; the base is early
         return (Producer.PAIR, Producer.BASE) if row.writes_base else (Producer.PAIR,)
@@ -122,8 +119,6 @@ that it reads; producers of what it writes; branch offset; whether it writes the
 
 
 class Words:
-    """Decodes instruction words into the properties that the coverage model needs."""
-
     def __init__(self, config: CoreConfig) -> None:
         self.rows = enabled(config.extensions, config.widths)
         self._numbers = {row.key: number for number, row in enumerate(self.rows)}

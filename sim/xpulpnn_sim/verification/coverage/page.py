@@ -109,12 +109,10 @@ def _timing(total: Total) -> Markup:
 
 
 def _mark(count: int, state: int) -> str:
-    """Return the CSS class of a combination's mark: no cross, unreachable, reached, or not reached."""
     return "none" if state < 0 else "out" if state else "" if count else "hole"
 
 
 def _instructions(total: Total) -> Iterator[Markup]:
-    """Yield a table for each extension: its instructions, with the number of crosses reached in each family."""
     crosses, counts = total.collector.crosses, total.collector.counts
     columns: dict[str, list[tuple[int, int]]] = {}
     times: list[int] = []
@@ -185,8 +183,6 @@ def _verilog(total: Total) -> Iterator[Markup | NamedTable]:
 
 
 def _plain(kind: str, rows: Sequence[Sequence[Any]], headings: Sequence[str] = ()) -> Markup:
-    """Return a table that cannot be sorted and whose cells may contain markup."""
-
     def row(cells: Sequence[Any], tag: str) -> Markup:
         cell = Markup(f"<{tag}>{{}}</{tag}>")
         return Markup("<tr>{}</tr>\n").format(Markup().join(cell.format(content) for content in cells))

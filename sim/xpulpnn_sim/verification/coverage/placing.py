@@ -69,15 +69,12 @@ class Placed:
         return [*self.before, *lines, self.text, *self.after]
 
     def registers(self, row: Insn) -> set[int]:
-        """Return the numbers of the registers in the operands of the instruction."""
         used = {self.values[token.field.name] for token in row.tokens if token.field.kind is FieldKind.REGISTER}
         return used | ({self.values["rd"] + 1} if row.is_pair else set[int]())
 
 
 @dataclass(slots=True)
 class ProducedPair:
-    """The lines of two instructions, the first of which writes a register that the second uses."""
-
     before: list[str]
     producer: list[str]  # what writes the register; the last instruction does
     consumer: list[str]  # what uses it; the first instruction does
@@ -156,7 +153,6 @@ class Placer:
         return placed
 
     def filler(self, preserved: Collection[int] = ()) -> str:
-        """Return a single-cycle instruction that writes none of ``preserved``."""
         return self.draw.arithmetic(preserved, group=Group.INTEGER)
 
     @staticmethod

@@ -78,7 +78,6 @@ def _shares(sizes: Sequence[int], count: int) -> list[int]:
 
 
 def _part(cell: str) -> str:
-    """Return the module path of a cell before flattening; empty for the top module."""
     match = _INSTANCE.match(cell)
     if match:
         return match[1].replace("\\", "").rstrip(".")
@@ -238,7 +237,6 @@ class CoreProver:
 
 
 def _parts(mutants: Sequence[Mutant]) -> list[str]:
-    """Return the paths of the modules that contain mutants, inner modules first, without the whole core."""
     paths: set[str] = set()
     for mutant in mutants:
         names = [] if mutant.module == TOP else mutant.module.split(".")

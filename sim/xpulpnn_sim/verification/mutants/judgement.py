@@ -65,7 +65,6 @@ def mutant_of(number: int, line: str, *, module: str = "", command: str = "") ->
 
 
 def places(lines: Iterable[str]) -> list[str]:
-    """Return the Yosys commands except those that mutate a clock, which the Amaranth source does not state."""
     return [line for line in lines if not fields_of(line)["-port"].endswith("CLK")]
 
 

@@ -180,7 +180,6 @@ def _finding_at_end(result: RunResult, name: str) -> Finding:
 
 
 def random_programs(source: CoreSource, instructions: int, core: CoreModel) -> Iterator[MutantProgram]:
-    """Yield the programs that ``xpulpnn verify`` would run for ``instructions`` retirements."""
     done = 0
     for seed in count():
         case = source.case(seed)
@@ -192,7 +191,6 @@ def random_programs(source: CoreSource, instructions: int, core: CoreModel) -> I
 
 
 def directed_programs(core: CoreModel) -> Iterator[MutantProgram]:
-    """Yield the directed programs with fast memory, then with slow memory."""
     for timing, (machine, rate) in _TIMINGS.items():
         for case in programs_of(core.config):
             surroundings = replace(machine, irq_rate=rate * case.interrupts)

@@ -185,7 +185,6 @@ class ControlBlocks:
         return [*lines, f"jalr {ABI_NAMES[link]}, {offset}({_X6})"]
 
     def _jump(self, context: Context) -> ProgramBlock:
-        """Return a jump over blocks that are never executed."""
         target = self._draw.label("to")
         children = self.blocks(replace(context, scale=0), self._rng.choice((0, 1, 1, 2)))
         head = self._direct(target, total_bytes(children), context, link=self._draw.destination())
@@ -364,7 +363,6 @@ class ControlBlocks:
         return lines
 
     def _turns(self, limit: int) -> int:
-        """Return a random number of iterations: often 0, 1 or 2, at most ``limit``."""
         rng = self._rng
         choices = [0, 1, 2, 2, 3, rng.randrange(3, 9), rng.randrange(8, 40), rng.randrange(100, 1000)]
         return rng.choice([count for count in choices if count <= max(limit, 2)])

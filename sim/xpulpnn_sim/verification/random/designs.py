@@ -49,7 +49,6 @@ Listener = Callable[[Records], None]  # Takes the retirements of a run, block by
 
 
 def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
-    """Return the random machine of the program ``seed``, except for the fields ``chosen``."""
     rng = Random(f"machine {seed}")
     machine = Machine(seed=seed, max_cycles=MAX_CYCLES, max_instructions=MAX_INSTRUCTIONS, bus_errors=BUS_ERRORS)
     machine = replace(machine, reset_after=reset_cycle(seed))
@@ -62,7 +61,6 @@ def random_machine(seed: int, chosen: Mapping[str, float]) -> Machine:
 
 
 def reset_cycle(seed: int) -> int:
-    """Return the cycle after which the random program ``seed`` is reset and starts again; 0 for no reset."""
     rng = Random(f"reset {seed}")
     return 0 if rng.random() < _NO_RESET_CHANCE else rng.randrange(1, 1 << rng.randrange(*_RESET_BITS))
 

@@ -79,7 +79,6 @@ def find_faults(
 
 
 def find_by_programs(fault: Fault, source: ProgramSource, instructions: int, seed: int) -> FaultDetection:
-    """Run random programs, numbered from ``seed``, until one fails or enough instructions have retired."""
     done = 0
     for run in run_programs([enumerate(repeat(source), seed)], instructions):
         done += run.verdict.instructions

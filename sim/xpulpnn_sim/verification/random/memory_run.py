@@ -204,7 +204,6 @@ class MemoryRun:
         return tuple(lines)
 
     def _access(self) -> str | None:
-        """Return an access; None if no random instruction can be kept inside the window."""
         draw, known = self._draw, self._known
         for _ in range(_ATTEMPTS):
             insn = draw.deal(*self._groups)

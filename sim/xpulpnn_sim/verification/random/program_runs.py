@@ -65,7 +65,6 @@ class Coverage(Tally):
     inside: int = 0  # those of them that are neither of the bounds to which sums are clipped
 
     def add(self, records: Records, config: CoreConfig) -> None:
-        """Count the events in a block of retirements of a core with this configuration."""
         words, which, counts = np.unique(records["insn"], return_inverse=True, return_counts=True)
         decoder, _, _ = rows_of(config)
         rows = [decoder.decode(int(word)) for word in words]
@@ -108,7 +107,6 @@ class Coverage(Tally):
         return [key for key in rows_of(config)[1] if key not in self.rows]
 
     def by_extension(self, config: CoreConfig) -> Mapping[str, tuple[int, int, int]]:
-        """Return how many instructions each extension has, how many were executed, and how often in total."""
         table: dict[str, tuple[int, int, int]] = {}
         for row in rows_of(config)[1].values():
             rows, executed, total = table.get(row.extension.value, (0, 0, 0))
@@ -130,16 +128,13 @@ class ProgramSource(ABC):
     label: str = ""  # options of the command line that choose the configuration
 
     @abstractmethod
-    def case(self, seed: int) -> ProgramCase[Any]:
-        """Return the random program ``seed`` and its machine."""
+    def case(self, seed: int) -> ProgramCase[Any]: ...
 
     @abstractmethod
-    def command(self, seed: int) -> str:
-        """Return the command that runs the program ``seed`` again."""
+    def command(self, seed: int) -> str: ...
 
     @abstractmethod
-    def measure(self, case: ProgramCase[Any]) -> tuple[Verdict, Tally]:
-        """Run a program; return the verdict and the coverage."""
+    def measure(self, case: ProgramCase[Any]) -> tuple[Verdict, Tally]: ...
 
     def run(self, seed: int) -> "ProgramRun":
         start = perf_counter()

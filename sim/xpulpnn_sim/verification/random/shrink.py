@@ -120,7 +120,6 @@ class Shrinker:
         return _vary(case, **{name: minimise_list(blocks, lambda rest: self._try(_vary(case, **{name: rest})))})
 
     def _numbers(self, case: Case) -> Case:
-        """Make loop counts and register values as small as possible."""
         for at, block in enumerate(case.program.main):
             before, after = case.program.main[:at], case.program.main[at + 1 :]
             lines = (replace(block, head=(line,)) for line in _simpler_lines(block.head[0]))

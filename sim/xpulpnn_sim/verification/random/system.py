@@ -105,7 +105,6 @@ class SystemBlocks:
         return ProgramBlock("csr", (f"{mnemonic} {destination}, {rng.choice(_COUNTS)}, {source}",))
 
     def count(self) -> ProgramBlock:
-        """Return code that enables all performance counters, sometimes with values near their maximum."""
         text = f"addi {_X6}, zero, -1; csrrw zero, pcer, {_X6}; csrrwi zero, pcmr, {self._rng.choice((1, 3))}"
         if self._draw.chance(_NEAR_CHANCE):
             text += f"; addi {_X6}, zero, {-self._rng.randrange(1, _NEAR)}; csrrw zero, pccrall, {_X6}"
@@ -131,7 +130,6 @@ class SystemBlocks:
         return ProgramBlock("counters", (), single_lines("csr", reads))
 
     def trap(self) -> ProgramBlock:
-        """Return an instruction that traps; the handler continues after it."""
         text = self._rng.choice(("ecall", "ebreak", "c.ebreak", "", "", ""))
         return ProgramBlock("trap", (text or self._draw.illegal(),))
 
@@ -162,7 +160,6 @@ class SystemBlocks:
         return ProgramBlock("failing", lines)
 
     def wait(self) -> ProgramBlock:
-        """Return code that waits for an interrupt with all lines enabled in mie; without interrupts, a fence."""
         if not self._interrupts:
             return self.fence()
         lines = (f"addi {_X6}, zero, -1", f"csrrw zero, mie, {_X6}", *self._draw.requantised(), "wfi")
@@ -181,7 +178,6 @@ class SystemBlocks:
         return ProgramBlock("mstatus", (f"csrr{'s' if on else 'c'}i zero, mstatus, 8",))
 
     def leave(self) -> ProgramBlock:
-        """Return an mret to the following code; interrupts are disabled while mepc is in use."""
         draw, target = self._draw, self._draw.label("mret")
         head = ["csrrci zero, mstatus, 8"]
         if draw.chance(0.5):

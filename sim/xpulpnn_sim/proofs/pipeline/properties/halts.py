@@ -87,7 +87,6 @@ def halt_property(m, core, seen, boot_addr):
 
 
 def _record_invariants(core, seen, record):
-    """Return invariants that relate the pipeline stages to retirement records and to debug mode."""
     mode, has_ex, has_wb = record.mode, seen.has_ex, seen.has_wb
     faulted, aborted, dropped = seen.faulted, seen.halt_aborted, seen.halt_dropped
     waits = seen.id_valid | has_ex | has_wb | mode | aborted | dropped | seen.stepped | record.count.any()
@@ -131,7 +130,6 @@ def _trigger_invariants(seen, mode):
 
 
 def _address_invariants(core, seen, record):
-    """Return invariants that instructions and accesses have the addresses that follow from earlier instructions."""
     mode, pc = record.mode, record.pc
     has_ex, has_wb, faulted = seen.has_ex, seen.has_wb, seen.faulted
     aborted, dropped = seen.halt_aborted, seen.halt_dropped

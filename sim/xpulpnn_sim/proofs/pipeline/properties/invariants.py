@@ -18,7 +18,6 @@ _ROWS = enabled(frozenset(Extension), frozenset(fmt.width for fmt in ElemFmt))
 
 
 def _is_row(raw, chosen):
-    """Return whether a fetched word is one of the instructions that ``chosen`` selects."""
     matches = Const(0, 1)
     for row in filter(chosen, _ROWS):
         fits = raw[: len(row.pattern)].matches(row.pattern)
@@ -36,13 +35,10 @@ def register_field(word, field):
 
 
 def matches_any(word, patterns):
-    """Return whether a word matches one of the patterns; patterns that differ in one bit are merged first."""
     return word.matches(*merged_cover(patterns)) if patterns else Const(0, 1)
 
 
 class InstructionWord:
-    """Decoded fields and class of a fetched instruction."""
-
     def __init__(self, raw):
         self.raw = raw
         self.wide = raw[:2] == 0b11
@@ -69,8 +65,6 @@ class InstructionWord:
 
 
 class Probes(dict):
-    """Probed signals by name, which are also attributes."""
-
     __getattr__ = dict.__getitem__
 
 
@@ -90,7 +84,6 @@ def selected(default, *cases):
 
 
 def implies(condition, *claims):
-    """Return whether each of the single-bit ``claims`` is 1 if the condition is 1."""
     return ~condition | Cat(claims).all()
 
 
@@ -128,7 +121,6 @@ def queue_invariants(seen):
 
 
 def pipeline_invariants(core, seen, started):
-    """Return invariants that relate the pipeline stages to their retirement records."""
     id_valid, has_ex, has_wb = seen.id_valid, seen.has_ex, seen.has_wb
     return {
         "all is empty at first": (started & seen.booted) | ~(id_valid | has_ex | has_wb),

@@ -150,7 +150,6 @@ def _kind_invariants(seen, in_ex, ex, wb):
 
 
 def _address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected):
-    """Return invariants that the instruction in each stage is the successor of the instruction one stage ahead."""
     has_ex, has_wb, id_pc, if_pc = (seen[name] for name in ("has_ex", "has_wb", "id_pc", "if_pc"))
     before_ex_known = Mux(has_wb, in_wb & wb.goes_on, known)
     before_ex = Mux(has_wb, wb.follows, expected)

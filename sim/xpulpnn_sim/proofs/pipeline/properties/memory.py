@@ -39,12 +39,10 @@ class FixedInstruction:
         return Cat(low, high), Mux(parts[0], self._fails[0], Mux(parts[1], self._fails[1], err))
 
     def is_in(self, place, word, error):
-        """Return whether a fetched word and its error agree with the fixed contents of memory."""
         data, failed = self.answered(self.parts(place), word, error)
         return (data == word) & (failed == error)
 
     def is_reported(self, insn, trap, cause):
-        """Return whether the retirement record of the instruction at the free address is correct."""
         failed = trap & (cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT)
         return (failed == self.fault) & (insn == Mux(self.fault, 0, self.raw))
 

@@ -1,7 +1,7 @@
 # amaranth: UnusedElaboratable=no
 """The core with ports for CSR accesses, and simple replacements of its slow units."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
@@ -35,25 +35,36 @@ class CsrTapCore(Core):
         ]
 
 
-class AltopsMult(wiring.Component):
+class _Substitute(wiring.Component):
+    """A unit whose operations need the constants ``masks`` of riscv-formal."""
+
+    def __init__(self, masks, unit):
+        self.masks = masks
+        super().__init__(dict(unit.signature.members.items()))
+
+    def finish(self, m, steps, slow):
+        """Finish an operation in its first cycle or, with ``slow``, ``steps`` cycles later."""
+        step = Signal(range(steps + 1))
+        with m.If(~self.start | ~slow | (self.done & self.take)):
+            m.d.sync += step.eq(0)
+        with m.Elif(~self.done):
+            m.d.sync += step.eq(step + 1)
+        m.d.comb += self.done.eq(self.start & (~slow | (step == steps)))
+
+
+class AltopsMult(_Substitute):
     """A multiplier that computes the sums and differences which riscv-formal expects in place of RV32M products.
 
     Instructions outside RV32M get a different sum. The latency is that of the real multiplier.
     """
 
-    def __init__(self, masks, *, requantises):
-        self.masks = masks
-        super().__init__(dict(Mult(requantises=requantises).signature.members.items()))
+    def __init__(self, masks):
+        super().__init__(masks, Mult(requantises=False))
 
     def elaborate(self, platform):
         m = Module()
         high = self.ctrl.op == MultOp.HIGH
-        step = Signal(range(_HIGH_STEPS + 1))
-        with m.If(~self.start | ~high | (self.done & self.take)):
-            m.d.sync += step.eq(0)
-        with m.Elif(~self.done):
-            m.d.sync += step.eq(step + 1)
-        m.d.comb += self.done.eq(self.start & (~high | (step == _HIGH_STEPS)))
+        self.finish(m, _HIGH_STEPS, high)
         total, difference = self.op_a + self.op_b, self.op_a - self.op_b
         mixed = self.ctrl.a_signed & ~self.ctrl.b_signed
         same = Mux(self.ctrl.a_signed, total ^ self.masks["mulh"], total ^ self.masks["mulhu"])
@@ -62,25 +73,18 @@ class AltopsMult(wiring.Component):
         return m
 
 
-class AltopsDivider(wiring.Component):
+class AltopsDivider(_Substitute):
     """A divider that computes the differences which riscv-formal expects in place of quotients and remainders.
 
     The latency is the shortest latency of the real divider.
     """
 
     def __init__(self, masks):
-        self.masks = masks
-        super().__init__(dict(Divider().signature.members.items()))
+        super().__init__(masks, Divider())
 
     def elaborate(self, platform):
         m = Module()
-        step = Signal(range(_DIVIDER_STEPS + 1))
-        with m.If(~self.start | (self.done & self.take)):
-            m.d.sync += step.eq(0)
-        with m.Elif(~self.done):
-            m.d.sync += step.eq(step + 1)
-        m.d.comb += self.done.eq(self.start & (step == _DIVIDER_STEPS))
+        self.finish(m, _DIVIDER_STEPS, Const(1))
         signs = [Mux(self.ctrl.signed, self.masks[s], self.masks[u]) for s, u in (("div", "divu"), ("rem", "remu"))]
-        mask = Mux(self.ctrl.remainder, signs[1], signs[0])
-        m.d.comb += self.result.eq((self.op_a - self.op_b) ^ mask)
+        m.d.comb += self.result.eq((self.op_a - self.op_b) ^ Mux(self.ctrl.remainder, signs[1], signs[0]))
         return m

@@ -103,25 +103,16 @@ class RvfiWrapper(wiring.Component):
 
     def _csrs(self, m, core, word):
         """Report the CSR access of the instruction in WB, which is the last instruction that left EX."""
-        addr, write = Signal(12), Signal()
-        rdata, wdata = Signal(XLEN), Signal(XLEN)
+        taps = {name: getattr(core, f"tap_{name}") for name in ("addr", "write", "rdata", "wdata")}
+        last = {name: Signal.like(tap, name=f"last_{name}") for name, tap in taps.items()}
         with m.If(core.tap_valid):
-            m.d.sync += [
-                addr.eq(core.tap_addr),
-                write.eq(core.tap_write),
-                rdata.eq(core.tap_rdata),
-                wdata.eq(core.tap_wdata),
-            ]
-        retires = Signal()
+            m.d.sync += [last[name].eq(tap) for name, tap in taps.items()]
+        is_csr = self._matches(word, lambda row: row.insn_class is InsnClass.CSR)
+        retires = core.rvfi_valid & ~core.rvfi_trap & is_csr
         m.d.comb += [
-            retires.eq(
-                core.rvfi_valid & ~core.rvfi_trap & self._matches(word, lambda row: row.insn_class is InsnClass.CSR)
-            ),
-            self.csr_addr.eq(addr),
+            *(getattr(self, f"csr_{name}").eq(last[name]) for name in ("addr", "rdata", "wdata")),
             self.csr_rmask.eq(retires.replicate(XLEN)),
-            self.csr_wmask.eq((retires & write).replicate(XLEN)),
-            self.csr_rdata.eq(rdata),
-            self.csr_wdata.eq(wdata),
+            self.csr_wmask.eq((retires & last["write"]).replicate(XLEN)),
         ]
 
     def _bus(self, m, number, name, port):
