@@ -22,7 +22,6 @@ from xpulpnn_sim.tools.files import require_writable
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.verification.c_programs import comparison
 from xpulpnn_sim.verification.c_programs.comparison import ProgramComparison, Setting
-from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import Line, lines_of
 from xpulpnn_sim.verification.random.designs import measured_costs
 from xpulpnn_sim.verification.random.drawn_vectors import write_vectors
@@ -171,7 +170,7 @@ class CostOptions(Configuration, Json):
 def verify_costs_command(options: CostOptions) -> int:
     """xpulpnn verify costs  # every cycle cost of the pipeline, measured"""
     config = options.core
-    measured, difference = measured_costs(config, cost_rows(config))
+    measured, difference = measured_costs(config)
     lines = lines_of(measured)
     records = list(map(_cost_record, lines))
     tell(record_table(_COSTS, records, title="cycles; memory grants at once and answers in the next cycle"))

@@ -12,6 +12,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.verification.c_programs.comparison import (
+    _LONG,
     GENERATORS,
     Setting,
     host_compiler,
@@ -19,7 +20,6 @@ from xpulpnn_sim.verification.c_programs.comparison import (
     run_texts,
     shrink_c_program,
 )
-from xpulpnn_sim.verification.c_programs.csmith import _LONG
 from xpulpnn_sim.verification.c_programs.loop_programs import program
 from xpulpnn_sw.assembly import relaxation
 from xpulpnn_sw.assembly.looppass import accesses, hwloops

@@ -134,7 +134,7 @@ def test_what_was_not_found_runs_again_when_there_is_more_to_run(tmp_path, monke
 @pytest.mark.parametrize(("reason", "how"), [(Reason.STUCK, CHECK), (Reason.MAX_CYCLES, TIME)])
 def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch, reason: Reason, how: str) -> None:
     result = SimpleNamespace(exit=Exit(reason, 0, 0, None, "why"))
-    monkeypatch.setattr(programs, "cost_run", lambda *_: (result, None, 0))
+    monkeypatch.setattr(programs, "cost_run", lambda *_: (result, []))
     assert cost_programs(CoreModel(PRESETS["ri5cy"], Path())) == Finding(how, "cycle costs", "why")
 
 

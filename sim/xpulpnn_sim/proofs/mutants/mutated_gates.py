@@ -117,9 +117,10 @@ class MutatedGates:
             bits += [(f"{NEXT}{label}", net) for net in cell.read]
         return bits
 
-    def _mutant(self, number: int, registers: Mapping[int, int]) -> ClockCycle:
-        """Return a clock cycle of a mutant; ``registers`` has literals of registers that may differ from the unit's."""
+    def _mutant(self, number: int, own: Mapping[int, int]) -> ClockCycle:
+        """Return a clock cycle of a mutant; ``own`` has its registers that may differ, by the unit's literals."""
         select = {net: TRUE for place, net in enumerate(self._select) if self._values[number] >> place & 1}
+        registers = {net: own[register] for net in self._registers if (register := self._state[net]) in own}
         return ClockCycle(self.graph, self._gates, {}, {**self._state, **select, **registers})
 
     def _differences(self, mutant: ClockCycle) -> list[Bit]:
@@ -225,9 +226,7 @@ class MutatedGates:
 
         ``own`` has the literals of registers of the mutant that may differ, by the unit's literals of these registers.
         """
-        mutant = self._mutant(
-            number, {net: own[register] for net in self._registers if (register := self._state[net]) in own}
-        )
+        mutant = self._mutant(number, own)
         outputs = [bit for bit in self._differences(mutant) if not bit[0].startswith(NEXT)]
         following = zip(self._unit.nets(self._registers.values()), mutant.nets(self._registers.values()), strict=True)
         return outputs, dict(zip((self._state[net] for net in self._registers), following, strict=True))
@@ -238,22 +237,19 @@ class MutatedGates:
         Returns None if cells other than registers are cut, or if a register has another clock. Registers without a
         reset value start at 0.
         """
-        following = self._unit.nets(self._registers.values())
         own: dict[int, int] = {}
         while True:
-            mutant = self._mutant(number, own)
-            if not self.is_clocked or mutant.nets(self._clocks) != self._unit.nets(self._clocks):
+            if not self.is_clocked or self._mutant(number, own).nets(self._clocks) != self._unit.nets(self._clocks):
                 return None
-            others = mutant.nets(self._registers.values())
-            rows = list(zip(self._registers, following, others, strict=True))
-            more = [net for net, following_bit, other in rows if net not in own and following_bit != other]
+            outputs, following = self.step(number, own)
+            more = [register for register, (bit, other) in following.items() if register not in own and bit != other]
             if not more:
                 break
-            own.update((net, self.graph.input()) for net in more)
-        outputs = [bit for bit in self._differences(mutant) if not bit[0].startswith(NEXT)]
-        unit = {self._state[net]: (following_bit, self._starts.get(net, 0)) for net, following_bit, _ in rows}
-        latches = {own[net]: (other, self._starts.get(net, 0)) for net, _, other in rows if net in own}
-        return GateMachine(outputs=outputs, unit=unit, mutant=latches)
+            own |= {register: self.graph.input() for register in more}
+        starts = {self._state[net]: start for net, start in self._starts.items()}
+        unit = {register: (bit, starts.get(register, 0)) for register, (bit, _) in following.items()}
+        mutant = {literal: (following[register][1], unit[register][1]) for register, literal in own.items()}
+        return GateMachine(outputs=outputs, unit=unit, mutant=mutant)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,8 +25,6 @@ from xpulpnn_sim.reference.directed.programs import programs_of
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, WIDE_FIELDS
-from xpulpnn_sim.verification.costs.cost_rows import cost_rows
-from xpulpnn_sim.verification.costs.measurement import CostRow, cost_program, measure
 from xpulpnn_sim.verification.random.designs import cost_run
 from xpulpnn_sim.verification.random.program_runs import CoreSource
 
@@ -197,20 +194,13 @@ def directed_programs(core: CoreModel) -> Iterator[MutantProgram]:
             yield MutantProgram(f"{case.name}, {timing}", case.program(), surroundings, core, case)
 
 
-@cache
-def _costs(config: CoreConfig) -> tuple[tuple[CostRow, ...], Executable]:
-    rows = cost_rows(config)
-    return tuple(rows), cost_program(rows, counted=config.performance_counters).executable()
-
-
 def cost_programs(core: CoreModel) -> Finding:
     """Compare measured cycle costs with the documentation, each stall under its cause."""
-    rows, executable = _costs(core.config)
-    machine, name = Machine(max_cycles=_DIRECTED_CYCLES), "cycle costs"
-    result, account, base = cost_run(core.config, executable, machine, core.library)
+    name = "cycle costs"
+    result, measured = cost_run(core.config, Machine(max_cycles=_DIRECTED_CYCLES), core.library)
     if not result.exit.ok:
         return _finding_at_end(result, name)
-    for case in measure(rows, executable, account, base):
+    for case in measured:
         if not case.ok:
             return Finding(CHECK, name, f"{case.row.group}: {case.row.name}: {case.cycles} cycles")
     return Finding()

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 
 import numpy as np
-from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
@@ -26,6 +25,7 @@ from xpulpnn_sim.reference.iss.session import HostChannel, Observer, Retired, lo
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Exit, Reason, out_of_time, reported
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
+from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure
 
 _REFERENCE_STEPS = 100_000  # Steps after which a program on the simulator has failed; a fault may lead it astray
@@ -197,20 +197,23 @@ def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
             model_library(MODELS[engine], config)
 
 
-def cost_run(
-    config: CoreConfig, executable: Executable, machine: Machine, library: Path | None = None
-) -> tuple[RunResult, NDArray[np.uint64], int]:
-    """Run a cost program while an interrupt is pending, and check every read of a counter; return the result, the
-    stall cycles by address and cause, and the first address."""
+@cache
+def _cost_program(config: CoreConfig) -> tuple[Sequence[CostRow], Executable]:
+    rows = cost_rows(config)
+    return rows, cost_program(rows, counted=config.performance_counters).executable()
+
+
+def cost_run(config: CoreConfig, machine: Machine, library: Path | None = None) -> tuple[RunResult, list[Measured]]:
+    """Measure all cycle costs while an interrupt is pending, and check every read of a counter."""
+    rows, executable = _cost_program(config)
     counters, waiting = CounterCheck(config, 1, executable.symbol_at), replace(machine, irqs=((0, IRQ_PRIORITY[0]),))
     result = run_program(executable, config, waiting, account=True, library=library, more_checkers=[counters])
-    return result, result.accounts[0], text_window(executable)[0]
+    return result, measure(rows, executable, result.accounts[0], text_window(executable)[0])
 
 
-def measured_costs(config: CoreConfig, rows: Sequence[CostRow]) -> tuple[list[Measured], str | None]:
+def measured_costs(config: CoreConfig) -> tuple[list[Measured], str | None]:
     """Measure cycle costs on the Verilated core with an ideal memory; also return the first wrong counter, if any."""
-    executable = cost_program(rows, counted=config.performance_counters).executable()
-    result, account, base = cost_run(config, executable, Machine(max_cycles=MAX_CYCLES))
+    result, measured = cost_run(config, Machine(max_cycles=MAX_CYCLES))
     if not (result.exit.ok or result.mismatches):
         raise ToolError(f"cost program must end with a pass, not with: {result.exit.text}")
-    return measure(rows, executable, account, base), result.difference
+    return measured, result.difference

@@ -16,8 +16,6 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.proofs.faults.catalog import BRIDGE_FAULTS, COUNTER_FAULTS, PROGRAM_FAULTS
 from xpulpnn_sim.proofs.faults.fault import CHOICE, CHOICE_BITS, COSTS, PROGRAMS, Fault
 from xpulpnn_sim.tools.components import emit_top
-from xpulpnn_sim.verification.costs.cost_rows import cost_rows
-from xpulpnn_sim.verification.costs.measurement import cost_program, measure
 from xpulpnn_sim.verification.random.designs import CORE, MODELS, WISHBONE, core_design, cost_run
 from xpulpnn_sim.verification.random.program_runs import CoreSource, ProgramSource, run_programs
 
@@ -59,8 +57,7 @@ def find_faults(
 ) -> Iterator[FaultDetection]:
     """For each fault, run random programs, then cost programs, on the faulty core until one detects the fault."""
     config = source.config
-    library, rows = faulty_model(config, faults, MODELS[engine]), cost_rows(config)
-    costs = cost_program(rows, counted=config.performance_counters).executable()
+    library = faulty_model(config, faults, MODELS[engine])
     for number, fault in enumerate(faults, start=1):
         hart = number << _LSB
         chosen = {**source.chosen, "hart_id": hart}
@@ -68,8 +65,8 @@ def find_faults(
         detection = find_by_programs(fault, faulty, instructions, seed)
         if not detection.check and engine != WISHBONE:
             text = ""
-            result, account, base = cost_run(config, costs, Machine(hart_id=hart), library)
-            wrong = [measured.row for measured in measure(rows, costs, account, base) if not measured.ok]
+            result, measured = cost_run(config, Machine(hart_id=hart), library)
+            wrong = [case.row for case in measured if not case.ok]
             if result.mismatches or not result.exit.ok:
                 text = _finding(result.difference or result.exit.text)
             elif wrong:

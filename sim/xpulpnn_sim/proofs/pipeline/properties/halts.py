@@ -95,9 +95,7 @@ def _record_invariants(core, seen, record):
         "EX is recorded": implies(~mode, seen.ex_valid == (has_ex & ~seen.ex_trap)),
         "nothing in EX is recorded in debug mode": implies(mode, ~has_ex),
         "an access in WB is recorded": implies(~mode & seen.lsu_wb_busy, has_wb, ~core.rvfi_trap),
-        "what has been there before a halt does not wait": implies(
-            mode & has_wb, ~record.was_in_mode, ~seen.lsu_wb_busy, ~seen.lsu_second
-        ),
+        "no access waits in a halt": implies(mode & has_wb, ~record.was_in_mode, ~seen.lsu_wb_busy, ~seen.lsu_second),
         "WB is empty behind the first half of an access": implies(seen.lsu_second, ~has_wb),
         "a trap does not wait": implies(has_ex & seen.ex_trap, seen.ex_ready, ~seen.id_valid),
         "a failed access is recorded": implies(faulted & ~mode & ~aborted, has_wb, core.rvfi_trap, ~has_ex),
@@ -119,9 +117,7 @@ def _trigger_invariants(seen, mode):
             ~seen.lsu_outstanding,
             ~seen.lsu_second,
         ),
-        "nothing of an access is made before its address is compared": implies(
-            seen.trigger_armed.any() & ~seen.trigger_checked, ~seen.lsu_second
-        ),
+        "no access before its check": implies(seen.trigger_armed.any() & ~seen.trigger_checked, ~seen.lsu_second),
         "what is compared is an access": implies(seen.trigger_checked, has_access),
         "a branch is no access, its target even": implies(
             seen.ex_valid & seen.ex_branch, ~seen.ex_access[0], ~seen.ex_target[0]
@@ -138,9 +134,7 @@ def _address_invariants(core, seen, record):
     behind_wb = Mux(has_wb, core.rvfi_pc_wdata, pc)
     wb_pc, ex_pc, granted = core.rvfi_pc_rdata[1:], seen.ex_pc_rdata[1:], seen.granted_pc
     return {
-        "a failed access goes on at the handler": implies(
-            program & faulted & ~aborted, core.rvfi_pc_wdata == seen.handler
-        ),
+        "a failed access enters the handler": implies(program & faulted & ~aborted, core.rvfi_pc_wdata == seen.handler),
         "ID or IF is where the youngest goes on": implies(
             program & ~faulted & ~aborted & ~dropped, next_pc == Mux(has_ex, seen.ex_pc_wdata, behind_wb)
         ),
@@ -167,9 +161,7 @@ def _step_invariants(seen, record, step, by_step):
     under_way = record.so_far + has_ex + has_wb
     return {
         "no way to halt in debug mode": implies(mode, ~lost, ~seen.stepped),
-        "the core has just resumed": implies(
-            record.resumes, ~seen.id_valid, ~has_ex, ~has_wb, ~seen.faulted, ~lost, ~seen.stepped
-        ),
+        "resumes empty": implies(record.resumes, ~seen.id_valid, ~has_ex, ~has_wb, ~seen.faulted, ~lost, ~seen.stepped),
         "no CSR of debug mode is written outside": implies(~mode & seen.ex_valid & (seen.ex_csr != 0), ~debug_csr),
         "a step ends": implies(~mode & seen.booted & step & ~lost, seen.stepped == (under_way != 0), under_way <= 1),
         "a step that ends halts": implies(mode & by_step, record.count + has_wb == 1),

@@ -95,11 +95,9 @@ def fetch_property(core, seen, held, requested):
         "fetching is ahead": implies(seen.fetch_running & ~seen.fetch_stale, ahead == (pc + count + live)[: XLEN - 2]),
         **under_way,
         **stored,
-        "the instruction in ID": implies(seen.id_valid & at_id, *in_id),
-        "the instruction in EX": implies(
-            seen.has_ex & at_ex, held.is_reported(seen.ex_insn, seen.ex_trap, seen.ex_cause)
-        ),
-        "the instruction in WB": implies(seen.has_wb & at_wb, is_right),
+        "instruction in ID": implies(seen.id_valid & at_id, *in_id),
+        "instruction in EX": implies(seen.has_ex & at_ex, held.is_reported(seen.ex_insn, seen.ex_trap, seen.ex_cause)),
+        "instruction in WB": implies(seen.has_wb & at_wb, is_right),
     }
     return Property({"word": retires & ~is_right}, invariants)
 

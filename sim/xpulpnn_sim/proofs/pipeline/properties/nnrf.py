@@ -73,9 +73,7 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
     loads_watched = in_wb & use.loads & (use.entry == watched_entry)
     invariants = {
         "the entry is as kept": now == stored,
-        "nothing compressed uses the NN-RF": implies(
-            seen.id_valid & seen.id_compressed, ~_Use(m, "id", seen.id_word, rows).any
-        ),
+        "no compressed NN-RF use": implies(seen.id_valid & seen.id_compressed, ~_Use(m, "id", seen.id_word, rows).any),
         **_ex_invariants(seen, in_ex, ex, first),
         "WB loads what the word says": implies(in_wb, seen.wb_loads == use.loads),
         "WB loads the entry that the word says": implies(in_wb & use.loads, core.rvfi_nn_addr == use.entry),
@@ -104,25 +102,17 @@ def _ex_invariants(seen, in_ex, ex, first):
     return {
         "EX loads what the word says": implies(in_ex, seen.ex_loads == ex.loads),
         "EX loads the entry that the word says": implies(loads, seen.ex_entry + first == ex.entry),
-        "a load in EX is of the word at rs1": implies(
-            loads, access.valid, ~access.we, access.post, access.size == MemSize.WORD
-        ),
+        "a load in EX is of a word": implies(loads, access.valid, ~access.we, access.post, access.size == MemSize.WORD),
         "a load in EX is at the address in rs1": implies(loads, seen.ex_base == seen.ex_rs1_rdata),
-        "EX requantises what the word says": implies(
-            in_ex, seen.ex_requantise[:2] == Cat(ex.parameter, ex.requantises)
-        ),
+        "EX requantises as the word says": implies(in_ex, seen.ex_requantise[:2] == Cat(ex.parameter, ex.requantises)),
         "a load of a parameter writes nothing in WB": implies(of_parameter, ~seen.ex_late_we),
         "a load of a parameter moves the base in EX": implies(loads & moves_early, seen.ex_we == ex.base_moves),
         "the base of a parameter is rs1": implies(loads & moves_early & ex.base_moves, seen.ex_addr == ex.word.rs1),
         "a Mac&Load moves the base in WB": implies(loads & ~moves_early, seen.ex_late_we == ex.base_moves),
-        "the base of a Mac&Load is rs1": implies(
-            loads & ~moves_early & ex.base_moves, seen.ex_late_addr == ex.word.rs1
-        ),
+        "a Mac&Load's base is rs1": implies(loads & ~moves_early & ex.base_moves, seen.ex_late_addr == ex.word.rs1),
         "no load in EX moves nothing": implies(in_ex & ex.is_idle, ~access.valid, ex.pair | ~seen.ex_late_we),
         "no load in EX of two products writes nothing": implies(in_ex & ex.is_idle & ex.pair, ~seen.ex_we),
-        "EX multiplies the pair that the word says": implies(
-            in_ex, seen.ex_pair == ex.pair, ~ex.pair | (seen.ex_later_pair == ex.word.raw[20])
-        ),
+        "the pair in EX": implies(in_ex, seen.ex_pair == ex.pair, ~ex.pair | (seen.ex_later_pair == ex.word.raw[20])),
     }
 
 

@@ -85,9 +85,7 @@ def register_property(m, core, seen, register, watched_bit, config):
     ex_both = seen.ex_valid & seen.ex_we & seen.ex_late_we
     old_value = Mux(of_base, seen.ex_target, seen.ex_base)
     invariants = {
-        "what is expanded is what was fetched": implies(
-            seen.id_valid & ~seen.id_error, expander.expanded == seen.id_word
-        ),
+        "ID expands what was fetched": implies(seen.id_valid & ~seen.id_error, expander.expanded == seen.id_word),
         "EX writes once, WB the other": implies(
             ex_both, access.valid, Mux(of_base, seen.ex_loads, access.post & (seen.ex_loads == seen.ex_pair))
         ),

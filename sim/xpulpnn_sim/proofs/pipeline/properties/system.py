@@ -88,18 +88,14 @@ def interrupt_property(m, core, seen, irq):
             seen.ex_valid & seen.ex_branch, ~seen.ex_access[0], ~seen.ex_target[0]
         ),
         "handlers begin without interrupts": implies(entered & mie, has_ex | has_wb),
-        "a failed access goes on at the handler": implies(seen.faulted, core.rvfi_pc_wdata == seen.handler),
-        "ID or IF is where the youngest goes on": implies(
-            (has_ex | has_wb | entered | known) & ~seen.faulted, next_pc == follows
-        ),
+        "a failed access enters the handler": implies(seen.faulted, core.rvfi_pc_wdata == seen.handler),
+        "next address in ID or IF": implies((has_ex | has_wb | entered | known) & ~seen.faulted, next_pc == follows),
         "the handler is to come": seen.intr == (entered & ~has_ex & ~has_wb),
         "the handler is in EX": implies(has_ex, seen.ex_intr == (entered & ~has_wb)),
         "the handler is in WB": implies(has_wb, core.rvfi_intr == entered),
         "its address is in EX": implies(has_ex & seen.ex_intr, seen.ex_pc_rdata == handler),
         "its address is in WB": implies(has_wb & core.rvfi_intr, core.rvfi_pc_rdata == handler),
-        "mret in EX does nothing else": implies(
-            ex_returns, ~seen.id_valid, seen.ex_ready, seen.ex_csr == 0, ~seen.ex_branch
-        ),
+        "mret in EX acts alone": implies(ex_returns, ~seen.id_valid, seen.ex_ready, seen.ex_csr == 0, ~seen.ex_branch),
         "mret in EX goes on at mepc": implies(ex_returns, seen.ex_pc_wdata[1:] == seen.mepc_bits),
         "mret in WB goes on at mepc": implies(wb_returns, core.rvfi_pc_wdata[1:] == seen.mepc_bits),
     }
@@ -196,20 +192,14 @@ def _stage_invariants(seen, ex, wb, between):
     writes_rd = seen.ex_we == ex.word.rd.any(), seen.ex_addr == ex.word.rd, ~seen.ex_access[0]
     return {
         "the exception in EX": implies(has_ex, ~ex.misjudged),
-        "what traps in EX goes on at the handler": implies(
-            has_ex & seen.ex_trap, seen.ex_pc_wdata == between["mtvec"] & MTVEC_BASE
-        ),
+        "next address of a trap": implies(has_ex & seen.ex_trap, seen.ex_pc_wdata == between["mtvec"] & MTVEC_BASE),
         "mret in EX goes on at mepc": implies(has_ex & ex.word.returns, seen.ex_pc_wdata == between["mepc"]),
         "mret in EX is no branch": implies(ex_works & ex.word.returns, ~seen.ex_branch),
-        "what acted in ID does not wait": implies(
-            has_ex & (seen.ex_trap | ex.word.returns), seen.ex_ready, ~seen.lsu_wb_busy
-        ),
+        "traps, mret do not wait": implies(has_ex & (seen.ex_trap | ex.word.returns), seen.ex_ready, ~seen.lsu_wb_busy),
         "an access in EX is no system instruction": implies(seen.ex_valid & seen.ex_access[0], ~ex.kinds.any()),
         "an access in WB is no system instruction": implies(seen.lsu_wb_busy, ~wb.kinds.any()),
         **csr_invariants(seen, ex_works, ex.word),
-        "what is compressed is expanded alike": implies(
-            id_valid & id_compressed, _kinds(raw) == Mux(expanded.wide, _kinds(expanded), 0)
-        ),
+        "kind of expansion": implies(id_valid & id_compressed, _kinds(raw) == Mux(expanded.wide, _kinds(expanded), 0)),
         "what is not compressed stays": implies(id_valid & ~id_compressed, expanded.raw == raw.raw),
         "a CSR access in EX writes rd": implies(ex_works & ex.word.accesses_csr, *writes_rd),
         "a CSR access in WB has written": implies(has_wb & wb.word.accesses_csr, ~seen.wb_late_we),
