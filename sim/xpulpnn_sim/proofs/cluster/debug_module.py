@@ -146,7 +146,7 @@ class CommandClaims(Obligation):
         }
         was = {name: Signal(len(value), name=f"before_{name}") for name, value in now.items()}
         m.d.sync += [was[name].eq(value) for name, value in now.items()]
-        expected_go = Mux(self.under_way & ~begun, hart, 0)
+        goes = Mux(self.under_way & ~begun, hart, 0)
         read = access.rdata[debug.ABSTRACTCS_BUSY_BIT] == busy
         read &= access.rdata[debug.ABSTRACTCS_CMDERR_LSB :][: debug.CMDERR_BITS] == self.error
         m.d.comb += [
@@ -156,9 +156,7 @@ class CommandClaims(Obligation):
                 (~(was["active"] & was["looked"]) | Mux(self.under_way, halted, self.error != CommandError.NONE))
                 & (~self.looked_at | (self.error == CommandError.NONE))
             ),
-            self.told.eq(
-                (unit.go == expected_go) & (~self.under_way | (hart == 1 << self.target) & (self.waits == ~begun))
-            ),
+            self.told.eq((unit.go == goes) & (~self.under_way | (hart == 1 << self.target) & (self.waits == ~begun))),
             self.ends.eq(
                 Mux(was["ran"], self.under_way == (was["active"] & ~was["over"]), ~self.under_way | was["looked"])
                 & ~(self.looked_at & (was["busy"] | self.under_way))

@@ -32,9 +32,8 @@ class CoreUnitClaims(Obligation):
     def __init__(self, config):
         self.config = config
         registers = {"buffer": ("event_buffer", XLEN), "mask": ("event_mask", XLEN), "waits_for": ("waits_for", 3)}
-        super().__init__(
-            f"core's part of the event unit, {config.cores} cores", CoreUnit(config), _CORE_CLAIMS, registers
-        )
+        title = f"core's part of the event unit, {config.cores} cores"
+        super().__init__(title, CoreUnit(config), _CORE_CLAIMS, registers)
 
     def claim(self, m):
         port = self.unit.port
@@ -105,9 +104,8 @@ class CoreUnitClaims(Obligation):
         return self._matches_any(offset, EventRegister.WAIT, EventRegister.SW_TRIGGER_WAIT, Barrier.TRIGGER_WAIT)
 
     def _clearing(self, offset):
-        return self._matches_any(
-            offset, EventRegister.WAIT_CLEAR, EventRegister.SW_TRIGGER_WAIT_CLEAR, Barrier.TRIGGER_WAIT_CLEAR
-        )
+        triggers = EventRegister.SW_TRIGGER_WAIT_CLEAR
+        return self._matches_any(offset, EventRegister.WAIT_CLEAR, triggers, Barrier.TRIGGER_WAIT_CLEAR)
 
     def _matches_any(self, offset, register, triggers, barrier):
         matches = offset == register

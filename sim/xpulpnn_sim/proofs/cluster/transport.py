@@ -42,11 +42,8 @@ class TickingDtm(JtagDtm):
         fragment.subfragments[:] = [entry for entry in fragment.subfragments if tap not in (entry[0].origins or ())]
         # without the pins of the test access port
         outside = {name: getattr(self, name) for name in ("tdo", "tdo_enable")}.values()
-        inside = [
-            statement
-            for statement in fragment.statements["comb"]
-            if not any(pin in statement._lhs_signals() for pin in outside)
-        ]
+        comb = fragment.statements["comb"]
+        inside = [each for each in comb if not any(pin in each._lhs_signals() for pin in outside)]
         fragment.statements["comb"] = Statement.cast(inside)
         does = {name: self.step == TapStep[name.upper()] for name in ("capture", "shift", "update")}
         does["instruction"] = self.instruction

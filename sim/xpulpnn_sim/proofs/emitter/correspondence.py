@@ -234,9 +234,8 @@ class _Induction:
             if register.start != image.start:
                 name, place = register.names[0]
                 expected, actual = (-1 if bit.start is None else bit.start for bit in (register, image))
-                return NetDifference(
-                    signal=f"initial value of {name}[{place}]", expected=expected, actual=actual, given={}
-                )
+                signal = f"initial value of {name}[{place}]"
+                return NetDifference(signal=signal, expected=expected, actual=actual, given={})
         return None
 
     def _first_classes(self) -> dict[StateBit, int]:
@@ -346,11 +345,8 @@ class _Induction:
 
     def _single(self) -> set[str]:
         images = {number for bit, number in self._classes.items() if bit[0] == IMAGE}
-        return {
-            self._task.register(bit).names[0][0]
-            for bit, number in self._classes.items()
-            if bit[0] == DEFINITION and number not in images
-        }
+        bits = [bit for bit, number in self._classes.items() if bit[0] == DEFINITION and number not in images]
+        return {self._task.register(bit).names[0][0] for bit in bits}
 
     def _counterexample_values(self, gates: _Gates, word: _Word, ones: frozenset[int]) -> dict[str, int]:
         needed = set(gates.graph.variables(literal for pair in word.pairs for literal in pair))

@@ -67,10 +67,8 @@ Elaborated = tuple[EmissionSource, ModuleLogic, ModuleLogic]  # source, logic of
 def elaborate(sources: Sequence[EmissionSource]) -> Iterator[Elaborated]:
     """Yield the logic of the modules of a design; raise :class:`ToolError` if Yosys rejects RTLIL or Verilog."""
     definitions = [f"{source.name}$definition{number}" for number, source in enumerate(sources)]
-    rtlil = [
-        _RTLIL_HEAD.sub(lambda _, new=new: f"module \\{new}", source.rtlil)
-        for new, source in zip(definitions, sources, strict=True)
-    ]
+    renamed = zip(definitions, sources, strict=True)
+    rtlil = [_RTLIL_HEAD.sub(lambda _, new=new: f"module \\{new}", source.rtlil) for new, source in renamed]
     verilog = {source.name: source.verilog for source in sources}
     files = {"definition.il": "\n".join(rtlil), "image.v": "\n".join(verilog.values())}
     names = [*definitions, *(source.name for source in sources)]
@@ -110,18 +108,14 @@ def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = 
         reason = f"the SAT solver must decide {bits_by_sat} bits in {timeout_s:g} s, but did not"
     given = ", ".join(f"{name}={value:#x}" for name, value in difference.given.items()) if difference else ""
     bits = sum(map(len, definition.outputs.values())) + len(definition.registers)
+    example = difference and asdict(difference)
     return Outcome(
         name=source.name,
         verdict=verdict,
         seconds=time.monotonic() - began,
         method="same gates" + (f", SAT for {bits_by_sat} bits" if bits_by_sat else ""),
         parts=(reason + (f" when {given}" if given else ""),) if reason else (),
-        facts={
-            "bits": bits,
-            "bits_by_sat": bits_by_sat,
-            "reason": reason,
-            "counterexample": difference and asdict(difference),
-        },
+        facts={"bits": bits, "bits_by_sat": bits_by_sat, "reason": reason, "counterexample": example},
     )
 
 
@@ -190,9 +184,8 @@ def _pairs(
                 raise _UnequalError(f"port {port} of {instance or 'the module'} must be connected")
             continue
         if len(image[pin]) != len(nets):
-            raise _UnequalError(
-                f"{pin[1]} of {instance or 'the module'} must have {len(nets)} bits, not {len(image[pin])}"
-            )
+            where = instance or "the module"
+            raise _UnequalError(f"{pin[1]} of {where} must have {len(nets)} bits, not {len(image[pin])}")
         left.discard(pin)
         yield Pair(definition=(instance, port), image=pin, inverted=pin[1] == f"{port}_n")
     if left:

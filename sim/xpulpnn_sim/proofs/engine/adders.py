@@ -245,9 +245,8 @@ class _Recogniser:
         if len(column) == 2:
             # both operands may be inverted, which the sum bit does not show
             x, y = (self._diagrams.inverted(value, 1) for value in values)
-            yield _Chain(
-                self._diagrams.majority(x, y, chain.carry), functions, (*chain.columns, (column[0] ^ 1, column[1] ^ 1))
-            )
+            inverted = column[0] ^ 1, column[1] ^ 1
+            yield _Chain(self._diagrams.majority(x, y, chain.carry), functions, (*chain.columns, inverted))
 
 
 def plain_adders(graph: GateGraph, bits: Sequence[int]) -> Iterator[list[int]]:

@@ -154,9 +154,7 @@ class ClockedGraph(GateGraph):
             self.follow(literal, literal)
         return word
 
-    def place(
-        self, gates: ClockedGates, given: Mapping[str, Sequence[int]], starts: Mapping[int, int | None]
-    ) -> ClockCycle:
+    def place(self, gates: ClockedGates, given: Mapping[str, Word], starts: Mapping[int, int | None]) -> ClockCycle:
         """Add an instance of a netlist with registers; those not in ``starts`` have any initial value."""
         state = {net: self.register(starts.get(net)) for net in gates.registers}
         cycle = ClockCycle(self, gates, given, state)

@@ -180,9 +180,7 @@ class GateGraph:
 
     def different_case(self, values: Mapping[int, int], flat: Sequence[int], cases: int) -> frozenset[int] | None:
         results = self.evaluate(values, flat, (1 << cases) - 1)
-        wrong = next(
-            (bits ^ other for bits, other in zip(results[::2], results[1::2], strict=True) if bits != other), 0
-        )
+        wrong = next((one ^ two for one, two in zip(results[::2], results[1::2], strict=True) if one != two), 0)
         return first_case(values, wrong) if wrong else None
 
     def number(self, ones: Iterable[int], word: Iterable[int]) -> int:

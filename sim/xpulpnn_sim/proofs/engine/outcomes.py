@@ -128,9 +128,7 @@ def write_waveform(trace: Sequence[Mapping[str, int]], path: Path) -> None:
     text = StringIO()
     with VCDWriter(text, timescale="1 ns", date="", comment="") as writer:
         clock = writer.register_var("example", "clock", "wire", size=1, init=0)
-        signals = {
-            name: writer.register_var("example", name, "wire", size=width, init=0) for name, width in widths.items()
-        }
+        signals = {name: writer.register_var("example", name, "wire", size, init=0) for name, size in widths.items()}
         for cycle, values in enumerate(trace):
             writer.change(clock, 10 * cycle, 1)
             for name, signal in signals.items():

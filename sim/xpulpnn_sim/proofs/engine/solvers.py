@@ -6,7 +6,7 @@ Graphs with registers are passed as AIGER files; a counterexample consists of in
 import re
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -65,9 +65,7 @@ class _Conjunctions(GateGraph):
         return self.or_(self.and_(x, y), self.and_(z, self.or_(x, y)))
 
 
-def cycles_from_reset(
-    graph: GateGraph, latches: Latches, frames: Iterable[Collection[int]]
-) -> Iterator[dict[int, int]]:
+def cycles_from_reset(graph: GateGraph, latches: Latches, frames: Iterable[Iterable[int]]) -> Iterator[dict[int, int]]:
     """Yield the values of inputs and registers in each cycle from reset, given the inputs that are 1 in it."""
     state = {literal: reset for literal, (_, reset) in latches.items()}
     for ones in frames:
@@ -126,12 +124,8 @@ def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[
         folder = Path(name)
         (folder / "graph.aig").write_bytes(aiger.content)
         began = time.monotonic()
-        text = run_abc(
-            abc,
-            f"read_aiger graph.aig; {commands}; print_status; write_cex -a {WITNESS}",
-            folder,
-            timeout_s=timeout_s + _GRACE_S,
-        )
+        script = f"read_aiger graph.aig; {commands}; print_status; write_cex -a {WITNESS}"
+        text = run_abc(abc, script, folder, timeout_s=timeout_s + _GRACE_S)
         status = re.search(r"^Status = (-?\d)", text, re.MULTILINE)
         if status is None and time.monotonic() - began < timeout_s:
             raise ToolError(f"abc must say what it found, not end with: {' '.join(text.split())[-300:]}")
@@ -227,8 +221,6 @@ _CASES = 1 << 10  # random cases tried before the solver
 
 def require_met(graph: GateGraph, assumed: int, *, timeout_s: int) -> None:
     """Raise :class:`VacuousError` if the literal ``assumed`` is constant 0, and :class:`GaveUpError` on timeout."""
-    if (
-        graph.random_case([(assumed, FALSE)], _CASES, Random(1)) is None
-        and prove_equal(graph, ([assumed], [FALSE]), timeout_s=timeout_s) is None
-    ):
+    case = graph.random_case([(assumed, FALSE)], _CASES, Random(1))
+    if case is None and prove_equal(graph, ([assumed], [FALSE]), timeout_s=timeout_s) is None:
         raise VacuousError

@@ -249,9 +249,8 @@ an access that faults writes the NN-RF: nn_we := right | (net.nn_pending & fault
 """,
     checks=PROGRAMS,
 )
-PROGRAM_FAULTS = tuple(
-    fault for fault in (*_PROGRAM_FAULTS, *CORE_FAULTS, *INSTRUCTION_FAULTS) if PROGRAMS in fault.checks
-)
+_CANDIDATES = (*_PROGRAM_FAULTS, *CORE_FAULTS, *INSTRUCTION_FAULTS)
+PROGRAM_FAULTS = tuple(fault for fault in _CANDIDATES if PROGRAMS in fault.checks)
 """Faults of a core with XpulpV2 and Mac&Load."""
 
 COUNTER_FAULTS = fault_table(

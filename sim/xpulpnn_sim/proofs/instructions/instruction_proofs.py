@@ -28,9 +28,7 @@ _SYSTEM = ("fence", "fence.i", "mret", "wfi")  # instructions for the controller
 
 def equalities(unrolling: Unrolling, body: Sequence[ast.stmt] | None = None) -> list[Equality]:
     insn = unrolling.insn
-    effects = execute_statements(
-        insn, definition(insn) if body is None else body, unrolling.before(), unrolling.integers
-    )
+    effects = execute_statements(insn, body or definition(insn), unrolling.before(), unrolling.integers)
     return [
         *_identity(unrolling),
         *_registers(unrolling, effects),
@@ -98,14 +96,8 @@ def _memory(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
 
 
 def _entries(unrolling: Unrolling, effects: GateEffects) -> list[Equality]:
-    leave = unrolling.leave
-    results = [
-        Equality(
-            "entry loaded",
-            [leave.bit("rvfi__nn_we")],
-            [unrolling.graph.any(condition for condition, _, _ in effects.entries)],
-        )
-    ]
+    leave, loads = unrolling.leave, unrolling.graph.any(condition for condition, _, _ in effects.entries)
+    results = [Equality("entry loaded", [leave.bit("rvfi__nn_we")], [loads])]
     for condition, index, value in effects.entries:
         number = leave.word("rvfi__nn_addr")
         results.append(Equality("number of the entry", number, low(index, len(number)), condition))

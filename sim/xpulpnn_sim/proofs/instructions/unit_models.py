@@ -27,9 +27,8 @@ def dot_product(pins: Pins, z: Integers) -> list[int]:
         is_format = z.equal(unsigned(pins["fmt"]), constant(each.value))
         if is_format == FALSE:
             continue
-        result = z.choose(
-            is_format, z.add(old, lane_products(z, each, (pins["rs1"], pins["rs2"]), (a_signed, b_signed))), result
-        )
+        products = lane_products(z, each, (pins["rs1"], pins["rs2"]), (a_signed, b_signed))
+        result = z.choose(is_format, z.add(old, products), result)
     return low(result, XLEN)
 
 

@@ -137,16 +137,13 @@ class Unrolling:
         self.graph, self.integers = graph, Integers(graph, opaque_products=insn.is_exact)
         self.insn = insn
         self._backend = backend
-        self.word = [
-            insn.match >> place & 1 if insn.mask >> place & 1 else graph.input() for place in range(len(insn.pattern))
-        ]
+        self.word = [insn.match >> bit & 1 if insn.mask >> bit & 1 else graph.input() for bit in range(XLEN)]
         given = {"insn__valid": [TRUE], "insn__payload__word": self.word, "insn__payload__error": [FALSE]}
         # the previous instruction's results are free
         given |= {name: graph.inputs(width) for name, width in _COMPUTED_BEFORE.items()}
         #: Number of the register that is read in place of rs2: for pair products, the odd register after rd.
-        self.read_as_rs2 = (
-            [TRUE, *register_field(self.word, "rd")[1:]] if insn.is_pair else register_field(self.word, "rs2")
-        )
+        rd, rs2 = (register_field(self.word, name) for name in ("rd", "rs2"))
+        self.read_as_rs2 = [TRUE, *rd[1:]] if insn.is_pair else rs2
         numbers = {port: register_field(self.word, field) for port, field in _READS.items()}
         numbers["read_rs2"] = self.read_as_rs2
         # x0 reads as 0
@@ -180,9 +177,7 @@ class Unrolling:
                 results |= {f"{_MULT}.{name}": word for name, word in words.items()}
             return results
         # results of other instructions are free
-        results = {
-            f"{name}.result": result(frame.pins(name), z) for name, result in used.items() if name in self._backend.pins
-        }
+        results = {f"{name}.result": used[name](frame.pins(name), z) for name in used if name in self._backend.pins}
         if self.insn.is_exact:
             total = z.shift_right(scaled_product(pins, z), constant(XLEN))
             results[f"{_MULT}.upper"] = low(total, XLEN)

@@ -233,9 +233,7 @@ class MutantComparer:
 
     def _first_difference(self, bits: Sequence[Bit], given: Mapping[int, int]) -> str:
         values = self._graph.evaluate(given, [literal for _, *pair in bits for literal in pair])
-        wrong = (
-            name for (name, *_), value, other in zip(bits, values[::2], values[1::2], strict=True) if value != other
-        )
+        wrong = (name for (name, *_), one, two in zip(bits, values[::2], values[1::2], strict=True) if one != two)
         return next(wrong, "")
 
     def _prove_never(self, literal: int, bits: Sequence[Bit], scope: str) -> MutantComparison:
@@ -283,8 +281,6 @@ class MutantComparer:
         return self._gates.words[name]
 
     def _words(self, ones: Collection[int]) -> dict[str, int]:
-        words = {
-            name: sum((literal in ones) << place for place, literal in enumerate(literals))
-            for name, literals in self._gates.free.items()
-        }
+        free = self._gates.free.items()
+        words = {name: sum((literal in ones) << place for place, literal in enumerate(word)) for name, word in free}
         return {name: value for name, value in words.items() if value}

@@ -52,10 +52,8 @@ def read_mutated(
     ``whole_memories``.
     """
     width = max(len(changes).bit_length(), 1)
-    commands = [
-        command.replace("mutate ", f"mutate -ctrl {SELECT} {width} {place} ", 1)
-        for place, command in enumerate(changes.values(), 1)
-    ]
+    numbered = enumerate(changes.values(), 1)
+    commands = [each.replace("mutate ", f"mutate -ctrl {SELECT} {width} {number} ", 1) for number, each in numbered]
     without = "".join(f"delete -output {top}/w:{pattern}\n" for pattern in ignored)
     ignoring = f"{without}opt_clean -purge\n" if ignored else ""
     memories = "" if whole_memories else "memory_map"
@@ -99,9 +97,7 @@ class MutatedGates:
         """Add variables for the inputs and for the outputs of registers and other cut cells; return them by name."""
         driven = {net for cell in self._cut for net in (cell.driven or cell.pins.get("Q", []))}
         named = [wire for name, wire in module.inputs.items() if name != SELECT]
-        named += [
-            wire for name, wire in module.wires.items() if name not in module.inputs and driven.issuperset(wire.nets)
-        ]
+        named += [wire for name, wire in module.wires.items() if name not in module.inputs and driven >= {*wire.nets}]
         nets = dict.fromkeys(net for wire in named for net in wire.nets) | dict.fromkeys(
             net for cell in self._cut for net in cell.driven
         )
@@ -155,9 +151,7 @@ class MutatedGates:
         shows = TRUE
         for level in range(_CUTS):
             cut = [
-                net
-                for net, own in levels.items()
-                if (own <= level < read_at.get(net, 0)) or (own > level and net in starts)
+                net for net, at in levels.items() if at <= level < read_at.get(net, 0) or (at > level and net in starts)
             ]
             if level and len(cut) > _CUT_NETS:
                 break

@@ -196,12 +196,8 @@ def _widener(config: CoreConfig) -> InputConstraints:
     ports = {"fmt": "ex.dotp.fmt", "half": "pair.half", "quarter": "pair.quarter"}
     pairs = [fields for insn, fields in _rows(config) if insn.is_pair]
     combinations = {tuple(int(fields.get(field, 0)) for field in ports.values()) for fields in pairs}
-    return InputConstraints(
-        [
-            InputCase({port: {value} for port, value in zip(ports, combination, strict=True)})
-            for combination in sorted(combinations)
-        ]
-    )
+    cases = [{port: {value} for port, value in zip(ports, each, strict=True)} for each in sorted(combinations)]
+    return InputConstraints(list(map(InputCase, cases)))
 
 
 def _nnrf(config: CoreConfig) -> InputConstraints:

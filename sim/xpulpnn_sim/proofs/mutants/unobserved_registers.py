@@ -52,9 +52,7 @@ class UnobservedRegisters:
         by_word: dict[str, list[int]] = {}
         for name, word in words.items():
             if len(word) <= _SMALL:
-                by_word.setdefault(name.partition("[")[0], []).extend(
-                    literal ^ flip for literal in word for flip in (0, 1)
-                )
+                by_word.setdefault(name.partition("[")[0], []).extend(bit ^ flip for bit in word for flip in (0, 1))
         same_word = [word for word in by_word.values() if len(word) <= _PAIRED]
 
         def pairs_of(name: str) -> set[_Condition]:
@@ -78,10 +76,8 @@ class UnobservedRegisters:
             ]
             ones = self._find(*map(graph.any, stray))
             if ones is None:
-                seen = (
-                    graph.and_(same, self.observable(self._equal_step[0])),
-                    graph.and_(unequal, self.observable(outputs)),
-                )
+                cases = ((same, self._equal_step[0]), (unequal, outputs))
+                seen = (graph.and_(case, self.observable(bits)) for case, bits in cases)
                 if self._find(*seen) is None:
                     return True
             if unpaired or ones is None:
@@ -142,10 +138,7 @@ class UnobservedRegisters:
         equal = {name: graph.equal(owned[name], [self._own[register] for register in owned[name]]) for name in names}
 
         def kept_by(following: Mapping[int, tuple[int, int]]) -> dict[str, int]:
-            return {
-                name: graph.equal(*zip(*(following[register] for register in owned[name]), strict=True))
-                for name in names
-            }
+            return {name: graph.equal(*zip(*(following[bit] for bit in owned[name]), strict=True)) for name in names}
 
         changed = self.gates.changed(self.number)
         preserved, preserved_equal = kept_by(following), kept_by(self._equal_step[1])
@@ -171,9 +164,7 @@ class UnobservedRegisters:
             if ones is None:
                 return same, unequal
             if graph.evaluate(dict.fromkeys(ones, 1), [all_hold])[0]:
-                ones = {*ones} - {*self._own.values()} | {
-                    own for register, own in self._own.items() if register in ones
-                }
+                ones = {*ones} - {*self._own.values()} | {own for unit, own in self._own.items() if unit in ones}
             # variants of the case that satisfy the assumptions drop more conditions at once
             targets = [assumed, *(preserved[name] for name in names), *after.values()]
             meets, *rest = self._variants(ones, targets)

@@ -96,11 +96,8 @@ def script(checked: PipelineProperty, harness: EmittedHarness) -> str:
     def exists(selection: str) -> bool:
         return selection.partition("/")[0] in harness.emitted.modules
 
-    first = [
-        f"setattr -set init {len(bits)}'b{bits} {selection}"
-        for selection, bits in checked.initial.items()
-        if exists(selection)
-    ]
+    starts = {selection: bits for selection, bits in checked.initial.items() if exists(selection)}
+    first = [f"setattr -set init {len(bits)}'b{bits} {selection}" for selection, bits in starts.items()]
     cutpoints = [f"cutpoint {selection}" for selection in checked.cutpoints if exists(selection)]
     others = [name for name in harness.description.parts if name != checked.name]
     outputs = [f"delete -output {MODULE}/w:{kind}_{name}" for name in others for kind in ("wrong", "broken")]

@@ -54,12 +54,11 @@ CSR_ACCESSES = _cuts(_PROGRAM, "products, quotients, results of the ALU, address
 """Cutpoints for CSRs, whose contents stay."""
 
 _INSTRUCTIONS = f"{_PROGRAM}, {_CSRS}"
+_PRODUCTS = "dot products, results of the ALU, addresses, comparisons, loaded values"
 
 CLASSES = {
     "operation": _cuts(_INSTRUCTIONS, "products, quotients, addresses, comparisons, loaded values", IDLE_LOOPS),
-    "multiplication": _cuts(
-        _INSTRUCTIONS, "dot products, results of the ALU, addresses, comparisons, loaded values", IDLE_LOOPS
-    ),
+    "multiplication": _cuts(_INSTRUCTIONS, _PRODUCTS, IDLE_LOOPS),
     "branch": _cuts(_INSTRUCTIONS, "products, quotients, results, addresses, loaded values", IDLE_LOOPS),
     "access": _cuts(_INSTRUCTIONS, "products, quotients, results, comparisons", IDLE_LOOPS),
     "moves": MOVES,

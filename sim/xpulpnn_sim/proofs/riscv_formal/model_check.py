@@ -171,10 +171,8 @@ def _csr_ports(name: str) -> list[str]:
     if name in _WIDE_CSRS:
         high = f"{CORE}csr_addr == 12'h{csr_address(f'{name}h'):03x}"
         halves = [[f"{when} ? {CORE}csr_{part} : 32'b0" for when in (high, is_accessed)] for part in _CSR_PARTS]
-        return [
-            f"assign rvfi_csr_{name}_{part} = {{{', '.join(each)}}};"
-            for part, each in zip(_CSR_PARTS, halves, strict=True)
-        ]
+        texts = zip(_CSR_PARTS, map(", ".join, halves), strict=True)
+        return [f"assign rvfi_csr_{name}_{part} = {{{text}}};" for part, text in texts]
     return [f"assign rvfi_csr_{name}_{part} = {is_accessed} ? {CORE}csr_{part} : 32'b0;" for part in _CSR_PARTS]
 
 
@@ -231,9 +229,7 @@ def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph
     return replace(outcome, verdict=VACUOUS if deepest >= last else UNDECIDED)
 
 
-def search(
-    check: Check, problem: BmcProblem, folder: Path, abc: str, timeout_s: float, *, shortest: bool = False
-) -> Outcome:
+def search(check: Check, problem: BmcProblem, folder: Path, abc: str, timeout_s: float, *, shortest: bool) -> Outcome:
     """Search for a counterexample of a check.
 
     Only the last cycle is searched at first, since any failure in an earlier cycle also occurs in the last one if

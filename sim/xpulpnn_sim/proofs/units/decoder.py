@@ -74,10 +74,7 @@ def _decoder_claims(unit: ProvenUnit) -> list[Claim]:
 DECODER = Definition(
     _decoder_claims,
     # faults: returns from subroutines lose an opcode bit; ecall becomes ebreak
-    [
-        InputFault("word", 0x0000_8067, 0, refutes="every 32-bit"),
-        InputFault("word", 0x0000_0073, 20, refutes="CSR, system"),
-    ],
+    [InputFault("word", 0x8067, refutes="every 32-bit"), InputFault("word", 0x73, 20, refutes="CSR, system")],
 )
 
 _QUADRANT_BITS = 2

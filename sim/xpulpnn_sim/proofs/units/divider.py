@@ -36,16 +36,13 @@ class _Division:
         self._unit, self._words = unit, unit.gates.words
         self.operands = {"ctrl": graph.inputs(2), "op_a": graph.inputs(XLEN), "op_b": graph.inputs(XLEN)}
         signed, self.remainder = self.operands["ctrl"]
-        self.a, self.b = (
-            [*self.operands[name], graph.and_(self.operands[name][-1], signed)] for name in ("op_a", "op_b")
-        )
+        words = self.operands["op_a"], self.operands["op_b"]
+        self.a, self.b = ([*word, graph.and_(word[-1], signed)] for word in words)
         self.opposite = graph.xor(self.a[-1], self.b[-1])
         self.by_zero = graph.any(self.b) ^ 1
 
     def cycle(self, state: Mapping[str, Sequence[int]], *, start: int = TRUE, take: int = FALSE) -> ClockCycle:
-        nets = {
-            net: literal for name, word in state.items() for net, literal in zip(self._words[name], word, strict=True)
-        }
+        nets = {net: bit for name, word in state.items() for net, bit in zip(self._words[name], word, strict=True)}
         return self._unit.cycle(self.graph, self.operands, nets, start=[start], take=[take])
 
     def after(self, cycle: ClockCycle) -> dict[str, Word]:
@@ -82,9 +79,7 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
             Equality("end", cycle.port("done"), [FALSE]),
             Equality("divisor", after["divisor"], shifted),
             Equality("divisor shifted without loss", [lossless], [TRUE]),
-            Equality(
-                "bound of the remainder", [division.is_bound(after["remainder"], [FALSE, *after["divisor"]])], [TRUE]
-            ),
+            Equality("remainder's bound", [division.is_bound(after["remainder"], [FALSE, *after["divisor"]])], [TRUE]),
             Equality("33 steps by zero", [graph.and_(division.by_zero, most)], [division.by_zero]),
         ]
         return unequal(graph, TRUE, equalities, division.operands, timeout_s)
@@ -105,11 +100,8 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
         graph = division.graph
         held = {"remainder": graph.inputs(_WIDE), "quotient": graph.inputs(XLEN)}
         state = {**held, "state": _FINISH}
-        cycle, taken, given_up = (
-            division.cycle(state),
-            division.cycle(state, take=TRUE),
-            division.cycle({}, start=FALSE),
-        )
+        cycle, taken = division.cycle(state), division.cycle(state, take=TRUE)
+        given_up = division.cycle({}, start=FALSE)
         negated = graph.subtract([FALSE] * XLEN, held["quotient"])
         quotient = graph.choose(graph.and_(division.opposite, division.by_zero ^ 1), negated, held["quotient"])
         expected, after = graph.choose(division.remainder, held["remainder"][:XLEN], quotient), division.after(cycle)
@@ -140,7 +132,7 @@ def _step(division: _Division, before: Mapping[str, Word]) -> list[Equality]:
     return [
         Equality("quotient", after["quotient"][1:], before["quotient"][:-1]),
         Equality("remainder", after["remainder"], graph.choose(graph.and_(bit, division.by_zero ^ 1), taken, old)),
-        Equality("bound of the remainder", [division.is_bound(after["remainder"], size)], [TRUE]),
+        Equality("remainder's bound", [division.is_bound(after["remainder"], size)], [TRUE]),
         Equality("bit of a division by zero", [graph.and_(bit, division.by_zero)], [division.by_zero]),
         Equality("state", after["state"], graph.choose(goes_on, _DIVIDE, _FINISH)),
         Equality("end", cycle.port("done"), [FALSE]),

@@ -175,10 +175,8 @@ def array_claims(unit: ProvenUnit) -> list[Claim]:
     def decide(fmt: ElemFmt, timeout_s: float) -> str:
         return next(filter(None, (wrong(fmt, signs, timeout_s) for signs in ALL_SIGNS)), "")
 
-    return [
-        Claim(f"{ARRAY_CLAIMS} .{fmt.suffix}, all signs", "algebra", partial(decide, fmt))
-        for fmt in unit.config.dotp.formats
-    ]
+    formats = unit.config.dotp.formats
+    return [Claim(f"{ARRAY_CLAIMS} .{fmt.suffix}, all signs", "algebra", partial(decide, fmt)) for fmt in formats]
 
 
 def unit_structures(config: CoreConfig, fixed: Sequence[str] = (), *, widths: bool = False) -> dict[str, CoreConfig]:

@@ -106,10 +106,8 @@ class _Cycles:
         assumed claims contradict each other.
         """
         graph, held = self._graph, self._held(assumed, since)
-        literals = {
-            claim: graph.all([held, graph.all(cycle.port(claim)[0] for cycle in self._cycles[since:]) ^ 1])
-            for claim in claims
-        }
+        later = self._cycles[since:]
+        literals = {claim: graph.all([held, graph.all(each.port(claim)[0] for each in later) ^ 1]) for claim in claims}
         try:
             require_met(graph, held, timeout_s=self._timeout_s)
         except GaveUpError:

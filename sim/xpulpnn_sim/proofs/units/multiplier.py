@@ -147,9 +147,7 @@ def _whole(unit: ProvenUnit, signs: Signs, timeout_s: float, *, requantises: boo
     run = _Run(unit, AdderGraph(), {"op": _PRODUCT, **signs}, requantises=requantises)
     cycle = run.cycle()
     factors = ("op_a", "nn_kappa") if requantises else ("op_a", "op_b")
-    x, y = (
-        algebra.word(run.operands[name], signed=signed) for name, signed in zip(factors, signs.values(), strict=True)
-    )
+    x, y = (algebra.word(run.operands[name], signed=each) for name, each in zip(factors, signs.values(), strict=True))
     wrong = _unequal(run, [*cycle.port("result"), *cycle.port("upper")], algebra.times(x, y), timeout_s)
     if wrong or requantises:
         return wrong
@@ -212,8 +210,7 @@ def _four_sums(unit: ProvenUnit, signs: Signs, timeout_s: float) -> str:
         x = run.half("op_a", upper=a_upper, signed=signs["a_signed"] and a_upper)
         y = run.half("op_b", upper=b_upper, signed=signs["b_signed"] and b_upper)
         added = [
-            (1, algebra.word(carried[number][half], signed=signs.get(sign, False)))
-            for number, half, sign in _ADDENDS[step]
+            (1, algebra.word(carried[at][half], signed=signs.get(sign, False))) for at, half, sign in _ADDENDS[step]
         ]
         sums = {f"T{number}": literals for number, literals in enumerate(carried, 1)}
         if wrong := _unequal(run, total, algebra.plus([(1, algebra.times(x, y)), *added]), timeout_s, **sums):

@@ -123,12 +123,7 @@ def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], word
 
     Raises :class:`VacuousError` if ``assumed`` cannot be 1.
     """
-    pairs = [
-        pair
-        for equality in equalities
-        for pair in zip(equality.actual, equality.expected, strict=True)
-        if pair[0] != pair[1]
-    ]
+    pairs = [pair for each in equalities for pair in zip(each.actual, each.expected, strict=True) if pair[0] != pair[1]]
     sides = tuple([graph.and_(assumed, pair[side]) for pair in pairs] for side in (0, 1))
     different = solvers.prove_equal(graph, (sides[0], sides[1]), timeout_s=int(timeout_s), sweep=True)
     if different is None:

@@ -88,9 +88,8 @@ class Meetings:
         event, harts = rng.choice(self._signals), self._some_harts()
         mask = 0 if len(harts) == len(parts) and rng.randrange(2) else sum(1 << hart for hart in harts)
         sender = rng.randrange(len(parts))
-        place, at = rng.choice(
-            ((isa.PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER), (isa.EVENT_UNIT, isa.SHARED_SW_TRIGGERS))
-        )
+        own = isa.PRIVATE_EVENT_UNIT, EventRegister.SW_TRIGGER
+        place, at = rng.choice((own, (isa.EVENT_UNIT, isa.SHARED_SW_TRIGGERS)))
         lines = store_lines(place, (at + WORD_BYTES * event, mask))
         waiting = ProgramBlock("waits for event", self._waiting([event]))
         self._lead(parts, harts, waiting, sender, ProgramBlock("sends event", tuple(lines)))
@@ -120,9 +119,8 @@ class Meetings:
         if rng.randrange(3) == 0:
             settings |= isa.TimerConfig.PRESCALER | rng.randrange(5) << 8
         lines = store_lines(isa.TIMER, (compare, period), (config, settings))
-        waiting = ProgramBlock(
-            "waits for timer", self._waiting([EventLine.TIMER_HIGH if high else EventLine.TIMER_LOW])
-        )
+        line = EventLine.TIMER_HIGH if high else EventLine.TIMER_LOW
+        waiting = ProgramBlock("waits for timer", self._waiting([line]))
         self._lead(parts, harts, waiting, starter, ProgramBlock("starts timer", tuple(lines)))
 
 
@@ -153,17 +151,14 @@ class _Writer:
         self._context = Context(loops=frozenset({0, 1}))
         self._shared = SharedBlocks(self.draw, config)
         self._meetings = Meetings(rng, config, self._shared.signals)
-        self.functions = tuple(
-            self._control.function(self._context.loops, _FUNCTION) for _ in range(rng.randrange(_FUNCTIONS + 1))
-        )
+        count = rng.randint(0, _FUNCTIONS)
+        self.functions = tuple(self._control.function(self._context.loops, _FUNCTION) for _ in range(count))
 
     def phase(self, budget: int) -> Phase:
         """Return a phase of at most about ``budget`` instructions in each hart."""
         rng = self._rng
-        parts = [
-            self._part(hart, rng.choice((0, budget // 2, budget, budget, budget, budget)))
-            for hart in range(self._config.cores)
-        ]
+        sizes = (0, budget // 2, *[budget] * 4)
+        parts = [self._part(hart, rng.choice(sizes)) for hart in range(self._config.cores)]
         kind = rng.choice([*self._meetings.kinds])
         self._meetings.kinds[kind](parts)
         return Phase(kind, tuple(map(tuple, parts)))

@@ -193,10 +193,9 @@ _USES = """
 def _mac_load(costs: CostTable, rows: tuple[Insn, ...]) -> None:
     """Measure Mac&Load instructions alone, and followed by an instruction that uses one of their results."""
     setup = _pointers(3, 4, 5)
-    for (name, (form, other)), present in zip(
-        _FORMS.items(), (costs.config.mac_load_nn, costs.config.mac_load_cu), strict=True
-    ):
-        if present:
+    present = costs.config.mac_load_nn, costs.config.mac_load_cu
+    for (name, (form, other)), is_present in zip(_FORMS.items(), present, strict=True):
+        if is_present:
             texts = {"name": name, "once": form.format("a4", "a1"), "again": form.format("a5", "a2"), "other": other}
             costs.table(_USES.format(setup=setup, across=_pointers(3, 4, 5, a1=_ACROSS_WORDS), **texts))
     for insn in (row for row in rows if row.is_mac_load):

@@ -70,9 +70,7 @@ class CostTable:
 
 _COSTS = {cause.name: (cause, 1) for cause in WaitCause} | {cost.name: (cost.cause, cost.cycles) for cost in Cost}
 _NOP = "addi zero, zero, 0"
-_DRAIN = "; ".join(
-    [_NOP] * 8
-)  # instructions after which nothing of the setup is under way and the prefetch buffer is full
+_DRAIN = "; ".join([_NOP] * 8)  # instructions after which the setup is done and the prefetch buffer full
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,11 +112,8 @@ class Aims:
                 other_weight = rng.randrange(4) << machine.WEIGHT_SELECT_LSB
                 pins = {"nnimm5": machine.RELOADS_ACTIVATION | entries & machine.ACTIVATION_SELECT | other_weight}
             else:
-                pins = {
-                    "nnimm5": machine.RELOADS_WEIGHT
-                    | entries & machine.WEIGHT_SELECT << machine.WEIGHT_SELECT_LSB
-                    | rng.randrange(2)
-                }
+                weight = entries & machine.WEIGHT_SELECT << machine.WEIGHT_SELECT_LSB
+                pins = {"nnimm5": machine.RELOADS_WEIGHT | weight | rng.randrange(2)}
             rows = [other for other in self._crosses.rows if other.is_nn_form and not other.reloads_other]
         else:
             rows = [other for other in self._crosses.rows if loaded_by(other)]
@@ -175,9 +172,8 @@ class Aims:
 
     def _interrupted_loop(self, kind: InsnClass, side: str) -> Lines:
         self._require_interrupts()
-        rows = [
-            row for row in self._crosses.rows if row.insn_class is kind and row.op not in ("mret", "ecall", "ebreak")
-        ]
+        traps = ("mret", "ecall", "ebreak")
+        rows = [row for row in self._crosses.rows if row.insn_class is kind and row.op not in traps]
         return self._loop_of(self._rng.choice(rows), first=False, length=3, count=_INTERRUPTED)
 
     def _loop_of(self, row: Insn, *, first: bool, length: int = 0, count: int = 0) -> Lines:

@@ -129,11 +129,8 @@ def unused_lines(points: UsedPoints, verilog: str) -> list[tuple[str, list[list[
 
 
 def unused_bits(points: UsedPoints) -> list[tuple[str, list[tuple[str, str]]]]:
-    never = sorted(
-        (point.module, point.name, point.change, point.bit)
-        for point, used in points.items()
-        if point.kind == "toggle" and not used
-    )
+    toggles = [point for point, used in points.items() if point.kind == "toggle" and not used]
+    never = sorted((point.module, point.name, point.change, point.bit) for point in toggles)
     unused: dict[str, list[tuple[str, str]]] = {}
     for (module, name), signal in groupby(never, key=itemgetter(0, 1)):
         bits = {change: [bit for *_, bit in each] for change, each in groupby(signal, key=itemgetter(2))}

@@ -41,16 +41,11 @@ NO_CROSS, REACHABLE = -1, 0
 CAUSES = tuple(cause for cause in WaitCause if cause not in (WaitCause.NONE, WaitCause.START))
 """Causes of waits, except the wait for the very first instruction."""
 
-SLOW = frozenset(
-    {InsnClass.MULTIPLY_HIGH, InsnClass.DIVISION, InsnClass.QUANTISE}
-)  # those that compute for several cycles
+SLOW = frozenset({InsnClass.MULTIPLY_HIGH, InsnClass.DIVISION, InsnClass.QUANTISE})  # compute for several cycles
 _MEMORY_WAITS = frozenset({WaitCause.GRANT, WaitCause.RESPONSE})
 _BESIDE_MEMORY = frozenset({Producer.BASE, Producer.MAC_LOAD})  # written by an access before its memory has answered
 _LATE = frozenset({Producer.LOAD, Producer.MAC_LOAD_BASE, Producer.REQUANTISE, Producer.PAIR})  # Written behind EX
-_NEEDS = {
-    WaitCause.MAC_LOAD: InsnClass.MAC_LOAD,
-    WaitCause.LOOP: InsnClass.LOOP,
-}  # kinds without which there is no such wait
+_NEEDS = {WaitCause.MAC_LOAD: InsnClass.MAC_LOAD, WaitCause.LOOP: InsnClass.LOOP}  # kinds that cause a wait
 _EXCEPTIONS = frozenset({"ecall", "ebreak"})
 _WRITTEN = "an operand written by the last instruction"
 _MEANINGS = {
@@ -152,12 +147,8 @@ class Crosses:
         return self._reads[row.key]
 
     def _all(self, config: CoreConfig) -> Iterator[Family]:
-        rows, kinds, producers, causes = (
-            (self.rows, row_name),
-            (tuple(InsnClass), _text),
-            (tuple(Producer), _text),
-            (CAUSES, _text),
-        )
+        rows, kinds = (self.rows, row_name), (tuple(InsnClass), _text)
+        producers, causes = (tuple(Producer), _text), (CAUSES, _text)
         back, twice = (((*range(1, most + 1),), "{} before".format) for most in (DISTANCES, OVERWRITES))
         csrs = tuple(csr for csr in CSRS if csr.group in config.csr_groups), _text
 
@@ -171,10 +162,7 @@ class Crosses:
                 lambda row, slot, producer, _: "" if slot in self.reads(row).slots and producer in self._made else None,
             ),
             "overwrite": ((rows, producers, twice), self._overwrite),
-            "NN-RF": (
-                (rows, sides(*ENTRIES), back),
-                lambda row, entry, _: "" if entry in self.reads(row).entries else None,
-            ),
+            "NN-RF": ((rows, sides(*ENTRIES), back), lambda row, nn, _: "" if nn in self.reads(row).entries else None),
             "wait": ((rows, causes), self._wait),
             "interrupt": ((rows, sides("last retired", "first not retired")), self._interrupt),
             "loop end": ((rows, sides("last of the body", "first of the body")), self._loop),

@@ -117,6 +117,8 @@ _DETAILS = np.dtype([*((name, np.int16) for name in (*_NUMBERS, *_OTHERS)), *((n
 instruction that it would be but for a reserved operand; size in bytes; registers (0: none) and entries of the NN-RF
 that it reads; producers of what it writes; branch offset; whether it writes the CSR, branches or goes elsewhere."""
 
+_DEFAULTS = dict.fromkeys(_NUMBERS, NOTHING) | dict.fromkeys((*_OTHERS, *_FLAGS), 0)
+
 
 class Words:
     def __init__(self, config: CoreConfig) -> None:
@@ -133,9 +135,7 @@ class Words:
         distinct, which = np.unique(words, return_inverse=True)
         for word in distinct.tolist():
             if word not in self._known:
-                values = (
-                    dict.fromkeys(_NUMBERS, NOTHING) | dict.fromkeys((*_OTHERS, *_FLAGS), 0) | self._properties(word)
-                )
+                values = _DEFAULTS | self._properties(word)
                 self._known[word] = tuple(values.values())
         return np.array([self._known[word] for word in distinct.tolist()], _DETAILS)[which]
 
@@ -143,10 +143,8 @@ class Words:
         """Return those properties of a word that differ from their defaults."""
         row, fetched, size = self._decoder.decode(word), self._decode(word), instruction_size(word)
         if row is None or fetched is None:
-            matching = (
-                row for row in self.rows if row.restricted and row.size == size and word & row.mask == row.match
-            )
-            return {"size": size, "reserved": next((self._numbers[row.key] for row in matching), NOTHING)}
+            rows = (row for row in self.rows if row.restricted and row.size == size and word & row.mask == row.match)
+            return {"size": size, "reserved": next((self._numbers[row.key] for row in rows), NOTHING)}
         values, registers = row.decode(word), {"rs1": fetched.rs1, "rs2": fetched.read_as_rs2, "rd": fetched.rd}
         properties = {
             "row": self._numbers[row.key],

@@ -198,9 +198,8 @@ def _details(title: str, content: Markup) -> Markup:
 
 def _names(names: Sequence[str], count: int) -> Markup:
     listed = [*names, *([f"and {count - len(names)} more"] if count > len(names) else [])]
-    return Markup('<ul class="names">\n{}</ul>').format(
-        Markup().join(Markup("<li>{}</li>\n").format(item) for item in listed)
-    )
+    items = Markup().join(map(Markup("<li>{}</li>\n").format, listed))
+    return Markup('<ul class="names">\n{}</ul>').format(items)
 
 
 def _share(part: int, whole: int) -> float | None:

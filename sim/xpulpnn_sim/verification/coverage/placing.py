@@ -197,9 +197,8 @@ class Placer:
         """Choose an address and the operands that give it."""
         rng, operand, values = self.draw.rng, memory_operand(row), placed.values
         if row.is_nn_form:
-            loads = (
-                (RELOADS_ACTIVATION | RELOADS_WEIGHT,) if row.reloads_other else (RELOADS_ACTIVATION, RELOADS_WEIGHT)
-            )
+            single = (RELOADS_ACTIVATION, RELOADS_WEIGHT)
+            loads = (sum(single),) if row.reloads_other else single
             values.setdefault("nnimm5", rng.choice(loads) | rng.randrange(8))
         offset = 0
         if operand.value is not None:

@@ -140,9 +140,8 @@ class MutatedCore:
 def mutated_core(config: CoreConfig, count: int, seed: int, folder: Path, yosys: Yosys) -> MutatedCore:
     observed = replace(config, rvfi=True)
     number = count * _PLACES_PER_MUTANT
-    lines = judgement.find_places(
-        Core(observed), TOP, folder, yosys, places=number, seed=seed, more=_FLAT, among=_WORKS
-    )
+    core = Core(observed)
+    lines = judgement.find_places(core, TOP, folder, yosys, places=number, seed=seed, more=_FLAT, among=_WORKS)
     mutants = chosen_places(lines, count, seed)
     rename = f"rename {TOP} {_INNER}\n"
     text = judgement.apply_all(mutants, lambda mutant: f"{_enable(mutant.number)} 1 1", TOP, folder, yosys, rename)
@@ -247,9 +246,8 @@ def _parts(mutants: Sequence[Mutant]) -> list[str]:
 def _proof(compared: MutantComparison) -> Proof:
     """Return the outcome of a comparison as a proof; equality under constraints or only after reset counts as legal."""
     if compared.verdict == judgement.EQUIVALENT:
-        return Proof(
-            verdict=judgement.EQUIVALENT if compared.scope == mutant_comparison.UNCONSTRAINED else judgement.LEGAL
-        )
+        always = compared.scope == mutant_comparison.UNCONSTRAINED
+        return Proof(verdict=judgement.EQUIVALENT if always else judgement.LEGAL)
     if compared.scope == mutant_comparison.OUTPUTS:
         return Proof(verdict=judgement.DIFFERENT, example=json.dumps([*compared.counterexample]))
     # a difference in a state that may never be reached says nothing

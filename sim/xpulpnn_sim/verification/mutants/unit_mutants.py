@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from amaranth.utils import exact_log2
@@ -69,17 +69,7 @@ _UNDER_WAY = {"axi-dma": "order.level", "axi-ext": "order.level", "axi-refill": 
 """Registers that count outstanding transfers, by unit; while the register is 0, the unit gets no responses."""
 
 # benches of units whose initiators ask for words by their byte addresses
-_OF_WORDS = [
-    "axi_bridge",
-    "core_demux",
-    "debug_module",
-    "dma",
-    "event_unit",
-    "obi_mux",
-    "icache",
-    "private_cache",
-    "tcdm",
-]
+_WORDS = ["axi_bridge", "core_demux", "debug_module", "dma", "event_unit", "obi_mux", "icache", "private_cache", "tcdm"]
 
 _ALONE = ("core_demux", "obi_mux")  # benches of units whose initiators have one request outstanding at most
 
@@ -107,7 +97,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
     rows += [
         ({f"{bundle}req": {0}}, {f"{bundle}addr[{bit}]": {0} for bit in range(exact_log2(bits // BYTE_BITS))})
         for bundle in requests
-        if bench in _OF_WORDS and f"{bundle}addr" in inputs
+        if bench in _WORDS and f"{bundle}addr" in inputs
     ]
     looks = [({}, always), *(look for look in pairs if look[1])] if pairs else []
     return InputConstraints(
@@ -205,11 +195,8 @@ def _compared(judge: mutant_comparison.MutantComparer, waiting: Sequence[Mutant]
         comparison = judge.compare(mutant.number)
         verdict = comparison.verdict
         if verdict == judgement.EQUIVALENT and comparison.scope != mutant_comparison.UNCONSTRAINED:
-            verdict = (
-                judgement.LEGAL
-                if judge.assumes or comparison.scope != mutant_comparison.REACHABLE
-                else judgement.EQUIVALENT
-            )
+            is_legal = judge.assumes or comparison.scope != mutant_comparison.REACHABLE
+            verdict = judgement.LEGAL if is_legal else judgement.EQUIVALENT
         yield mutant, Proof(verdict=verdict, example=_shown(comparison) if comparison.counterexample else "")
 
 
@@ -243,16 +230,13 @@ def judge_unit(
     commands = judgement.find_places(
         benched.make(), top, folder, yosys, places=_PLACES_PER_MUTANT * settings.count, seed=settings.seed
     )
-    mutants = tuple(
-        judgement.mutant_of(number, line)
-        for number, line in enumerate(judgement.places(commands)[: settings.count], start=1)
-    )
+    lines = judgement.places(commands)[: settings.count]
+    mutants = tuple(judgement.mutant_of(number, line) for number, line in enumerate(lines, start=1))
     changed = judgement.apply_all(mutants, lambda mutant: f"{SELECT} {width} {mutant.number}", top, folder, yosys)
     inputs, outputs = ports_of(emitted, "input"), ports_of(emitted, "output")
     ports = [*emitted.manifest["ports"], {"name": SELECT, "direction": "input", "width": width, "meaning": ""}]
-    design = replace(
-        emitted, modules={top: f"{judgement.LINT_OFF}\n{changed}"}, manifest={**emitted.manifest, "ports": ports}
-    )
+    manifest = {**emitted.manifest, "ports": ports}
+    design = replace(emitted, modules={top: f"{judgement.LINT_OFF}\n{changed}"}, manifest=manifest)
     verdicts, proofs = (Results(folder / name, fresh=not resume) for name in ("verdicts", "proofs"))
     bench_settings = {"bench": f"xpulpnn_sim.benches.bench_{benched.bench}", "inputs": inputs, **benched.describe()}
     facts = json.dumps([bench_settings, bench_seed, settings.limit_s], default=list)
@@ -270,9 +254,7 @@ def judge_unit(
             constraints=occurring,
             moves_rows=lambda number: whole().moves_rows(number),
         )
-        prover = MutantProver(
-            mutants, proofs, key, settings.proof_s, lambda _: gates, lambda waiting: _compared(proof, waiting)
-        )
+        prover = MutantProver(mutants, proofs, key, settings.proof_s, lambda _: gates, partial(_compared, proof))
     benches = digest(xpulpnn_sim.benches, xpulpnn_sim.benches.agents, xpulpnn_sim.benches.vectors)
 
     def run(waiting: Sequence[int]) -> None:

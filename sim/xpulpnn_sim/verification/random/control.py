@@ -241,9 +241,8 @@ class ControlBlocks:
         counter, children = self._rng.choice(sorted(context.counters)), self._rng.choice((0, 1, 1, 2))
         count = min(self._rng.choice((1, 2, 3, 5, 8)), max(1, self._affordable(context, children)))
         after, start = self._draw.label("done"), self._draw.label("again")
-        inside = replace(
-            context, scale=context.scale * count, counters=context.counters - {counter}, exits=(*context.exits, after)
-        )
+        counters, exits = context.counters - {counter}, (*context.exits, after)
+        inside = replace(context, scale=context.scale * count, counters=counters, exits=exits)
         body = self.blocks(inside, children)
         name = ABI_NAMES[counter]
         short = counter == SHORT_COUNTER and total_bytes(body) < _SHORT_BRANCH
@@ -260,9 +259,8 @@ class ControlBlocks:
         children = rng.choice((0, 0, 1, 1, 2, 3))
         count = self._turns(self._affordable(context, children))
         after = self._draw.label("after")
-        inside = replace(
-            context, scale=context.scale * max(1, count), loops=context.loops - {number}, exits=(*context.exits, after)
-        )
+        loops, exits = context.loops - {number}, (*context.exits, after)
+        inside = replace(context, scale=context.scale * max(1, count), loops=loops, exits=exits)
         body = (*self._first(inside), *self.blocks(inside, children))
         deepest, inner, passes = inside, (), 0
         has_inner = number == _OUTER and _INNER in context.loops and self._draw.chance(0.3)

@@ -89,9 +89,7 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     draw, style = Draw(rng, config), rng.choice(STYLES)
     control = ControlBlocks(draw, weights_of(config, style), SystemBlocks(draw, interrupts=interrupts))
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
-    functions = tuple(
-        control.function(loops, BUDGET // _FUNCTION_SCALE**2) for _ in range(rng.randrange(_FUNCTIONS + 1))
-    )
+    functions = tuple(control.function(loops, BUDGET // _FUNCTION_SCALE**2) for _ in range(rng.randint(0, _FUNCTIONS)))
     main: list[ProgramBlock] = [initial_registers(draw)]
     if config.mac_load:
         main.append(MemoryRun(draw, "Mac&Load").block(8))
@@ -110,9 +108,8 @@ def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget:
     if config.performance_counters:
         main.append(control.system.read_counters())
     handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.config.xpulpv2)
-    return framed(
-        RandomProgram(tuple(main), functions, handlers, seed, f"{style} program {seed}"), interrupts=interrupts
-    )
+    program = RandomProgram(tuple(main), functions, handlers, seed, f"{style} program {seed}")
+    return framed(program, interrupts=interrupts)
 
 
 def framed(program: RandomProgram, *, interrupts: bool) -> RandomProgram:

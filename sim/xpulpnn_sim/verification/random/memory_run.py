@@ -74,9 +74,8 @@ def _aimed_exactly(target: int, rng: Random) -> Aimed:
     half = 1 << shift >> 1
     dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
     value = (((target - zero) << shift) + dropped) // (kappa or 1)
-    value = (
-        rng.choice((value, value, value + 1, most, -most - 1, 0)) if abs(value) <= most else sx(random_word(rng), XLEN)
-    )
+    near = (value, value, value + 1, most, -most - 1, 0)
+    value = rng.choice(near) if abs(value) <= most else sx(random_word(rng), XLEN)
     lam = random_word(rng)
     scale = rng.getrandbits(XLEN) & ~_SCALE_MASK | (zero & 0xFF) << _ZERO_LSB | shift
     return Aimed(kappa & WORD_MASK, lam, (value - lam) & WORD_MASK, scale)
@@ -194,10 +193,8 @@ class MemoryRun:
             self._known.small.add(small)
         for base in bases:
             name = ABI_NAMES[base]
-            lines += [
-                f"and {name}, {ABI_NAMES[draw.source()]}, {ABI_NAMES[MASK]}",
-                f"add {name}, {name}, {ABI_NAMES[BASE]}",
-            ]
+            lines.append(f"and {name}, {ABI_NAMES[draw.source()]}, {ABI_NAMES[MASK]}")
+            lines.append(f"add {name}, {name}, {ABI_NAMES[BASE]}")
             if draw.chance(0.3):
                 lines += draw.through_memory(name)
             self._known.bases[base] = 0

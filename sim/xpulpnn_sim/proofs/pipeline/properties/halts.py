@@ -17,10 +17,8 @@ def without_debugger(seen):
     """Return the invariant that a core never enters debug mode; it is left out for a core without debug mode."""
     if "debug_mode" not in seen:
         return {}
-    busy = [
-        seen[name] for name in ("debug_mode", "stepped", "halt_dropped", "halt_aborted", "dcsr_bits", "trigger_hit")
-    ]
-    return {"no debugger has been there": ~Cat(*busy, seen.trigger_armed, seen.trigger_executes).any()}
+    busy = [seen[name] for name in ("debug_mode", "stepped", "halt_dropped", "halt_aborted", "dcsr_bits")]
+    return {"no debugger has acted": ~Cat(*busy, seen.trigger_hit, seen.trigger_armed, seen.trigger_executes).any()}
 
 
 class _DebugRecord:
@@ -119,9 +117,7 @@ def _trigger_invariants(seen, mode):
         ),
         "no access before its check": implies(seen.trigger_armed.any() & ~seen.trigger_checked, ~seen.lsu_second),
         "what is compared is an access": implies(seen.trigger_checked, has_access),
-        "a branch is no access, its target even": implies(
-            seen.ex_valid & seen.ex_branch, ~seen.ex_access[0], ~seen.ex_target[0]
-        ),
+        "a branch has an even target": implies(seen.ex_valid & seen.ex_branch, ~seen.ex_access[0], ~seen.ex_target[0]),
     }
 
 

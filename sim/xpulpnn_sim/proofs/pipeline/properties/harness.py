@@ -119,9 +119,8 @@ class CoreHarness(wiring.Component):
         seen |= {name: getattr(self, f"seen_{name}") for name in self.seen}
         fetches, accesses = self._bus(m, "instr", core.instr), self._bus(m, "data", core.data)
         held = memory.FixedInstruction(m, self.held_address, self.held_halves, self.held_fails)
-        requested, rdata, err = memory.fixed_instruction_memory(
-            m, core.instr, held, fetches, self.instr_rdata, self.instr_err
-        )
+        free = self.instr_rdata, self.instr_err
+        requested, rdata, err = memory.fixed_instruction_memory(m, core.instr, held, fetches, *free)
         kept_bit = memory.TrackedBit(m, core.data, self.held_address, self.watched_bit, self.data_rdata)
         with m.If(self.holds):
             m.d.comb += [core.instr.rdata.eq(rdata), core.instr.err.eq(err), core.data.rdata.eq(kept_bit.rdata)]
@@ -130,9 +129,8 @@ class CoreHarness(wiring.Component):
         counting = invariants.fetch_invariants(seen, fetches)
         fetching = counting | invariants.queue_invariants(seen)
         crossing = {"a second half is beyond a word boundary": implies(seen.lsu_second, seen.lsu_crosses)}
-        bus = bus_violations(m, "instr", core.instr, fetches, FETCHES) | bus_violations(
-            m, "data", core.data, accesses, ACCESSES
-        )
+        bus = bus_violations(m, "instr", core.instr, fetches, FETCHES)
+        bus |= bus_violations(m, "data", core.data, accesses, ACCESSES)
         properties = {
             "obi": Property(bus, accessing | counting | crossing),
             "fetches": memory.fetch_property(core, seen, held, requested).given(accessing | flowing | fetching),

@@ -29,9 +29,7 @@ class _Effects:
         self.late = word.branches | word.accesses_csr
         self.goes_on = goes_on = Signal(name=f"{prefix}_goes_on")
         m.d.comb += goes_on.eq(~(word.jumps | word.returns | (word.branches & taken)))
-        again = [
-            (pc[1:] == before[f"lpend{loop}"][1:]) & (before[f"lpcount{loop}"] > 1) & goes_on for loop in range(LOOPS)
-        ]
+        again = [(pc[1:] == before[f"lpend{n}"][1:]) & (before[f"lpcount{n}"] > 1) & goes_on for n in range(LOOPS)]
         self.backs = Signal(LOOPS, name=f"{prefix}_backs")
         self.follows = Signal(32, name=f"{prefix}_follows")
         successor = pc + Mux(word.compressed, 2, 4)
@@ -117,12 +115,10 @@ def loop_property(m, core, seen, started):
     ex = _Effects(m, "ex", seen.ex_insn, seen.ex_pc_rdata, seen.ex_rs1_rdata, 0, between, in_ex=True)
     left = {name: Mux(in_ex, ex.after[name], old) for name, old in between.items()}
     begun = started & seen.booted
+    reads, value = in_wb & core.rvfi_rd_we, core.rvfi_rd_wdata
     invariants = {
         "nothing is known at first": begun | ~(known | seen.gives_back),
-        **{
-            f"reads {name}": implies(in_wb & wb.accesses[name] & core.rvfi_rd_we, core.rvfi_rd_wdata == old)
-            for name, old in now.items()
-        },
+        **{f"reads {name}": implies(reads & wb.accesses[name], value == old) for name, old in now.items()},
         **_kind_invariants(seen, in_ex, ex, wb),
         **_address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected),
         **_count_invariants(seen, in_ex, ex, in_wb, wb, left),
@@ -166,9 +162,7 @@ def _address_invariants(core, seen, in_ex, ex, in_wb, wb, known, expected):
 def _count_invariants(seen, in_ex, ex, in_wb, wb, left):
     """Return invariants of the loop registers; counts may change late, or be restored after a failed access."""
     gives_back, late, ex_took, wb_took = (seen[name] for name in ("gives_back", "late", "ex_took", "wb_took"))
-    owed = {
-        name: Mux(gives_back, late[loop] + ex_took[loop], 0) for loop in range(LOOPS) for name in (f"lpcount{loop}",)
-    }
+    owed = {f"lpcount{loop}": Mux(gives_back, late[loop] + ex_took[loop], 0) for loop in range(LOOPS)}
     dropped = ~seen.id_valid & ~seen.has_wb & (ex_took == 0)
     return {
         "addresses are even": ~Cat(seen[name][0] for name in REGISTERS if name not in owed).any(),

@@ -72,9 +72,7 @@ def fetch_property(core, seen, held, requested):
     ahead = (seen.fetch_current + ~seen.fetch_exact)[: XLEN - 2]
     words = [seen.fetch_words.word_select(index, XLEN) for index in range(DEPTH)]
     stored = {
-        f"word {index} of the queue": implies(
-            count > index, held.is_in((pc + index)[: XLEN - 2], word, seen.fetch_errors[index])
-        )
+        f"word {index}": implies(count > index, held.is_in((pc + index)[: XLEN - 2], word, seen.fetch_errors[index]))
         for index, word in enumerate(words)
     }
     under_way = {
@@ -174,20 +172,17 @@ def data_property(m, core, seen, started, held):
     wb_is_made = wb_busy & wb_stores & wb.crosses & wb.accesses & wb.in_first
     ex_is_made = made & access.we & ex.accesses & ex.in_first
     unknown = seen.has_wb & half_made
+    wb_size, wb_asks = Cat(mask[1] & ~mask[3], mask[3]), wb.accesses & (wb.in_first ^ wb.crosses)
     invariants = {
         "a second half is beyond a word boundary": implies(second, seen.lsu_crosses),
         "accesses in WB are under way": wb_busy == accessed,
         "what traps accesses nothing": implies(seen.has_wb & core.rvfi_trap, ~mask.any()),
         "an access loads or stores": ~(core.rvfi_mem_rmask.any() & wb_stores),
         "an access in WB has a size": implies(wb_busy, Cat(mask == each for each in (0b1, 0b11, 0b1111)).any()),
-        "the size in WB": implies(
-            wb_busy, seen.lsu_wb_size == Cat(mask[1] & ~mask[3], mask[3]), seen.lsu_wb_crosses == wb.crosses
-        ),
+        "the size in WB": implies(wb_busy, seen.lsu_wb_size == wb_size, seen.lsu_wb_crosses == wb.crosses),
         "the byte in WB": implies(wb_busy, seen.lsu_wb_byte == core.rvfi_mem_addr[_IN_WORD]),
         "what is under way is known to store": implies(outstanding, seen.lsu_fault__store == held.stores),
-        "WB has asked": implies(
-            wb_busy, held.stores == wb_stores, held.asked == (wb.accesses & (wb.in_first ^ wb.crosses))
-        ),
+        "WB has asked": implies(wb_busy, held.stores == wb_stores, held.asked == wb_asks),
         "WB stores": implies(wb_busy & wb_stores & held.asked, held.stored == stored_wb),
         "EX has asked": implies(in_ex, held.stores == access.we, held.asked == (ex.accesses & ex.in_first)),
         "EX stores": implies(in_ex & access.we & held.asked, held.stored == stored_ex),

@@ -33,19 +33,17 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
     m.d.comb += completes.eq(core.rvfi_valid & ~core.rvfi_trap)
     loads = completes & use.loads
 
+    def bit(word):
+        return word.bit_select(watched_bit, 1)
+
     recorded = Signal(name="nn_kept")
     first = 0 if config.mac_load_nn else FIRST_WEIGHT
     words = Cat(Const(0, XLEN * first), seen.nn_words)
     between = Const(0, XLEN * SECOND_PAIR - len(words)) if len(seen.nn_later_pair) else Const(0, 0)
     stored = Cat(words, between, seen.nn_later_pair).bit_select(Cat(watched_bit, watched_entry), 1)
     now = Mux(started, recorded, stored)
-    loaded = core.rvfi_nn_wdata.bit_select(watched_bit, 1)
-    m.d.sync += recorded.eq(
-        Mux(loads & (use.entry == watched_entry), core.rvfi_mem_rdata.bit_select(watched_bit, 1), now)
-    )
-
-    def bit(word):
-        return word.bit_select(watched_bit, 1)
+    loaded = bit(core.rvfi_nn_wdata)
+    m.d.sync += recorded.eq(Mux(loads & (use.entry == watched_entry), bit(core.rvfi_mem_rdata), now))
 
     ex = _Use(m, "ex", seen.ex_insn, rows)
     # for exact requantisation, ID added lambda to rs1, which is the first factor
@@ -57,11 +55,8 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
     with m.If(seen.ex_leaves):
         m.d.sync += used.eq(Cat(others))
 
-    factors = use.factors(bit(core.rvfi_nn_act_rdata), bit(core.rvfi_nn_wgt_rdata), *used)
-    wrong = {
-        name: completes & is_read & (number == watched_entry) & (value != now)
-        for name, (is_read, number, value) in factors.items()
-    }
+    factors = use.factors(watched_entry, bit(core.rvfi_nn_act_rdata), bit(core.rvfi_nn_wgt_rdata), *used)
+    wrong = {name: completes & is_read & (value != now) for name, (is_read, value) in factors.items()}
     moved = core.rvfi_base_we & (core.rvfi_base_addr == use.word.rs1)
     wrong["entry"] = completes & ((core.rvfi_nn_we != use.loads) | (use.loads & (core.rvfi_nn_addr != use.entry)))
     wrong["word"] = loads & (loaded != bit(core.rvfi_mem_rdata))
@@ -69,7 +64,7 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
     wrong["base"] = loads & Mux(use.base_moves, ~moved, core.rvfi_base_we)
     wrong["no access"] = completes & use.is_idle & (core.rvfi_base_we | (core.rvfi_mem_rmask != 0))
     in_ex, in_wb = seen.has_ex & ~seen.ex_trap, seen.has_wb & ~core.rvfi_trap
-    read_in_ex = ex.factors(bit(seen.ex_nn_act_rdata), bit(seen.ex_nn_wgt_rdata), *others)
+    read_in_ex = ex.factors(watched_entry, bit(seen.ex_nn_act_rdata), bit(seen.ex_nn_wgt_rdata), *others)
     loads_watched = in_wb & use.loads & (use.entry == watched_entry)
     invariants = {
         "the entry is as kept": now == stored,
@@ -84,13 +79,10 @@ def nnrf_property(m, core, seen, started, watched_entry, watched_bit, config):
         "a load in WB moves the base": implies(in_wb & use.loads, Mux(use.base_moves, moved, ~core.rvfi_base_we)),
         "no load in WB moves nothing": implies(in_wb & use.is_idle, ~core.rvfi_base_we, core.rvfi_mem_rmask == 0),
         **{
-            f"{name} in EX": implies(in_ex & is_read & (number == watched_entry), value == now, ~loads_watched)
-            for name, (is_read, number, value) in read_in_ex.items()
+            f"{name} in EX": implies(in_ex & is_read, value == now, ~loads_watched)
+            for name, (is_read, value) in read_in_ex.items()
         },
-        **{
-            f"{name} in WB": implies(in_wb & is_read & (number == watched_entry), value == now)
-            for name, (is_read, number, value) in factors.items()
-        },
+        **{f"{name} in WB": implies(in_wb & is_read, value == now) for name, (is_read, value) in factors.items()},
     }
     return Property(wrong, invariants)
 
@@ -152,12 +144,12 @@ class _Use:
         self.entry = known("entry", Mux(self.pair, entry, single))
         self.base_moves = (word.rs1 != 0) & (self.parameter | self.pair | (word.rs1 != word.rd))
 
-    def factors(self, activation, weight, kappa, lambda_, second):
-        """Return for each operand whether it is read, the number of its NN-RF entry, and the tracked bit."""
+    def factors(self, entry, activation, weight, kappa, lambda_, second):
+        """Return for each operand whether it is read from this NN-RF entry, and the tracked bit."""
         return {
-            "activation": (self.nn_form | self.pair, self.act, activation),
-            "second activation": (self.pair, self.act | 1, second),
-            "weight": (self.nn_form | self.pair | self.computes_and_updates, self.wgt, weight),
-            "kappa": (self.requantises, FIRST_PARAMETER, kappa),
-            "lambda": (self.requantises, FIRST_PARAMETER + 1, lambda_),
+            "activation": ((self.nn_form | self.pair) & (self.act == entry), activation),
+            "second activation": (self.pair & ((self.act | 1) == entry), second),
+            "weight": ((self.nn_form | self.pair | self.computes_and_updates) & (self.wgt == entry), weight),
+            "kappa": (self.requantises & (entry == FIRST_PARAMETER), kappa),
+            "lambda": (self.requantises & (entry == FIRST_PARAMETER + 1), lambda_),
         }

@@ -88,10 +88,8 @@ class RvfiWrapper(wiring.Component):
         m.d.comb += self.two_writes.eq(core.rvfi_valid & core.rvfi_rd_we & other)
 
     def _faults(self, m, core, word):
-        byte, half = (
-            self._matches(word, lambda row, size=size: row.op in LOAD_OPS | STORE_OPS and row.op[1] == size)
-            for size in "bh"
-        )
+        ops = LOAD_OPS | STORE_OPS
+        byte, half = (self._matches(word, lambda row, size=size: row.op in ops and row.op[1] == size) for size in "bh")
         mask = Mux(byte, 0b0001, Mux(half, 0b0011, 0b1111))
         fault, load, store = (core.rvfi_trap & (core.rvfi_cause == cause) for cause in _FAULTS)
         m.d.comb += [
