@@ -54,11 +54,10 @@ def test_list(small: Path, capsys: pytest.CaptureFixture[str]):
     assert [row[:3] for row in shown[:3]] == rows
     assert shown[1][3].strip() == "no hardware loops"
     assert shown[4][:2] == ["moves", "fetched"]
-    assert (
-        cli.main(["prove", "riscv-formal", "--riscv-formal", str(small), "--list", "--checks", "reg", "--uncut"]) == 0
-    )
+    words = ["prove", "riscv-formal", "--riscv-formal", str(small)]
+    assert cli.main([*words, "--list", "--checks", "reg", "--uncut"]) == 0
     assert "nothing" in capsys.readouterr().out.splitlines()[1]
-    assert cli.main(["prove", "riscv-formal", "--riscv-formal", str(small), "--checks", "insn_mul"]) == 2
+    assert cli.main([*words, "--checks", "insn_mul"]) == 2
     assert capsys.readouterr().err == "error: --checks must be names of checks (--list shows them), not insn_mul\n"
 
 

@@ -119,9 +119,8 @@ def test_wrong_multiplier_is_refuted_or_given_up_never_proved():
     bits = compressed(graph, array_columns(graph, x, y, 6), "pairs", "ripple", wrong=True)
     model = decided(graph, x, y, bits)
     assert model
-    a, b, product = (
-        sum(bit << i for i, bit in enumerate(graph.evaluate(dict.fromkeys(model, 1), word))) for word in (x, y, bits)
-    )
+    words = (graph.evaluate(dict.fromkeys(model, 1), word) for word in (x, y, bits))
+    a, b, product = (sum(bit << i for i, bit in enumerate(word)) for word in words)
     assert product != a * b
 
 

@@ -76,16 +76,10 @@ def test_ex_stage():
             units[number].update(case.outputs or ())
     always = {"done", "first", "upper"}
     # ALU with sums of pairs, products, divider, dot products, CSRs
-    assert units == {
-        0: always | {"result", "second"},
-        1: always | {"result", "second"},
-        **dict.fromkeys((2, 3, 4), always | {"result"}),
-    }
-    assert {tuple(case.outputs or ()) for case in cases if "ctrl.unit" not in case.values} >= {
-        ("sum",),
-        ("comparison",),
-        (),
-    }
+    sums, result = always | {"result", "second"}, always | {"result"}
+    assert units == {0: sums, 1: sums, 2: result, 3: result, 4: result}
+    others = {tuple(case.outputs or ()) for case in cases if "ctrl.unit" not in case.values}
+    assert others >= {("sum",), ("comparison",), ()}
 
 
 @pytest.mark.flow
@@ -115,10 +109,10 @@ def test_the_value_that_is_assigned_is_another():
     assert [*emit(Lsu(), "lsu", config={}).modules.values()] == [text]
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [("nowhere", "have nowhere"), ("net.nowhere", "have net.nowhere"), ("data.gnt", "assign data.gnt")],
-)
+PLACES = [("nowhere", "have nowhere"), ("net.nowhere", "have net.nowhere"), ("data.gnt", "assign data.gnt")]
+
+
+@pytest.mark.parametrize(("path", "message"), PLACES)
 def test_a_place_that_is_gone_is_told(path: str, message: str):
     with Fault(Lsu, "", path, "right", "").seeded(), pytest.raises(ToolError, match=f"^Lsu must {message}$"):
         emit(Lsu(), "lsu", config={})

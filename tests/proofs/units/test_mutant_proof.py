@@ -82,9 +82,8 @@ def mutated(
     base = folder / "base.il"
     find_yosys().run(script, folder, what="unit", results=[base.name])
     cells = dict(re.findall(r"^  cell \$(\S+) (\S+)$", base.read_text(), re.MULTILINE)) | {"mem_v2": "first"}
-    commands = {
-        number: f"mutate -module unit -cell {cells[kind]} -mode {change}" for number, (kind, change) in changes.items()
-    }
+    start = "mutate -module unit -cell"
+    commands = {number: f"{start} {cells[kind]} -mode {change}" for number, (kind, change) in changes.items()}
     return read_mutated(base, "unit", commands, find_yosys(), **how)
 
 

@@ -92,12 +92,7 @@ PROGRAMS = {
         addi zero, zero, 0; pv.mlsdotup.b zero, (a1!), 0; pv.mlsdotup.b zero, (a1!), 2
         """,
         ("NN-RF",),
-        {
-            f"{ROW}, weight, 1 before": 1,
-            f"{ROW}, weight, 3 before": 1,
-            f"{ROW}, activation, 2 before": 1,
-            f"{ROW}, activation, 3 before": 1,
-        },
+        {f"{ROW}, {entry} before": 1 for entry in ("weight, 1", "weight, 3", "activation, 2", "activation, 3")},
     ),
     "parameters of the requantisation": (
         "addi a1, sp, 0; pv.rqld 0, (a1!); pv.rqld 1, (a1!); pv.rqu.b a0, a2, a3, 1",
@@ -120,11 +115,7 @@ PROGRAMS = {
             **{f"{name}, written": 1 for name in ("mscratch", "mcycle", "mcountinhibit")},
         },
     ),
-    "branches are no ends of loops": (
-        "beq zero, zero, over; addi a0, zero, 1; over: addi a0, zero, 2",
-        ("loop end",),
-        {},
-    ),
+    "branches end no loops": ("beq zero, zero, over; addi a0, zero, 1; over: addi a0, zero, 2", ("loop end",), {}),
     "reserved words": (
         ".half 0x8002; addi a0, zero, 1; .half 0x6101; .half 0x0000",
         ("reserved word",),
@@ -184,13 +175,8 @@ def test_interrupts():
     records["pc_wdata"][0] = records["pc_rdata"][3]
     names = ("interrupt", "interrupt line", "interrupt and wait", "across an interrupt", "wait", "operand")
     counts, collector = counted(records, *names)
-    assert counts == {
-        "mul rd,rs1,rs2, last retired": 1,
-        f"{ADD}, first not retired": 1,
-        "7": 1,
-        "trap": 1,
-        "ALU, multiply": 2,
-    }
+    instructions = {"mul rd,rs1,rs2, last retired": 1, f"{ADD}, first not retired": 1}
+    assert counts == instructions | {"7": 1, "trap": 1, "ALU, multiply": 2}
     assert not len(collector.impossible)
 
 

@@ -140,10 +140,8 @@ def test_a_core_that_stands_still_fails_a_check(monkeypatch: pytest.MonkeyPatch,
 
 def test_buses_look_at_what_goes_with_a_request() -> None:
     constraints = core_mutants.core_constraints(PRESETS["ri5cy"])
-    seen = [
-        ({name: values for name, values in case.values.items() if name != "rst"}, case.outputs)
-        for case in constraints.cases
-    ]
+    cases = constraints.cases
+    seen = [({name: each for name, each in case.values.items() if name != "rst"}, case.outputs) for case in cases]
     assert seen[1:] == [
         ({"instr__req": {1}}, ("instr__addr",)),
         ({"data__req": {1}}, ("data__addr", "data__we", "data__be")),

@@ -11,15 +11,7 @@ from xpulpnn.isa.machine import IRQ_PRIORITY, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn_sim.cosimulation.model.schema import WAITED
 from xpulpnn_sim.reference.programs.trace import Records
-from xpulpnn_sim.verification.coverage.crosses import (
-    CAUSES,
-    DISTANCES,
-    NO_CROSS,
-    OVERWRITES,
-    REACHABLE,
-    Crosses,
-    crosses_of,
-)
+from xpulpnn_sim.verification.coverage.crosses import CAUSES, DISTANCES, NO_CROSS, OVERWRITES, REACHABLE, crosses_of
 from xpulpnn_sim.verification.coverage.kinds import ENTRIES, NOTHING, PARAMETERS, SLOTS, Words
 
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
@@ -32,7 +24,7 @@ Numbers = NDArray[np.int64]
 
 class Collector:
     def __init__(self, config: CoreConfig) -> None:
-        self.crosses: Crosses = crosses_of(config)
+        self.crosses = crosses_of(config)
         self.counts = np.zeros(self.crosses.count, np.int64)
         self._words = Words(config)
 
