@@ -146,13 +146,11 @@ class GateGraph:
         """
         return self._mapped(literals, lambda literal: values.get(literal, 0), _BITWISE, lambda value: value ^ ones)
 
-    def replaced(
-        self, literals: Iterable[int], values: Mapping[int, int], into: "GateGraph | None" = None
-    ) -> list[int]:
-        """Return the literals with some inputs replaced by ``values``, as gates of this graph or the graph ``into``."""
+    def replaced(self, literals: Iterable[int], given: Mapping[int, int], into: "GateGraph | None" = None) -> list[int]:
+        """Return the literals with some inputs replaced by ``given``, as gates of this graph or the graph ``into``."""
         graph = into or self
         make = {GateKind.AND: graph.and_, GateKind.XOR: graph.xor, GateKind.MAJORITY: graph.majority}
-        return self._mapped(literals, lambda literal: values.get(literal, literal), make, lambda literal: literal ^ 1)
+        return self._mapped(literals, lambda literal: given.get(literal, literal), make, lambda literal: literal ^ 1)
 
     def _mapped(
         self,

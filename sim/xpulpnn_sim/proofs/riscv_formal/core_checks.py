@@ -84,7 +84,7 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
     together = model_check.bmc_problem(checks, graphs, core) if len(checks) > 1 else None
     seconds = None
     if together:
-        seconds = model_check.search_group(checks, together, checked.folder / checks[0].name, abc, limit_s)
+        seconds = model_check.search_all(checks, together, checked.folder / checks[0].name, abc, limit_s)
     for place, (check, graph) in enumerate(zip(checks, graphs, strict=True)):
         folder = checked.folder / check.name
         if together and seconds is not None:

@@ -260,9 +260,7 @@ def search(check: Check, problem: BmcProblem, folder: Path, abc: str, timeout_s:
     return Outcome(name=check.name, verdict=verdict, cycle=deepest + 1, seconds=seconds)
 
 
-def search_group(
-    checks: Sequence[Check], problem: BmcProblem, folder: Path, abc: str, timeout_s: float
-) -> float | None:
+def search_all(checks: Sequence[Check], problem: BmcProblem, folder: Path, abc: str, timeout_s: float) -> float | None:
     """Return the seconds of a search in which all checks pass together, or None if not all pass; see :func:`search`."""
     began = time.monotonic()
     searching = CycleSearch(abc, folder, began + timeout_s)

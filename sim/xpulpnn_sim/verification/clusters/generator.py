@@ -47,15 +47,13 @@ class Meetings:
     def _insert(self, part: list[ProgramBlock], block: ProgramBlock) -> None:
         part.insert(self._rng.randrange(len(part) + 1), block)
 
-    def _lead(
-        self, parts: Parts, harts: Sequence[int], waiting: ProgramBlock, leader: int, block: ProgramBlock
-    ) -> None:
-        """Add ``block`` to the code of ``leader``, ahead of its own wait, and ``waiting``, a wait for it, to
+    def _lead(self, parts: Parts, harts: Sequence[int], wait: ProgramBlock, leader: int, block: ProgramBlock) -> None:
+        """Add ``block`` to the code of ``leader``, ahead of its own wait, and ``wait``, which waits for it, to
         ``harts``."""
         for hart in harts:
-            self._insert(parts[hart], waiting)
+            self._insert(parts[hart], wait)
         own = parts[leader]
-        limit = own.index(waiting) if leader in harts else len(own)
+        limit = own.index(wait) if leader in harts else len(own)
         own.insert(self._rng.randrange(limit + 1), block)
 
     def _barrier(self, parts: Parts) -> None:

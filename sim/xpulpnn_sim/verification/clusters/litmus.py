@@ -53,9 +53,8 @@ class Litmus:
     def shown(self, outcome: Outcome) -> str:
         """Format an outcome: the value of each read, then the final values of the variables."""
         reads = list(self.reads())
-        observed = [
-            f"{thread}:r{position}={_value(value)}" for (thread, position), value in zip(reads, outcome, strict=False)
-        ]
+        pairs = zip(reads, outcome, strict=False)
+        observed = [f"{thread}:r{position}={_value(value)}" for (thread, position), value in pairs]
         final = [f"{'xyzw'[number]}={_value(value)}" for number, value in enumerate(outcome[len(reads) :])]
         return " ".join([*observed, *final])
 

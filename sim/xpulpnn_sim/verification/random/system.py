@@ -48,9 +48,8 @@ class SystemBlocks:
         # stay for ever
         draw, rng = self._draw, self._rng
         if draw.config.performance_counters and not last and draw.chance(_READ_CHANCE):
-            return (
-                self.count_some() if draw.chance(_SWITCH_CHANCE) else self.read_counters(rng.randrange(1, _MOST_READ))
-            )
+            some = draw.chance(_SWITCH_CHANCE)
+            return self.count_some() if some else self.read_counters(rng.randrange(1, _MOST_READ))
         insn = draw.deal(Group.CSR)
         values = draw.values(insn)
         source = "zimm5" if "zimm5" in values else "rs1"
