@@ -4,6 +4,7 @@ from dataclasses import replace
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from amaranth.hdl import Mux, Signal
 
@@ -11,9 +12,10 @@ from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.isa.cluster import NO_MASTER, TCDM_BASE, EventLine
-from xpulpnn.verilog import EmittedVerilog, emit
+from xpulpnn.verilog import emit
 from xpulpnn_sim.cosimulation.model.build import build_model
 from xpulpnn_sim.cosimulation.model.libraries import rig_of, simulated
+from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
 
 FAULT_WORD = TCDM_BASE + 0xF7FC  # core 0 enables a fault by storing its number here
 
@@ -132,11 +134,17 @@ CONFIG = simulated(
 
 
 @cache
-def emitted() -> EmittedVerilog:
-    return emit(FaultyCluster(CONFIG), "cluster", config=CONFIG, both_edges=True)
+def emitted() -> tuple[str, dict[str, Any]]:
+    """Verilog and manifest, which the processes of the tests share on disk."""
+    results, name = cached_results("designs"), f"faulty-{digest(sources_digest(), Path(__file__).read_text())}"
+    known: dict[str, Any] | None = results.find(name)
+    if known is None:
+        made = emit(FaultyCluster(CONFIG), "cluster", config=CONFIG, both_edges=True)
+        known = {"verilog": made.text, "manifest": made.manifest}
+        results.store(name, known)
+    return known["verilog"], known["manifest"]
 
 
 @cache
 def faulty_model() -> Path:
-    rig = rig_of(emitted().text, emitted().manifest)
-    return build_model(replace(rig, both_edges=True))
+    return build_model(replace(rig_of(*emitted()), both_edges=True))

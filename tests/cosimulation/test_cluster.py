@@ -337,7 +337,7 @@ def test_the_command_tells_what_is_wrong(cluster_command, capfd, source, options
 
 
 def test_waveforms_have_a_view_for_each_core(monkeypatch):
-    monkeypatch.setattr(waves, "cached_emission", lambda *_arguments: ("", emitted().manifest))
+    monkeypatch.setattr(waves, "cached_emission", lambda *_arguments: emitted())
     groups, _ = waves.contents(program(), CONFIG)
     assert {group.partition("/")[0] for group in groups if "/" in group} == {f"core {core}" for core in range(CORES)}
     assert {shown.name for shown in groups["cluster"]} >= {"core_clock_en", "ext__req", "barrier_0_events"}
