@@ -117,7 +117,7 @@ def _trigger_invariants(seen, mode):
         ),
         "no access before its check": implies(seen.trigger_armed.any() & ~seen.trigger_checked, ~seen.lsu_second),
         "what is compared is an access": implies(seen.trigger_checked, has_access),
-        "a branch has an even target": implies(seen.ex_valid & seen.ex_branch, ~seen.ex_access[0], ~seen.ex_target[0]),
+        "a branch: no access, even": implies(seen.ex_valid & seen.ex_branch, ~seen.ex_access[0], ~seen.ex_target[0]),
     }
 
 
@@ -157,7 +157,9 @@ def _step_invariants(seen, record, step, by_step):
     under_way = record.so_far + has_ex + has_wb
     return {
         "no way to halt in debug mode": implies(mode, ~lost, ~seen.stepped),
-        "resumes empty": implies(record.resumes, ~seen.id_valid, ~has_ex, ~has_wb, ~seen.faulted, ~lost, ~seen.stepped),
+        "a resuming core is empty": implies(
+            record.resumes, ~seen.id_valid, ~has_ex, ~has_wb, ~seen.faulted, ~lost, ~seen.stepped
+        ),
         "no CSR of debug mode is written outside": implies(~mode & seen.ex_valid & (seen.ex_csr != 0), ~debug_csr),
         "a step ends": implies(~mode & seen.booted & step & ~lost, seen.stepped == (under_way != 0), under_way <= 1),
         "a step that ends halts": implies(mode & by_step, record.count + has_wb == 1),

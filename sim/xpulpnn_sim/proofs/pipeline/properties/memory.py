@@ -72,7 +72,9 @@ def fetch_property(core, seen, held, requested):
     ahead = (seen.fetch_current + ~seen.fetch_exact)[: XLEN - 2]
     words = [seen.fetch_words.word_select(index, XLEN) for index in range(DEPTH)]
     stored = {
-        f"word {index}": implies(count > index, held.is_in((pc + index)[: XLEN - 2], word, seen.fetch_errors[index]))
+        f"queue word {index}": implies(
+            count > index, held.is_in((pc + index)[: XLEN - 2], word, seen.fetch_errors[index])
+        )
         for index, word in enumerate(words)
     }
     under_way = {

@@ -84,7 +84,7 @@ def interrupt_property(m, core, seen, irq):
     invariants = {
         "nothing is known at first": seen.booted | ~(known | entered),
         "what may still retire is counted": (retired == 0) | (retired + has_ex + has_wb <= RETIREMENTS),
-        "a branch has an even target": implies(seen.ex_valid & seen.ex_branch, ~seen.ex_access[0], ~seen.ex_target[0]),
+        "a branch: no access, even": implies(seen.ex_valid & seen.ex_branch, ~seen.ex_access[0], ~seen.ex_target[0]),
         "handlers begin without interrupts": implies(entered & mie, has_ex | has_wb),
         "a failed access enters the handler": implies(seen.faulted, core.rvfi_pc_wdata == seen.handler),
         "next address in ID or IF": implies((has_ex | has_wb | entered | known) & ~seen.faulted, next_pc == follows),
