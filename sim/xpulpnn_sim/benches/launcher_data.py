@@ -29,6 +29,11 @@ def bench_data() -> dict[str, Any]:
     return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())
 
 
+def compared_file(data_file: str = "") -> Path:
+    """Return the file beside the bench's data that gets the number of compared values."""
+    return Path(data_file or os.environ[DATA_VARIABLE]).with_name("compared.txt")
+
+
 def configured(design: str) -> Any:
     """Return the configuration of a core or cluster from a preset name followed by ``KEY=VALUE`` settings."""
     base, *settings = design.split()

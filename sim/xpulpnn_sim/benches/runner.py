@@ -9,21 +9,23 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from cocotb_tools import runner as cocotb_runner
-from cocotb_tools.check_results import get_results
 
 from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import locked
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.benches.launcher_data import DATA_VARIABLE, SEED_VARIABLE
+from xpulpnn_sim.benches.launcher_data import DATA_VARIABLE, SEED_VARIABLE, compared_file
 from xpulpnn_sim.tools.yosys import MAKE_VARIABLES, require_verilator, verilator_folder
 
-SIMULATORS = ("verilator", "icarus")  # simulators of the benches
+SIMULATORS = ("verilator", "icarus")  # simulators of our tests
+OTHER_SIMULATORS = ("activehdl", "dsim", "questa", "riviera", "vcs", "xcelium")  # what else cocotb can drive
 
 # cocotbext-axi uses deprecated names of cocotb; the last filter that matches a warning counts
 _WARNINGS = "error::DeprecationWarning,ignore::DeprecationWarning:cocotbext.axi.stream"
@@ -36,6 +38,7 @@ _LOG_TAIL_LINES = 40
 # Verilator's run-time library, one object of all its sources: it does not depend on the model, and takes longer to
 # compile than most models
 _RUNTIME_SOURCES = ("verilated.cpp", "verilated_dpi.cpp", "verilated_vpi.cpp", "verilated_threads.cpp")
+_WAVES_SOURCE = "verilated_vcd_c.cpp"
 _RUNTIME = "runtime"
 # the headers of the library take longer to read than most models to compile; Verilator's makefiles can precompile x as
 # x.fast.gch, which the compiler uses for an #include of x.fast
@@ -64,9 +67,9 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
     source, and the headers of the run-time library are read from a precompiled file.
     """
 
-    def __init__(self, runtime: Path) -> None:
+    def __init__(self, runtime: Path, sources: Sequence[str] = _RUNTIME_SOURCES) -> None:
         super().__init__()
-        self._runtime = runtime
+        self._runtime, self._sources_of_runtime = runtime, sources
 
     def _simulator_in_path_build_only(self) -> None:
         self.executable = str(require_verilator() / "bin" / "verilator")
@@ -84,7 +87,7 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
         [main] = [place for place, argument in enumerate(verilate) if argument.endswith("verilator.cpp")]
         headers = self._runtime / f"{_HEADERS}.fast"
         sources = (headers, "Vtop__ALL.cpp", verilate[main])
-        for name, included in ((_WHOLE, sources), (f"{_RUNTIME}.cpp", _RUNTIME_SOURCES)):
+        for name, included in ((_WHOLE, sources), (f"{_RUNTIME}.cpp", self._sources_of_runtime)):
             (self.build_dir / name).write_text("".join(f'#include "{source}"\n' for source in included))
         make.append(f"VM_GLOBAL_FAST={_RUNTIME}")
         verilate[main] = str(self.build_dir / _WHOLE)
@@ -96,12 +99,32 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
         return [verilate, *ready, prepare, make]
 
 
+class WavingIcarus(cocotb_runner.Icarus):
+    """Icarus runner of cocotb that writes waveforms in the format that the file name says."""
+
+    def __init__(self, waves: str) -> None:
+        super().__init__()
+        self._format = waves
+
+    def _test_command(self) -> list[list[str]]:
+        [[*words]] = super()._test_command()
+        return [[f"-{self._format}" if word == "-fst" else word for word in words]]
+
+
 def available(simulator: str) -> bool:
-    return verilator_folder() is not None if simulator == "verilator" else shutil.which("iverilog") is not None
+    if simulator == "verilator":
+        return verilator_folder() is not None
+    try:
+        cocotb_runner.get_runner(simulator)._simulator_in_path()
+    except SystemExit:
+        return False
+    return True
 
 
-def _make_runner(simulator: str, runtime: Path) -> cocotb_runner.Runner:
-    return PortsOnlyVerilator(runtime) if simulator == "verilator" else cocotb_runner.Icarus()
+def _make_runner(simulator: str, runtime: Path, waves: str) -> cocotb_runner.Runner:
+    if simulator == "verilator":
+        return PortsOnlyVerilator(runtime, [*_RUNTIME_SOURCES, *([_WAVES_SOURCE] if waves else [])])
+    return WavingIcarus(waves) if simulator == "icarus" else cocotb_runner.get_runner(simulator)
 
 
 def _share_runtime(source: Path, destination: Path) -> None:
@@ -113,11 +136,14 @@ def _share_runtime(source: Path, destination: Path) -> None:
         partial.replace(destination / name)
 
 
-def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
-    """Compile ``design`` for ``simulator`` below ``cache`` unless the build exists; return the build folder."""
+def compile_design(design: EmittedVerilog, simulator: str, cache: Path, *, waves: str = "") -> Path:
+    """Compile ``design`` for ``simulator`` below ``cache`` unless the build exists; return the build folder.
+
+    With ``waves``, ``fst`` or ``vcd``, its runs can write waveforms of that format.
+    """
     top, is_verilator = design.manifest["top"], simulator == "verilator"
     sources = {f"{top}.v": design.text} | ({"ports.vlt": _port_visibility(design)} if is_verilator else {})
-    digest = hashlib.sha256("".join(sources.values()).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("".join([*sources.values(), waves]).encode()).hexdigest()[:16]
     folder = cache / f"{top}-{simulator}-{digest}"
     done = folder / "built"
     cache.mkdir(parents=True, exist_ok=True)
@@ -128,19 +154,19 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path) -> Path:
         folder.mkdir(parents=True)
         for name, text in sources.items():
             (folder / name).write_text(text)
-        with _runtime_of(cache) if is_verilator else nullcontext(folder) as runtime:
+        with _runtime_of(cache, waves) if is_verilator else nullcontext(folder) as runtime:
             _share_runtime(runtime, folder)
-            _build(top, simulator, folder, runtime, [folder / name for name in sources])
+            _build(top, simulator, folder, runtime, [folder / name for name in sources], waves)
             _share_runtime(folder, runtime)
         done.touch()
     return folder
 
 
 @contextmanager
-def _runtime_of(cache: Path) -> Iterator[Path]:
+def _runtime_of(cache: Path, waves: str) -> Iterator[Path]:
     """Yield the folder that models of this Verilator version share; the first build fills it while others wait."""
     version = (require_verilator() / "include" / "verilated_config.h").read_bytes()
-    runtime = cache / f"verilator-runtime-{hashlib.sha256(version).hexdigest()[:16]}"
+    runtime = cache / f"verilator-runtime{waves}-{hashlib.sha256(version).hexdigest()[:16]}"
     complete = runtime / "complete"
     runtime.mkdir(parents=True, exist_ok=True)
     with nullcontext() if complete.exists() else locked(cache / f"{runtime.name}.lock"):
@@ -153,11 +179,16 @@ def _runtime_of(cache: Path) -> Iterator[Path]:
         complete.touch()
 
 
-def _build(top: str, simulator: str, folder: Path, runtime: Path, sources: list[Path]) -> None:
+def _build(top: str, simulator: str, folder: Path, runtime: Path, sources: list[Path], waves: str) -> None:
     log = folder / "build.log"
     try:
-        _make_runner(simulator, runtime).build(
-            sources=sources, hdl_toplevel=top, build_dir=folder, timescale=_TIMESCALE, log_file=log
+        _make_runner(simulator, runtime, waves).build(
+            sources=sources,
+            hdl_toplevel=top,
+            build_dir=folder,
+            timescale=_TIMESCALE,
+            log_file=log,
+            waves=bool(waves),
         )
     except (RuntimeError, SystemExit):
         raise ToolError(f"build of {top} for {simulator} must succeed, not fail:\n{_tail(log)}") from None
@@ -166,6 +197,24 @@ def _build(top: str, simulator: str, folder: Path, runtime: Path, sources: list[
 def _tail(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return "\n".join(lines[-_LOG_TAIL_LINES:])
+
+
+@dataclass(frozen=True, slots=True)
+class BenchTest:
+    name: str
+    seconds: float
+    failure: str = ""  # what was expected and what came, in a few lines; empty if the test passed
+
+
+@dataclass(frozen=True, slots=True)
+class BenchOutcome:
+    tests: tuple[BenchTest, ...]
+    compared: int  # values that the scoreboards compared
+    log: Path
+
+    @property
+    def failures(self) -> tuple[BenchTest, ...]:
+        return tuple(test for test in self.tests if test.failure)
 
 
 def run_bench(
@@ -178,21 +227,33 @@ def run_bench(
     seed: int,
     data: Mapping[str, Any],
     module: str = "",
-) -> None:
-    """Run a bench on ``design``; raise :class:`ToolError` with the seed if one of its tests fails."""
-    folder, top = compile_design(design, simulator, cache), design.manifest["top"]
+    waves: Path | None = None,
+) -> BenchOutcome:
+    """Run a bench on ``design``, and keep its results, log and data in the folder ``results``.
+
+    The bench is the module ``bench_<module>``, or that of the name of the top module. Raises :class:`ToolError` if the
+    design does not compile, or the simulation ends without results.
+    """
+    suffix = waves.suffix[1:] if waves else ""
+    folder, top = compile_design(design, simulator, cache, waves=suffix), design.manifest["top"]
     results.mkdir(parents=True, exist_ok=True)
-    data_file, log = results / "data.json", results / "bench.log"
+    data_file, log, written = results / "data.json", results / "bench.log", results / "results.xml"
     ports = {"inputs": ports_of(design, "input"), "outputs": ports_of(design, "output")}
     data_file.write_text(json.dumps({"unit": unit, **ports, **data}))
-    try:
-        _make_runner(simulator, folder).test(
+    compared_file(str(data_file)).unlink(missing_ok=True)
+    options: dict[str, Any] = {}
+    if waves is not None:
+        file = str(waves.resolve())
+        trace = {"icarus": {"plusargs": [f"+dumpfile_path={file}"]}, "verilator": {"test_args": ["--trace-file", file]}}
+        options = {"waves": True, **trace.get(simulator, {})}
+    with suppress(SystemExit):
+        _make_runner(simulator, folder, suffix).test(
             test_module=f"xpulpnn_sim.benches.bench_{module or top}",
             hdl_toplevel=top,
             hdl_toplevel_lang="verilog",
             build_dir=folder,
             test_dir=results,
-            results_xml=str((results / "results.xml").resolve()),
+            results_xml=str(written.resolve()),
             seed=seed,
             extra_env={
                 "PYTHONWARNINGS": _WARNINGS,
@@ -204,11 +265,24 @@ def run_bench(
             },
             timescale=_TIMESCALE,
             log_file=log,
+            **options,
         )
-        _, failed = get_results(results / "results.xml")
-    except (RuntimeError, SystemExit):
-        failed = 1
-    if failed:
-        raise ToolError(
-            f"bench of {unit} on {simulator} must pass, not fail ({SEED_VARIABLE}={seed}, log {log}):\n{_tail(log)}"
-        )
+    try:
+        tests = tuple(map(_test_of, ElementTree.parse(written).iter("testcase")))
+        return BenchOutcome(tests, int(compared_file(str(data_file)).read_text()), log)
+    except (OSError, ValueError, ElementTree.ParseError):
+        raise ToolError(f"bench of {unit} on {simulator} must end with results (log {log}):\n{_tail(log)}") from None
+
+
+def _test_of(case: ElementTree.Element) -> BenchTest:
+    failure = next((found for name in ("failure", "error") if (found := case.find(name)) is not None), None)
+    text = "" if failure is None else failure.get("message") or failure.get("type") or "failed"
+    # pytest adds the values in the assertion
+    return BenchTest(case.get("name", ""), float(case.get("time", 0)), text.partition("\nassert ")[0])
+
+
+def require_passed(outcome: BenchOutcome, unit: str, simulator: str, seed: int) -> None:
+    """Raise :class:`ToolError` with the seed and what was expected if a test has failed."""
+    for test in outcome.failures:
+        where = f"bench of {unit} on {simulator} must pass, not fail ({SEED_VARIABLE}={seed}, log {outcome.log})"
+        raise ToolError(f"{where}:\n{test.name}: {test.failure}")

@@ -1,7 +1,7 @@
 """Benched hardware units: how each is built, and the parameters of its bench."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import LINE_OFFSET_BITS, DmaPortSignature, LineSignature, RefillSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import PortSignature
-from xpulpnn.config import EXT_DATA_BITS
+from xpulpnn.config import EXT_DATA_BITS, CoreConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
@@ -38,7 +38,6 @@ from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.core.prefetch import PrefetchBuffer
-from xpulpnn.core.product_unit import ProductUnit
 from xpulpnn.core.quantiser import Quantiser
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser
@@ -50,27 +49,69 @@ from xpulpnn.debug.module import DebugModule
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.dotp.widener import WeightWidener
+from xpulpnn.errors import ConfigError
+from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, DMA_LENGTH_BITS, EVENT_UNIT, EVENT_UNIT_BYTES, TIMER
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.benches.launcher_data import configured
 from xpulpnn_sim.benches.vectors import controls
-from xpulpnn_sim.benches.vectors.controls import ControlledRow, RowsOf, control_port
+from xpulpnn_sim.benches.vectors.controls import RowsOf, control_port
+
+_COUNTS = ("vectors_per_row", "operations", "cycles", "episodes", "transfers", "accesses", "scans", "pairs")
+"""Parameters of benches that say how much they try."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchedUnit:
     bench: str  # the bench is the module `bench_<bench>` of this package; the top module has the same name
-    make: Callable[[], wiring.Component]  # builds the component
+    component: Callable[..., wiring.Component]  # builds the component, of a configuration if `design` is not empty
     parameters: Mapping[str, Any]  # data for the bench
-    rows: Callable[[], Sequence[ControlledRow]] | None  # makes the rows of the instruction table, if needed
+    design: str = ""  # configuration: a preset name followed by settings
+    rows: RowsOf | None = None  # makes the rows of the instruction table, if needed
+    needs: tuple[str, ...] = ()  # settings without which the unit does not exist
+
+    @property
+    def config(self) -> Any:
+        return configured(self.design)
+
+    @property
+    def count(self) -> str:
+        """Name of the parameter that says how much the bench tries; empty if it tries what it must."""
+        return next((name for name in _COUNTS if type(self.parameters.get(name)) is int), "")
+
+    def make(self) -> wiring.Component:
+        return self.component(self.config) if self.design else self.component()
 
     def emit(self) -> EmittedVerilog:
         return emit(self.make(), self.bench, config={})
 
     def describe(self) -> dict[str, Any]:
-        return {**self.parameters, **({} if self.rows is None else {"rows": self.rows()})}
+        described = {**self.parameters, **({"design": self.design} if self.design else {})}
+        return described if self.rows is None else {**described, "rows": self.rows(self.config)}
+
+    def with_configuration(self, preset: str, settings: Sequence[str] = ()) -> "BenchedUnit":
+        """Return the unit of another configuration, or of this one with other settings if ``preset`` is empty.
+
+        Raises :class:`~xpulpnn.errors.ConfigError` if that configuration has no such unit.
+        """
+        if not self.design:
+            raise ConfigError(f"{self.bench} has no configuration")
+        own = self.design.split()
+        words = [preset, *(word for word in own if word.startswith("rvfi="))] if preset else own
+        design = " ".join([*words, *settings])
+        config, changed = configured(design), replace(self, design=design)
+        if isinstance(config, CoreConfig) != isinstance(self.config, CoreConfig):
+            raise ConfigError(f"it is in a {'core' if isinstance(self.config, CoreConfig) else 'cluster'}")
+        for need in self.needs:
+            name, value = need.split("=")
+            if apply_settings(config, {name: value}) != config:
+                raise ConfigError(f"it exists only with {need}")
+        own, other = (type(unit.make()).__name__ for unit in (self, changed))
+        if own != other:
+            raise ConfigError(f"a {other} is there instead")
+        return changed
 
 
 def _unit(
@@ -79,14 +120,10 @@ def _unit(
     design: str = "",
     *,
     rows: RowsOf | None = None,
+    needs: str = "",
     **parameters: Any,
 ) -> BenchedUnit:
-    """Return a unit that ``component`` builds for the configuration ``design``, a preset name followed by settings."""
-    if not design:
-        return BenchedUnit(bench, component, parameters, None)
-    config = configured(design)
-    make_rows = None if rows is None else partial(rows, config)
-    return BenchedUnit(bench, partial(component, config), parameters | {"design": design}, make_rows)
+    return BenchedUnit(bench, component, parameters, design, rows, tuple(needs.split()))
 
 
 _FULL = "xpulpnn-full"  # preset with every row of the papers
@@ -106,7 +143,9 @@ _alu = partial(_unit, "rows", design=f"{_EVERYTHING} qnt=on", rows=controls.alu_
 def _dotp(settings: str) -> BenchedUnit:
     design = f"xpulpnn mac_load_cu=on {settings}"
     parameters = {"vectors_per_row": 16, "corners": _CORNERS}
-    return _unit("rows", lambda config: DotpUnit(config.dotp), design, rows=controls.dotp_rows, **parameters)
+    return _unit(
+        "rows", lambda config: DotpUnit(config.dotp), design, rows=controls.dotp_rows, needs="xpulpv2=on", **parameters
+    )
 
 
 def _multicycle(component: Callable[..., wiring.Component], design: str, rows: RowsOf, vectors: int) -> BenchedUnit:
@@ -133,6 +172,7 @@ _requantiser = partial(
     _unit,
     "rows",
     Requantiser,
+    needs="requantise=on",
     rows=controls.requantiser_rows,
     valid=control_port(RequantiseCtrl, {"valid": True})["ctrl"],
 )
@@ -213,15 +253,22 @@ UNITS: Mapping[str, BenchedUnit] = {
     "mult-wide": _wide_mult("booth"),
     "mult-wide-inferred": _wide_mult("inferred"),
     "mult-dot-product": _unit(
-        "rows", ProductUnit, "xpulpnn3", rows=controls.product_rows, vectors_per_row=24, **_DIRECTED
+        "rows", multiplier_of, "xpulpnn3", rows=controls.product_rows, vectors_per_row=24, **_DIRECTED
     ),
     "div": _multicycle(lambda _: Divider(), _FULL, controls.div_rows, 40),
-    "quantiser": _unit("quantiser", Quantiser, "xpulpnn qnt=on", operations=150),
-    "quantiser-crumbs": _unit("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", operations=60),
+    "quantiser": _unit("quantiser", Quantiser, "xpulpnn qnt=on", needs="qnt=on", operations=150),
+    "quantiser-crumbs": _unit("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", needs="qnt=on", operations=60),
     "requantiser": _requantiser("xpulpnn requantise=on", vectors_per_row=400),
     "requantiser-exact": _requantiser("xpulpnn requantise=on requantise_exact=on", vectors_per_row=400),
     "requantiser-part": _requantiser("xpulpnn requantise=on widths=16,8,2", vectors_per_row=200),
-    "widener": _unit("rows", lambda _: WeightWidener(), "xpulpnn3", rows=controls.widener_rows, vectors_per_row=8),
+    "widener": _unit(
+        "rows",
+        lambda _: WeightWidener(),
+        "xpulpnn3",
+        rows=controls.widener_rows,
+        needs="mixed_weights=on",
+        vectors_per_row=8,
+    ),
     "lsu": _unit("lsu", lambda _: Lsu(), _FULL, rows=controls.lsu_rows, vectors_per_row=8, idle={"ex_ctrl": 0}),
     "ex-stage": _ex_stage(f"{_FULL} mac_load_pair=on multiplier=dot-product"),
     "ex-stage-inferred": _ex_stage(_INFERRED),

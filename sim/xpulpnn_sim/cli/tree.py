@@ -36,6 +36,7 @@ COMMANDS = {
     "iss": "run a program on the instruction-set simulator; an instruction counts as a cycle",
     "verify random": "run random programs in lock step with the simulator; verify means verify random",
     "verify cluster": "run random programs on all cores of a cluster",
+    "verify unit": "run the cocotb benches of hardware units, on our Verilog, other Verilog or a netlist",
     "verify kernels": "run layers of a few pixels and channels with every kernel, variant, precision and rule",
     "verify litmus": "run litmus tests of the memory on all cores of a cluster",
     "verify c": "compile random C programs with and without the loop pass, and for this machine; compare their results",
