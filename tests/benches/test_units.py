@@ -8,7 +8,7 @@ import pytest
 from xpulpnn.errors import ToolError
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.launcher_data import seed_from_environment
-from xpulpnn_sim.benches.runner import SIMULATORS, available, compile_design, run_bench
+from xpulpnn_sim.benches.runner import SIMULATORS, available, compile_design, require_passed, run_bench
 from xpulpnn_sim.benches.units import UNITS
 
 pytestmark = pytest.mark.bench
@@ -54,7 +54,10 @@ def test_unit(unit: str, simulator: str, chosen: int | None, pytestconfig: pytes
     described, fewer = UNITS[unit].describe(), FEWER.get(unit, {})
     assert fewer.keys() <= described.keys()
     data = described | fewer
-    run_bench(design(unit), unit, simulator, cache=cache, results=tmp_path, seed=seed, data=data)
+    outcome = run_bench(design(unit), unit, simulator, cache=cache, results=tmp_path, seed=seed, data=data)
+    require_passed(outcome, unit, simulator, seed)
+    assert outcome.tests
+    assert outcome.compared
 
 
 SEED = 4711
@@ -69,8 +72,9 @@ def test_failing_bench_names_the_seed(simulator: str, pytestconfig: pytest.Confi
     *names, controls = zip(*data["rows"], strict=True)
     data["rows"] = list(zip(*names, reversed(controls), strict=True))
     cache = pytestconfig.rootpath / "build" / "benches"
+    outcome = run_bench(unit.emit(), "div", simulator, cache=cache, results=tmp_path, seed=SEED, data=data)
     with pytest.raises(ToolError, match=f"bench of div on {simulator} must pass, not fail .XPULPNN_SEED={SEED}"):
-        run_bench(unit.emit(), "div", simulator, cache=cache, results=tmp_path, seed=SEED, data=data)
+        require_passed(outcome, "div", simulator, SEED)
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)

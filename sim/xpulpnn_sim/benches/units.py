@@ -1,3 +1,4 @@
+# amaranth: UnusedElaboratable=no
 """Benched hardware units: how each is built, and the parameters of its bench."""
 
 from collections.abc import Callable, Mapping, Sequence

@@ -14,7 +14,7 @@ from xpulpnn.cluster.axi.bridge import OUTSTANDING
 from xpulpnn.cluster.ports import RUN_BYTES
 from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, XLEN
-from xpulpnn_sim.benches.runner import ports_of, run_bench
+from xpulpnn_sim.benches.runner import ports_of, require_passed, run_bench
 from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.proofs.mutants import mutant_comparison
 from xpulpnn_sim.proofs.mutants.mutant_comparison import Handshake, InputCase, InputConstraints, StableInputs
@@ -259,7 +259,7 @@ def judge_unit(
 
     def run(waiting: Sequence[int]) -> None:
         work = {"mutants": waiting, "jobs": settings.jobs, "limit_s": settings.limit_s, "select": SELECT}
-        run_bench(
+        outcome = run_bench(
             design,
             unit,
             "verilator",
@@ -269,6 +269,7 @@ def judge_unit(
             data={**bench_settings, **work, "verdicts": str(verdicts.folder.absolute()), "key": key, "tests": benches},
             module="mutants",
         )
+        require_passed(outcome, unit, "verilator", bench_seed)
 
     # the number of the unit itself is 0
     return judgement.judge(mutants, verdicts, key, benches, run, prover, progress, also=[0])

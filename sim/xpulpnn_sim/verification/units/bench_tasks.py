@@ -92,9 +92,9 @@ def chosen_units(
             if unit.design:
                 left_out.append(f"{name}: {error}")
                 continue
-        if not names and (preset or settings):
-            what = digest(unit.bench, unit.design and unit.config, {**unit.parameters, unit.count: 0})
-            if unit.design and what in known:
+        if not names and unit.design and (preset or settings):
+            what = digest(unit.bench, type(unit.make()).__name__, unit.config, {**unit.parameters, unit.count: 0})
+            if what in known:
                 continue
             known.add(what)
         chosen[name] = unit

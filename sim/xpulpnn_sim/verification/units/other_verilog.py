@@ -47,8 +47,8 @@ class VerilogSource:
         work = _workplace(folder, texts | models)
         choice = f"-top {self.top}" if self.top else "-auto-top"
         script = [f"read_verilog -sv {name}" for name in texts] + [f"read_verilog -sv -lib {name}" for name in models]
-        script += [f"hierarchy {choice}", f"write_json {_PORTS}"]
-        find_yosys(self.yosys).run("\n".join(script), work, what="--verilog", results=[_PORTS])
+        script += [f"hierarchy {choice}", "proc", f"write_json {_PORTS}"]
+        find_yosys(self.yosys).run("\n".join(script), work, what=str(self.files[0]), results=[_PORTS])
         modules: Mapping[str, Any] = json.loads((work / _PORTS).read_text())["modules"]
         top = next(name for name, module in modules.items() if int(str(module["attributes"].get("top", "0")), 2))
         _require_ports(ours, top, modules[top]["ports"])
