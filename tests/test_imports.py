@@ -46,7 +46,7 @@ ROOMS = {
     "cli": ("cyclopts", "numpy", "rich"),
     "publishing": ("litex", "markupsafe", "migen", "numpy", "plotly", "rich"),
     "api": (),
-    "verification": (GATES, "jinja2", "markupsafe", "numpy"),
+    "verification": (GATES, "jinja2", "markupsafe", "numpy", "vcd"),
     "exploration": ("cyclopts", "markupsafe", "numpy", "optuna", "plotly", "rich"),
     "proofs": (GATES, "numpy", "vcd"),
     "benches": (GATES, "cocotb", "cocotb_tools", "cocotbext", "numpy"),

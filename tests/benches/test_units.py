@@ -57,7 +57,6 @@ def test_unit(unit: str, simulator: str, chosen: int | None, pytestconfig: pytes
     outcome = run_bench(design(unit), unit, simulator, cache=cache, results=tmp_path, seed=seed, data=data)
     require_passed(outcome, unit, simulator, seed)
     assert outcome.tests
-    assert outcome.compared
 
 
 SEED = 4711

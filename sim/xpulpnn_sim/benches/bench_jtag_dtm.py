@@ -8,11 +8,11 @@ from cocotb.triggers import ClockCycles, Timer
 
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, DTMCS_DMIHARDRESET, DTMCS_DMIRESET, IR_BITS, DmiOp, TapRegister
 from xpulpnn.isa.machine import WORD_MASK, XLEN
-from xpulpnn_sim.benches.agents.base import CLOCK_NS, Agent, Dut, sample, start
+from xpulpnn_sim.benches.agents.base import Agent, Dut, sample, start
 from xpulpnn_sim.benches.agents.jtag import DMI_BITS, JtagManager
 from xpulpnn_sim.benches.agents.obi import WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.launcher_data import bench_data
+from xpulpnn_sim.benches.launcher_data import CLOCK_NS, bench_data
 
 _PERIODS_NS = (3, 10, 10.5, 47)  # periods of TCK; the clock period is 10 ns
 _DTMCS = 0x5071  # version 1, 7 bits of address, 5 cycles in Run-Test/Idle

@@ -13,6 +13,7 @@ from xpulpnn.field_values import apply_settings
 SEED_VARIABLE = "XPULPNN_SEED"
 DATA_VARIABLE = "XPULPNN_BENCH_DATA"
 DEFAULT_SEED = 1
+CLOCK_NS = 10
 
 
 def seed_from_environment() -> int:
@@ -27,11 +28,6 @@ def seed_from_environment() -> int:
 @cache
 def bench_data() -> dict[str, Any]:
     return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())
-
-
-def compared_file(data_file: str = "") -> Path:
-    """Return the file beside the bench's data that gets the number of compared values."""
-    return Path(data_file or os.environ[DATA_VARIABLE]).with_name("compared.txt")
 
 
 def configured(design: str) -> Any:

@@ -127,7 +127,7 @@ def verify_unit_command(options: UnitBenchOptions) -> int:
 _COLUMNS: Columns = {
     "unit": "{[unit]}",
     "configuration": lambda record: record["configuration"] or "-",
-    **plain("simulator", "seed", "tests", "compared"),
+    **plain("simulator", "seed", "tests", "cycles"),
     "s": "{[seconds]}",
     **plain("verdict"),
 }

@@ -15,9 +15,8 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer
 
-from xpulpnn_sim.benches.launcher_data import bench_data, seed_from_environment
+from xpulpnn_sim.benches.launcher_data import CLOCK_NS, bench_data, seed_from_environment
 
-CLOCK_NS = 10
 SETTLE_NS = 1  # time after which outputs that depend on the new inputs are stable; before the middle of the cycle
 RESET_CYCLES = 2
 Dut = Any  # handle of the unit under test or of a port; ports are attributes known at run time only

@@ -1,6 +1,5 @@
 """The scoreboard of every bench, and vectors: values that are driven and observed, with a row for each cycle."""
 
-import atexit
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xpulpnn_sim.benches.agents.base import Dut, half_cycle, sample
-from xpulpnn_sim.benches.launcher_data import bench_data, compared_file, seed_from_environment
+from xpulpnn_sim.benches.launcher_data import bench_data, seed_from_environment
 
 Columns = Mapping[str, npt.ArrayLike]  # one array per port; position = cycle
 _SHOWN_MISMATCHES = 8
@@ -17,14 +16,11 @@ _SHOWN_MISMATCHES = 8
 class Scoreboard:
     """Compares observed with expected values; reports a mismatch with its stimulus, the unit and the seed."""
 
-    compared = 0  # values compared by all scoreboards of a run
-
     def __init__(self) -> None:
         self.unit: str = bench_data()["unit"]
         self.seed = seed_from_environment()
 
     def equal(self, observed: object, expected: object, where: str) -> None:
-        Scoreboard.compared += 1
         assert observed == expected, f"{self.unit} {where}: got {observed}, expected {expected} (seed {self.seed})"
 
     async def stays_low(self, dut: Dut, ports: Iterable[str], cycles: int, where: str) -> None:
@@ -44,7 +40,6 @@ class Scoreboard:
     ) -> None:
         """Compare columns in all rows, or only in ``rows``."""
         for name, column in expected.items():
-            Scoreboard.compared += np.size(column)
             want, got = _exact(column), _exact(observed[name])
             assert want.shape == got.shape, f"{self.unit} {label}: {len(got)} values of {name}, expected {len(want)}"
             wrong = np.flatnonzero(want != got)
@@ -82,8 +77,3 @@ async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> di
             values.append(sample(handle))
         await half_cycle(dut, rising=True)
     return {name: np.array(values) for name, values in observed.items()}
-
-
-@atexit.register
-def _write_compared() -> None:
-    compared_file().write_text(f"{Scoreboard.compared}\n")

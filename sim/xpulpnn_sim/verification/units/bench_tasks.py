@@ -58,7 +58,7 @@ class BenchRecord:
     seed: int
     verdict: str
     tests: int
-    compared: int  # values that the bench compared
+    cycles: int  # clock cycles in which the unit was driven and observed
     seconds: float
     failures: Mapping[str, str]  # what was expected and what came, by test; or why there is no result
     results: str  # folder of results.xml, bench.log and data.json
@@ -116,7 +116,7 @@ def run_task(task: BenchTask, *, output: Path, fresh: bool = False) -> BenchReco
         seed=task.seed,
         verdict=BROKEN,
         tests=0,
-        compared=0,
+        cycles=0,
         seconds=0.0,
         failures={},
         results=str(folder),
@@ -144,7 +144,7 @@ def _with_outcome(record: BenchRecord, outcome: BenchOutcome, seconds: float) ->
         record,
         verdict=FAILED if failures or not outcome.tests else PASSED,
         tests=len(outcome.tests),
-        compared=outcome.compared,
+        cycles=sum(test.cycles for test in outcome.tests),
         seconds=round(seconds, 2),
         failures=failures,
     )
