@@ -20,6 +20,7 @@ from xpulpnn_sim.reference.golden.tcdm import CacheLevel
 from xpulpnn_sim.reference.stimuli import near_offsets
 
 _FETCHES = 150
+_MOST_IDLE = 0.6  # probability that a core pauses between fetches
 _LATE = 4  # cycles until an event is counted
 _TIMINGS = [PROMPT, ObiTiming(1.0, 20, 20), ObiTiming(0.5, 1, 40)]
 _WARM_LATENCY = 3  # cycles from the grant of a fetch to its answer if only the shared cache has its line
@@ -71,7 +72,8 @@ async def fetch_all(
     flush: bool = False,
     idle: float = 0.0,
 ) -> tuple[list[Fetcher], CodeMemory]:
-    fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=idle * at) for at in range(len(streams))]
+    rates = [min(idle * at, _MOST_IDLE) for at in range(len(streams))]
+    fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=rate) for at, rate in enumerate(rates)]
     limit = 2 * configuration().icache_shared_banks
     memory = CodeMemory(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
     with AgentGroup(dut, [memory, *fetchers]), background(_flush(dut, code, rng, fetchers)) if flush else nullcontext():
@@ -186,7 +188,9 @@ async def every_core_fetches_ahead(dut: Dut) -> None:
         first = block + middle
         where = f"core {core} at {first:#x}"
         code = ChangingCode(rng)
-        straight = _words_of_lines(first, config.icache_private // ICACHE_LINE_BYTES)
+        # the shared cache holds the lines and the one after them, which is prefetched
+        size = min(config.icache_private, config.icache_shared // 2)
+        straight = _words_of_lines(first, size // ICACHE_LINE_BYTES)
         await fetch_all(dut, rng, code, [straight], first=core)
         await _access(dut, Icache.FLUSH_PRIVATE, 1)
         fetchers, _ = await fetch_all(dut, rng, code, [straight], first=core)
