@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from enum import EnumType
+from enum import Enum, EnumType
+from functools import reduce
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from xpulpnn.errors import ConfigError
@@ -89,3 +90,19 @@ def _changed(config: Any, changes: Mapping[tuple[str, ...], Any]) -> Any:
 def apply_settings(config: Config, settings: Mapping[str, str]) -> Config:
     """Return ``config`` with ``KEY=VALUE`` settings applied together; raise :class:`ConfigError` for a bad one."""
     return _changed(config, dict(with_setting(config, key, text) for key, text in settings.items()))
+
+
+def settings_between(base: Config, config: Config) -> dict[str, str]:
+    """Return the settings with which :func:`apply_settings` turns ``base`` into ``config``."""
+    settings: dict[str, str] = {}
+    for path, _ in _settings(config).values():
+        before, after = (reduce(getattr, path, each) for each in (base, config))
+        if before != after:
+            settings[".".join(path)] = _setting_text(after)
+    return settings
+
+
+def _setting_text(value: Any) -> str:
+    if isinstance(value, frozenset):
+        return ",".join(map(str, sorted(value)))
+    return value.name if isinstance(value, Enum) else str(value).lower()

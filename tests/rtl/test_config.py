@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import permutations
 from typing import Literal
 
 import pytest
 from amaranth.hdl import Fragment
 
-from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
 from xpulpnn.core.wb_stage import WbStage
 from xpulpnn.errors import ConfigError
-from xpulpnn.field_values import apply_settings
+from xpulpnn.field_values import apply_settings, settings_between
 
 
 class Shape(Enum):
@@ -39,7 +40,15 @@ CORE = preset("xpulpnn")
 def test_every_type():
     texts = {"banks": "16", "sizes": "3,0x10", "shape": "SQUARE", "on": "true", "inner.depth": "2", "word": "b"}
     assert apply_settings(Outer(), {"sizes": "3+0x10"}).sizes == {3, 16}
-    assert apply_settings(Outer(), texts) == Outer(16, frozenset({3, 16}), Shape.SQUARE, True, Inner(2, "b"))
+    changed = Outer(16, frozenset({3, 16}), Shape.SQUARE, True, Inner(2, "b"))
+    assert apply_settings(Outer(), texts) == changed
+    assert apply_settings(Outer(), settings_between(Outer(), changed)) == changed
+
+
+def test_settings_lead_from_any_preset_to_any_other():
+    for presets in (PRESETS, CLUSTER_PRESETS):
+        for base, config in permutations(presets.values(), 2):
+            assert apply_settings(base, settings_between(base, config)) == config
 
 
 def test_settings_are_applied_together():

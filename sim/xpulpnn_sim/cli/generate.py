@@ -38,7 +38,7 @@ class GenerateOptions(Configuration, Json):
     split: bool = False
     """One file per module, and TOP.f with their names, instead of TOP.v."""
     package: bool = False
-    """An IP package instead: Verilog, testbench, constraints, scripts for synthesis, FuseSoC and IP-XACT files."""
+    """An IP package instead: Verilog, testbenches, constraints, scripts for synthesis, FuseSoC and IP-XACT files."""
     clock: Annotated[Seconds, Parameter(metavar="NS")] = DEFAULT_CLOCK_NS
     """Period in nanoseconds that the constraints of the package ask for."""
 

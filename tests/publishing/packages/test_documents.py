@@ -11,9 +11,11 @@ from tempfile import gettempdir
 import pytest
 
 from xpulpnn.config import PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.debug.config import DebugConfig
 from xpulpnn.emit.members import member_meanings
 from xpulpnn.errors import ConfigError
 from xpulpnn.field_values import apply_settings
+from xpulpnn_sim.benches.launcher_data import configured
 from xpulpnn_sim.publishing.packages import documents
 from xpulpnn_sim.publishing.packages.assemble import package_files
 from xpulpnn_sim.publishing.packages.design import Design
@@ -115,6 +117,35 @@ def test_no_place_is_left_empty_and_no_path_is_of_this_machine(files):
     for name, text in files.items():
         assert not re.search(r"\{\{\w+\}\}", text), name
         assert not [folder for folder in local_folders if f"{folder}/" in text], name
+
+
+@pytest.mark.flow
+def test_a_bench_for_cocotb_has_the_ports_and_the_configuration_of_the_package():
+    config = apply_settings(PRESETS["xpulpnn3"], {"regfile": "array"})
+    files = package_files(design("nnrf", config))
+    folder = {name.removeprefix("cocotb/") for name in files if name.startswith("cocotb/")}
+    assert folder == {"Makefile", "README.md", "data.json", "test_runner.py"}
+    data, ports = json.loads(files["cocotb/data.json"]), json.loads(files["doc/nnrf.json"])["ports"]
+    assert sorted(data["inputs"] + data["outputs"]) == sorted(port["name"] for port in ports)
+    assert (data["entries"], data["weights"], data["pairs"]) == (8, 5, True)
+    data = json.loads(package_files(design("mult", config))["cocotb/data.json"])
+    assert configured(data["design"]) == config
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize(
+    ("top", "config", "options", "missing"),
+    [
+        ("backend", PRESETS["ri5cy"], {}, "the retirement ports of `--set rvfi=on`"),
+        ("tcdm", SMALL, {}, "banks inside, `--set memories=behavioural`"),
+        ("jtag-dtm", DebugConfig(), {"reset": "async-low"}, "`--reset sync`"),
+    ],
+)
+def test_a_package_without_the_bench_of_its_component_says_why(top, config, options, missing):
+    files = package_files(design(top, config, **options))
+    assert not [name for name in files if name.startswith("cocotb/")]
+    assert f"bench of `{top}` is left out: it needs {missing}" in files["README.md"]
+    assert "Nothing in this folder needs Python" in files["README.md"]
 
 
 @pytest.mark.flow

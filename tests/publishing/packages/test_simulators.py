@@ -1,4 +1,4 @@
-"""Packages in simulators, copied to a folder of their own, without Python; and with FuseSoC."""
+"""Packages in simulators, copied to a folder of their own, without Python; with FuseSoC; and benches in cocotb."""
 
 import json
 import os
@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -247,3 +248,41 @@ def test_fusesoc_reports_a_failure(generate, tmp_path):
     folder = generate("nnrf")
     corrupt(folder, "xpulpnn_nnrf", "wgt", "right | 32'd1")
     assert "FAIL: " in failed(fusesoc(folder, tmp_path, "icarus"))
+
+
+def cocotb(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    if shutil.which("iverilog") is None:
+        pytest.skip("iverilog is not installed")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return finished([*command], folder / "cocotb", {**os.environ, "PATH": path, "SIM": "icarus"})
+
+
+RUNNER = (sys.executable, "test_runner.py")
+
+
+@pytest.mark.parametrize(
+    ("top", "options"),
+    [
+        ("nnrf", "--preset xpulpnn-cu --reset async-low --prefix my_"),
+        ("mult", "--preset xpulpnn2 --set requantise_exact=on --initial off"),
+    ],
+)
+def test_bench_in_cocotb(top, options, generate):
+    folder = generate(top, options)
+    assert "FAIL=0" in passed(cocotb(folder, "make", "XPULPNN_SEED=7"))
+    passed(cocotb(folder, *RUNNER))
+    corrupt(folder, json.loads((folder / f"doc/{top}.json").read_text())["top"], *BROKEN[top])
+    for command in (("make",), RUNNER):
+        assert "FAIL=1" in failed(cocotb(folder, *command))
+
+
+BROKEN = {"nnrf": ("wgt", "right & ~32'd4"), "mult": ("result", "right ^ {31'd0, op_a[31] & op_b[30]}")}
+"""Output that is corrupted, and its wrong value."""
+
+
+def test_test_of_ones_own_in_cocotb(generate):
+    folder = generate("nnrf")
+    text = (folder / "cocotb" / "README.md").read_text()
+    code = textwrap.dedent(text[text.index("    import cocotb") :])
+    (folder / "cocotb" / "test_mine.py").write_text(code)
+    assert "test_mine.mine passed" in passed(cocotb(folder, "make", "COCOTB_TEST_MODULES=test_mine"))

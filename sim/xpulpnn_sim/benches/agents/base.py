@@ -32,9 +32,10 @@ async def half_cycle(dut: Dut, *, rising: bool) -> None:
 
 async def pulse_reset(dut: Dut, cycles: int = RESET_CYCLES) -> None:
     """Hold reset for some cycles; return right after the rising edge that ends it."""
-    dut.rst.value = 1
+    port, active = (dut.rst, 1) if hasattr(dut, "rst") else (dut.rst_n, 0)
+    port.value = active
     await ClockCycles(dut.clk, cycles)
-    dut.rst.value = 0
+    port.value = 1 - active
 
 
 async def start(dut: Dut) -> Random:

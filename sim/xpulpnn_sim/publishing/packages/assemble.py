@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.packages import documents
+from xpulpnn_sim.publishing.packages.cocotb_bench import cocotb_files
 from xpulpnn_sim.publishing.packages.design import CLOCK, JTAG_CLOCK, Design, fill
 from xpulpnn_sim.publishing.packages.testbenches import cluster_testbench, core_testbench, unit_testbench
 from xpulpnn_sim.publishing.packages.unit_vectors import VECTORS
@@ -50,6 +51,8 @@ def package_files(design: Design) -> dict[str, str]:
     if kind:
         files["tb/simulation.mk"] = fill("simulation.mk", design, kind=kind, **verilator)
         files["tb.f"] = "".join(f"{name}\n" for name in sources if name.endswith(".v"))
+    bench, missing = cocotb_files(design)
+    files |= {f"cocotb/{name}": text for name, text in bench.items()}
     vlnv = f"{documents.VENDOR}:{documents.LIBRARY}:{design.module}:{design.version}"
     timing = {f"constraints/{design.top}.{suffix}": constraints(design, suffix) for suffix in ("sdc", "xdc")}
     files |= {
@@ -61,7 +64,7 @@ def package_files(design: Design) -> dict[str, str]:
         "doc/ports.md": documents.port_table(design),
         f"doc/{design.top}_inst.v": documents.instance(design),
         "Makefile": fill("Makefile", design),
-        "README.md": _readme(design, kind, vlnv),
+        "README.md": _readme(design, kind, vlnv, cocotb=bool(bench), missing=missing),
     }
     if design.has_banks:
         files["tb/sram.v"] = fill("sram.v", design)
@@ -84,12 +87,13 @@ def constraints(design: Design, suffix: str) -> str:
     )
 
 
-def _readme(design: Design, kind: str, vlnv: str) -> str:
+def _readme(design: Design, kind: str, vlnv: str, **bench: bool | str) -> str:
     return fill(
         "README.md",
         design,
         kind=kind,
         vlnv=vlnv,
+        **bench,
         prefix=design.module.removesuffix(design.identifier),
         has_obi=documents.has_obi(design),
         constant=" and ".join(f"`{name}`" for name in CONSTANT_INPUTS if name in design.by_name),

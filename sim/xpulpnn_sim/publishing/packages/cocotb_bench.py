@@ -1,0 +1,76 @@
+"""Folder ``cocotb`` of a package: the bench of its unit, for cocotb with an installed xpulpnn."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.field_values import settings_between
+from xpulpnn.isa.machine import NNRF_WEIGHTS
+from xpulpnn_sim.benches.launcher_data import DATA_VARIABLE, DEFAULT_SEED, SEED_VARIABLE
+from xpulpnn_sim.benches.units import UNITS, BenchedUnit
+from xpulpnn_sim.publishing.packages.design import Design, fill
+
+_UNITS: Mapping[str, str] = {
+    "dotp": "dotp-shared",
+    "nnrf": "nnrf-6",
+    "mult": "mult",
+    "backend": "backend-2",
+    "core": "core-2",
+    **{name: name for name in ("simd-alu", "ex-stage", "tcdm", "event-unit", "dma", "icache", "cluster-axi")},
+    **{name: name for name in ("dm", "jtag-dtm")},
+}
+"""Units with the benches of components; other components are packaged without one."""
+
+_NEEDS: Sequence[tuple[tuple[str, ...], Callable[[Design], bool], str]] = (
+    (("core", "backend"), lambda design: design.core.rvfi, "the retirement ports of `--set rvfi=on`"),
+    (("tcdm", "cluster-axi"), lambda design: not design.has_banks, "banks inside, `--set memories=behavioural`"),
+    # these benches know what a synchronous reset does in each cycle
+    (("dma", "cluster-axi", "jtag-dtm"), lambda design: not design.resets_low, "`--reset sync`"),
+    (("icache",), lambda design: design.cluster.prefetch, "`--set prefetch=on`"),
+    (
+        ("icache",),
+        lambda design: design.cluster.cores >= max(2, design.cluster.icache_shared_banks),
+        "two cores or more, and no more banks of the shared cache than cores",
+    ),
+)
+"""What benches of components need of a package, by a condition and in words."""
+
+_FILES = {"Makefile": "cocotb.mk", "test_runner.py": "cocotb_runner.py", "README.md": "cocotb_readme.md"}
+
+
+def cocotb_files(design: Design) -> tuple[dict[str, str], str]:
+    """Return the files of the folder, empty without a bench, and what its bench needs that it has not."""
+    missing = next((text for tops, holds, text in _NEEDS if design.top in tops and not holds(design)), "")
+    if design.top not in _UNITS or missing:
+        return {}, missing
+    unit = _benched_unit(design)
+    names = {"seed": DEFAULT_SEED, "seed_variable": SEED_VARIABLE, "data_variable": DATA_VARIABLE}
+    names["bench"] = f"xpulpnn_sim.benches.bench_{unit.bench}"
+    files = {name: fill(template, design, **names) for name, template in _FILES.items()}
+    ports = {f"{side}s": [port.name for port in design.ports if port.direction == side] for side in ("input", "output")}
+    return files | {"data.json": json.dumps({"unit": design.top, **ports, **unit.describe()}) + "\n"}, ""
+
+
+def _benched_unit(design: Design) -> BenchedUnit:
+    name, config = _UNITS[design.top], design.config
+    parameters: dict[str, Any] = {}
+    if isinstance(config, CoreConfig):
+        preset, base = "xpulpnn", PRESETS["xpulpnn"]
+        if name == "mult":
+            name += "-dot-product" if config.multiplies_by_dotp else "-wide" if config.requantise_exact else ""
+        if design.top == "nnrf":
+            weights = NNRF_WEIGHTS + config.reads_factor
+            parameters = {"entries": config.nnrf_entries, "weights": weights, "pairs": config.mac_load_pair}
+    elif isinstance(config, ClusterConfig):
+        preset, base = "cluster", CLUSTER_PRESETS["cluster"]
+        parameters = {"others": config.masters - config.cores} if name == "tcdm" else {}
+    else:
+        preset, base = "", config
+        parameters = {"harts": config.harts} if name == "dm" else {"idcode": config.idcode}
+    unit = UNITS[name]
+    if unit.design:
+        settings = settings_between(base, config)
+        unit = unit.with_configuration(preset, [f"{key}={value}" for key, value in settings.items()])
+    return replace(unit, parameters={**unit.parameters, **parameters})
