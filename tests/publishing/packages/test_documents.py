@@ -137,6 +137,7 @@ def test_a_bench_for_cocotb_has_the_ports_and_the_configuration_of_the_package()
     ("top", "config", "options", "missing"),
     [
         ("backend", PRESETS["ri5cy"], {}, "the retirement ports of `--set rvfi=on`"),
+        ("icache", ClusterConfig(cores=1), {}, "two cores or more, and no more banks of the shared cache than cores"),
         ("tcdm", SMALL, {}, "banks inside, `--set memories=behavioural`"),
         ("jtag-dtm", DebugConfig(), {"reset": "async-low"}, "`--reset sync`"),
     ],

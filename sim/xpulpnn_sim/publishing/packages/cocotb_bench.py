@@ -25,9 +25,16 @@ _UNITS: Mapping[str, str] = {
 
 _NEEDS: Sequence[tuple[tuple[str, ...], Callable[[Design], bool], str]] = (
     (("core", "backend"), lambda design: design.core.rvfi, "the retirement ports of `--set rvfi=on`"),
+    (("ex-stage",), lambda design: not design.core.late_results, "`--set late_results=off`"),
+    (("ex-stage",), lambda design: design.core.dotp_operands_in_id, "another `isolation` than register"),
     (("tcdm", "cluster-axi"), lambda design: not design.has_banks, "banks inside, `--set memories=behavioural`"),
     # these benches know what a synchronous reset does in each cycle
     (("dma", "cluster-axi", "jtag-dtm"), lambda design: not design.resets_low, "`--reset sync`"),
+    (
+        ("dma",),
+        lambda design: min(design.cluster.cores, design.cluster.dma_transfers) > 1,
+        "two cores and two transfers or more",
+    ),
     (("icache",), lambda design: design.cluster.prefetch, "`--set prefetch=on`"),
     (
         ("icache",),
