@@ -10,7 +10,8 @@ from xpulpnn.isa.machine import REGISTERS
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.launcher_data import bench_data
-from xpulpnn_sim.benches.vectors.register_files import Columns, nn_accesses, nn_words_read
+from xpulpnn_sim.benches.vectors.register_files import Columns, nn_accesses
+from xpulpnn_sim.reference.golden.nnrf import nn_words_read
 from xpulpnn_sim.reference.stimuli import random_words
 
 _BEATS = 800

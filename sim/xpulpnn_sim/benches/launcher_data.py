@@ -17,16 +17,20 @@ CLOCK_NS = 10
 
 
 def seed_from_environment() -> int:
-    """Return the seed of all random stimuli: the variable ``XPULPNN_SEED`` or 1."""
-    text = os.environ.get(SEED_VARIABLE, str(DEFAULT_SEED))
+    """Return the seed of all random stimuli: ``XPULPNN_SEED``, else cocotb's ``COCOTB_RANDOM_SEED``, else 1."""
+    name = next((name for name in (SEED_VARIABLE, "COCOTB_RANDOM_SEED") if name in os.environ), "")
+    text = os.environ.get(name, str(DEFAULT_SEED))
     try:
         return int(text)
     except ValueError:
-        raise ToolError(f"{SEED_VARIABLE} must be an integer, not {text}") from None
+        raise ToolError(f"{name} must be an integer, not {text}") from None
 
 
 @cache
 def bench_data() -> dict[str, Any]:
+    """Return the parameters of the bench; in a run that our launcher did not start only the name of the unit."""
+    if DATA_VARIABLE not in os.environ:
+        return {"unit": os.environ.get("COCOTB_TOPLEVEL", ""), "inputs": ()}
     return json.loads(Path(os.environ[DATA_VARIABLE]).read_text())
 
 

@@ -38,20 +38,29 @@ async def pulse_reset(dut: Dut, cycles: int = RESET_CYCLES) -> None:
     port.value = 1 - active
 
 
-async def start(dut: Dut) -> Random:
-    """Drive all inputs to 0, start the clock and reset the unit; return the source of all random stimuli."""
-    for name in bench_data()["inputs"]:
+async def start(dut: Dut, *inputs: str) -> Random:
+    """Start the clock and reset the unit; return the source of all random stimuli.
+
+    Before that ``inputs`` are driven to 0, by default those that ``verify unit`` found, and none in other runs, since
+    simulators do not tell cocotb the direction of a port. The clock, if any, is ``clk`` with a period of 10 ns; the
+    reset, if any, is ``rst``, active high, or ``rst_n``, active low, for two cycles.
+    """
+    for name in inputs or bench_data()["inputs"]:
         getattr(dut, name).value = 0
     if hasattr(dut, "clk"):
         Clock(dut.clk, CLOCK_NS, unit="ns").start()
-        await pulse_reset(dut)
+        has_reset = any(hasattr(dut, name) for name in ("rst", "rst_n"))
+        await (pulse_reset(dut) if has_reset else RisingEdge(dut.clk))
     else:
         await half_cycle(dut, rising=True)
     return Random(seed_from_environment())
 
 
 async def wait_until(dut: Dut, condition: Callable[[], object], limit: int, event: str) -> int:
-    """Wait until ``condition`` holds at a falling edge, then for the end of that cycle; return the number of cycles."""
+    """Wait until ``condition`` holds at a falling edge, then for the end of that cycle; return the number of cycles.
+
+    Raises ``AssertionError``, which names ``event``, if it does not hold within ``limit`` cycles.
+    """
     for cycle in range(1, limit + 1):
         await FallingEdge(dut.clk)
         holds = condition()
@@ -156,6 +165,8 @@ class AgentGroup(Agent):
 
 
 class PortMonitor(Agent):
+    """Samples ports in every cycle; a row of :attr:`rows` is a named tuple of their values."""
+
     def __init__(self, dut: Dut, ports: Sequence[str]) -> None:
         super().__init__(dut)
         self.rows: list[Any] = []  # values of the ports in each cycle, by port name

@@ -28,7 +28,10 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
 
 class RetirementMonitor(PortMonitor):
-    """Collects retirements; rejects a cycle without retirement and without a cause."""
+    """Collects the retirements of a core or back end at its ports ``<prefix>valid``, ``<prefix>insn``, ...
+
+    :attr:`waits` counts the cycles without a retirement by their cause. A cycle with neither raises ``AssertionError``.
+    """
 
     def __init__(self, dut: Dut, prefix: str, extra: Sequence[str] = ()) -> None:
         self._fields = [field.name for field in RETIREMENT_FIELDS if hasattr(dut, prefix + field.name)]
@@ -47,6 +50,7 @@ class RetirementMonitor(PortMonitor):
             self.waits[cause] += 1
 
     def records(self) -> Records:
+        """Return a structured array, shape (retirements,), with the fields of RVFI and the cycle of each."""
         records = np.zeros(len(self.rows), RETIREMENT)
         for name, values in zip(self._fields, zip(*self.rows, strict=True), strict=False):
             records[name] = values

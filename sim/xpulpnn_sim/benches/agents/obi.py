@@ -77,6 +77,8 @@ SLOW = ObiTiming(0.5, 1, 4)
 
 @dataclass(slots=True)
 class ObiTransfer:
+    """Transfer of up to four bytes: the request, and once it is answered cycles, data and error."""
+
     address: int  # aligned byte address
     # request attributes
     write: int = 0
@@ -180,6 +182,32 @@ class ObiSubordinate(Agent):
 
 
 class ObiMemory(ObiSubordinate):
+    """Memory at an OBI port of the unit, the only writer of ``gnt``, ``rvalid``, ``rdata`` and ``err``.
+
+    It checks OBI's rules for managers in every cycle. :attr:`log` holds the granted requests in order.
+
+    Parameters
+    ----------
+    dut : handle
+        Unit under test with the ports ``<port>__req``, ``__gnt``, ``__addr``, ``__rvalid``, ``__rdata``, and, where the
+        port has them, ``__we``, ``__be``, ``__wdata`` and ``__err``; addresses are in bytes, data have 32 bits.
+    port : str
+        Name of the port.
+    memory : WordMemory
+        Content, which several ports may share.
+    timing : ObiTiming
+        When requests are granted and answered.
+    rng : Random
+        Source of grants, delays, and of data without meaning, which are noise.
+    outstanding : int
+        Largest number of unanswered requests; at least 4 at a port ``instr``.
+
+    Raises
+    ------
+    AssertionError
+        A request changes or falls before its grant, or too many are outstanding.
+    """
+
     def __init__(
         self, dut: Dut, port: str, memory: WordMemory, timing: ObiTiming, rng: Random, *, outstanding: int = 1
     ) -> None:
@@ -218,7 +246,26 @@ class ObiManager(Agent):
     """Makes transfers in order: the only writer of the request signals of a port.
 
     If at most one transfer may be ``outstanding``, the next transfer may begin in the cycle of an answer, else in the
-    cycle after it. ``pause`` is the probability of a cycle without a new request.
+    cycle after it.
+
+    Parameters
+    ----------
+    dut : handle
+        Unit under test with the ports ``<port>__req``, ``__gnt``, ``__addr``, ``__we``, ``__be``, ``__wdata``,
+        ``__rvalid``, ``__rdata`` and ``__err``; addresses are in bytes, data have 32 bits.
+    port : str
+        Name of the port.
+    outstanding : int
+        Largest number of transfers that wait for an answer.
+    pause : float
+        Probability of a cycle without a new request.
+    rng : Random, optional
+        Source of pauses, and of request signals while ``req`` is 0, which are noise.
+
+    Raises
+    ------
+    AssertionError
+        An answer belongs to no transfer, or a transfer waits for 8,000 cycles.
     """
 
     def __init__(

@@ -14,16 +14,21 @@ _SHOWN_MISMATCHES = 8
 
 
 class Scoreboard:
-    """Compares observed with expected values; reports a mismatch with its stimulus, the unit and the seed."""
+    """Compares observed with expected values; a mismatch fails the test with its stimulus, the unit and the seed.
+
+    The unit has the name that ``verify unit`` gave it, in other runs that of the top module.
+    """
 
     def __init__(self) -> None:
         self.unit: str = bench_data()["unit"]
         self.seed = seed_from_environment()
 
     def equal(self, observed: object, expected: object, where: str) -> None:
+        """Compare two values of any type; raise ``AssertionError``, which begins with ``where``, if they differ."""
         assert observed == expected, f"{self.unit} {where}: got {observed}, expected {expected} (seed {self.seed})"
 
     async def stays_low(self, dut: Dut, ports: Iterable[str], cycles: int, where: str) -> None:
+        """Check in each of the next cycles that all these outputs are 0."""
         handles = {name: getattr(dut, name) for name in ports}
         for _ in range(cycles):
             await half_cycle(dut, rising=False)
@@ -38,7 +43,26 @@ class Scoreboard:
         label: str = "",
         rows: npt.ArrayLike | None = None,
     ) -> None:
-        """Compare columns in all rows, or only in ``rows``."""
+        """Compare columns, one row for each cycle.
+
+        Parameters
+        ----------
+        expected : Mapping[str, ArrayLike]
+            Integers of any width by port name, shape (cycles,).
+        observed : Mapping[str, Any]
+            Columns of at least these ports, as :func:`run_vectors` returns them.
+        context : Mapping[str, ArrayLike], optional
+            Columns of which the failure shows the values in the wrong rows; usually the stimulus.
+        label : str
+            Begins the failure, after the unit.
+        rows : ArrayLike, optional
+            Numbers of the rows that count; all of them by default.
+
+        Raises
+        ------
+        AssertionError
+            A column has another number of rows, or a value differs; the first eight rows are shown.
+        """
         for name, column in expected.items():
             want, got = _exact(column), _exact(observed[name])
             assert want.shape == got.shape, f"{self.unit} {label}: {len(got)} values of {name}, expected {len(want)}"
@@ -62,7 +86,30 @@ def _exact(values: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 async def run_vectors(dut: Dut, stimulus: Columns, outputs: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
-    """Drive the rows of ``stimulus``, one per cycle; return the values of ``outputs`` in the same cycles."""
+    """Drive the rows of ``stimulus``, one per cycle; return the values of ``outputs`` in the same cycles.
+
+    Inputs change right after the rising edge, outputs are sampled at the falling edge: an output that depends on the
+    inputs without a register is in the row of these inputs, the value after a register in the next row.
+
+    Parameters
+    ----------
+    dut : handle
+        Unit under test; with a clock ``clk``, else a cycle is 10 ns.
+    stimulus : Mapping[str, ArrayLike]
+        Unsigned integers by input port, shape (cycles,).
+    outputs : Sequence[str]
+        Ports to sample.
+
+    Returns
+    -------
+    dict[str, ndarray]
+        Unsigned integers by output port, shape (cycles,).
+
+    Raises
+    ------
+    ValueError
+        Columns differ in length, or a sampled bit is x or z.
+    """
     inputs = [getattr(dut, name) for name in stimulus]
     observed: dict[str, list[int]] = {name: [] for name in outputs}
     sampled = [(getattr(dut, name), values) for name, values in observed.items()]

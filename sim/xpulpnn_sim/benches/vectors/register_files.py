@@ -10,9 +10,9 @@ from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS, NNRF_WORDS, SECOND_PAIR
 from xpulpnn_sim.reference.golden.effects import Sources
+from xpulpnn_sim.reference.golden.nnrf import nn_words_read
 from xpulpnn_sim.reference.stimuli import random_words
 
-_PARAMETERS = ("nn_kappa", "nn_lambda")  # outputs of the entries after the weights
 Columns = dict[str, np.ndarray]
 
 
@@ -34,26 +34,6 @@ def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False, w
     if pairs:
         columns["act2_addr"] = np.array([rng.randrange(2) for _ in range(beats)])
     return columns
-
-
-def nn_words_read(entries: int, columns: Columns, *, pairs: bool = False) -> dict[str, list[int]]:
-    words = [0] * NNRF_WORDS
-    first_weight = min(entries - NNRF_WEIGHTS, NNRF_ACTIVATIONS)
-    parameters = _PARAMETERS[: max(entries - FIRST_PARAMETER, 0)]
-    reads: dict[str, list[int]] = {"wgt": []} | ({"act": []} if first_weight else {})
-    reads |= {name: [] for name in (*parameters, *(("act2",) if pairs else ()))}
-    for beat in range(len(columns["we"])):
-        for number, name in enumerate(parameters):
-            reads[name].append(words[FIRST_PARAMETER + number])
-        if pairs:
-            reads["act2"].append(words[SECOND_PAIR * columns["act2_addr"][beat] + 1])
-        if columns["we"][beat]:
-            words[columns["waddr"][beat]] = int(columns["wdata"][beat])
-        reads["wgt"].append(words[first_weight + columns["wgt_addr"][beat]])
-        if first_weight:
-            pair, place = divmod(int(columns["act_addr"][beat]), NNRF_ACTIVATIONS)
-            reads["act"].append(words[SECOND_PAIR * pair + place])
-    return reads
 
 
 def ex_stage_accesses(entries: int, beats: int, rng: Random, *, pairs: bool) -> tuple[Columns, dict[str, list[int]]]:

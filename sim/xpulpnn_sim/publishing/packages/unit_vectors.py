@@ -15,7 +15,7 @@ from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.vectors import controls
 from xpulpnn_sim.benches.vectors.controls import RowsOf, control_port
 from xpulpnn_sim.benches.vectors.operands import executions
-from xpulpnn_sim.benches.vectors.register_files import NnEntries, ex_stage_accesses, nn_accesses, nn_words_read
+from xpulpnn_sim.benches.vectors.register_files import NnEntries, ex_stage_accesses, nn_accesses
 from xpulpnn_sim.benches.vectors.rows import (
     Executions,
     Expectation,
