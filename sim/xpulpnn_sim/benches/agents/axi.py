@@ -29,7 +29,12 @@ class Stalls(NamedTuple):
 
 
 class AxiSubordinate:
-    """Memory at an AXI port of the unit; cocotbext-axi drives the signals."""
+    """Memory at an AXI port ``<port>__arvalid``, ... of the unit; cocotbext-axi drives the signals.
+
+    ``content`` holds the bytes from the address ``base`` on, and gets those that are written. Accesses to other
+    addresses, or of a burst that begins in ``failing``, are answered with an error. Call :meth:`reset` when the unit is
+    reset under way.
+    """
 
     def __init__(
         self,
@@ -86,7 +91,11 @@ _INCREMENTING, _BOUNDARY = 1, 4096  # kind of burst; no burst crosses a multiple
 
 class AxiChecker(Agent):
     """Checks AXI's rules for managers in every cycle: bursts, their lengths, payloads that are stable until accepted,
-    write data that come with or after their address and end with ``wlast``."""
+    write data that come with or after their address and end with ``wlast``.
+
+    ``longest`` is the largest number of bytes of a burst by channel, ``ar`` or ``aw``. A broken rule raises
+    ``AssertionError``.
+    """
 
     def __init__(self, dut: Dut, port: str, longest: Mapping[str, int]) -> None:
         super().__init__(dut)

@@ -80,6 +80,7 @@ def background(coroutine: Coroutine[Any, Any, None]) -> Iterator[None]:
 
 
 def drive(dut: Dut, ports: Mapping[str, int]) -> None:
+    """Set inputs, by port name."""
     for port, value in ports.items():
         getattr(dut, port).value = value
 
@@ -99,6 +100,7 @@ class PortDriver:
         self._handles: dict[str, Dut] = {}
 
     def drive(self, **values: int) -> None:
+        """Set ports, by name without the prefix."""
         for name, value in values.items():
             if self.values.get(name) != value:
                 self.values[name] = value

@@ -32,7 +32,11 @@ def _bits(value: int, count: int) -> list[int | None]:
 
 
 class JtagManager:
-    """Debugger at a test access port; checks ``tdo`` and ``tdo_enable`` in every cycle of TCK."""
+    """Debugger at a test access port; checks ``tdo`` and ``tdo_enable`` in every cycle of TCK.
+
+    The ports are ``tck_clk``, ``tck_rst``, ``tms``, ``tdi``, ``tdo`` and ``tdo_enable``; the instruction register has
+    five bits. ``half_ns`` is half a period of TCK, ``idcode`` the expected identification. Scans pause at random.
+    """
 
     def __init__(self, dut: Dut, half_ns: float, idcode: int, rng: Random, board: Scoreboard) -> None:
         self._dut, self._half, self._idcode, self._rng, self._board = dut, half_ns, idcode, rng, board
@@ -79,6 +83,7 @@ class JtagManager:
             await self.clock(mode)
 
     async def reset(self) -> None:
+        """Go to Run-Test/Idle through Test-Logic-Reset, with five cycles of TMS = 1."""
         await self.modes(1, 1, 1, 1, 1, 0)
 
     async def shift(self, value: int, bits: int, *, idle: int = 0) -> int:
@@ -94,10 +99,12 @@ class JtagManager:
         return shifted_out
 
     async def instruction(self, register: int) -> None:
+        """Select a data register."""
         await self.modes(1, 1)
         await self.shift(register, IR_BITS)
 
     async def data(self, value: int, bits: int, *, idle: int = 0) -> int:
+        """Scan the data register; return what was in it. More cycles in Run-Test/Idle may follow."""
         await self.modes(1)
         return await self.shift(value, bits, idle=idle)
 

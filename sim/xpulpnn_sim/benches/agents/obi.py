@@ -45,6 +45,7 @@ class WordMemory(dict[int, int]):
         return (address * _SPREAD + _SPREAD) & WORD_MASK
 
     def load(self, address: int) -> int:
+        """Return the four bytes at any address, little-endian."""
         base, byte = address & ~(WORD_BYTES - 1), address % WORD_BYTES
         both = self[base] | self[(base + WORD_BYTES) & WORD_MASK] << XLEN
         return both >> BYTE_BITS * byte & WORD_MASK
@@ -53,11 +54,13 @@ class WordMemory(dict[int, int]):
         return b"".join(self[at].to_bytes(WORD_BYTES, "little") for at in range(address, address + size, WORD_BYTES))
 
     def store(self, address: int, size: int, value: int) -> None:
+        """Write the low ``size`` bytes of a value to any address."""
         for offset in range(size):
             at, byte = (address + offset) & WORD_MASK, value >> BYTE_BITS * offset & _BYTE_MASK
             self.write(at & ~(WORD_BYTES - 1), 1 << at % WORD_BYTES, byte * 0x0101_0101)
 
     def write(self, address: int, enables: int, value: int) -> None:
+        """Write the bytes of the word at an aligned address whose bit in ``enables`` is 1."""
         mask = ENABLED[enables]
         self[address] = self[address] & ~mask | value & mask
 
@@ -292,6 +295,7 @@ class ObiManager(Agent):
         return last
 
     async def read(self, address: int) -> int:
+        """Return the word at an aligned address; the transfer must succeed."""
         # the write data of a read are don't-cares
         transfer = await self.run([ObiTransfer(address, value=self._rng.getrandbits(32))])
         assert not transfer.failed, f"error at {address:#x}"

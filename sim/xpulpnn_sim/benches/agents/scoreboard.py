@@ -24,7 +24,7 @@ class Scoreboard:
         self.seed = seed_from_environment()
 
     def equal(self, observed: object, expected: object, where: str) -> None:
-        """Compare two values of any type; raise ``AssertionError``, which begins with ``where``, if they differ."""
+        """Compare two values of any type; raise ``AssertionError``, which names ``where``, if they differ."""
         assert observed == expected, f"{self.unit} {where}: got {observed}, expected {expected} (seed {self.seed})"
 
     async def stays_low(self, dut: Dut, ports: Iterable[str], cycles: int, where: str) -> None:

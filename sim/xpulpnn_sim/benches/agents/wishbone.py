@@ -27,7 +27,11 @@ class WishboneCycle(NamedTuple):
 
 
 class WishboneSubordinate(Agent):
-    """Memory on the port ``bus`` that ends transfers after any number of cycles and checks the rules for managers."""
+    """Memory on the port ``bus`` that ends transfers after any number of cycles and checks the rules for managers.
+
+    Every access must be a burst of ``words`` words of 32 bits; with one word a classic cycle. :attr:`log` holds the
+    transfers in order. A broken rule raises ``AssertionError``.
+    """
 
     responds = True
 

@@ -26,6 +26,7 @@ from xpulpnn_sim.benches.vectors.rows import (
     value_of_rd,
     with_latency,
 )
+from xpulpnn_sim.reference.golden.nnrf import nn_words_read
 from xpulpnn_sim.reference.stimuli import random_words
 
 _SEED = 20

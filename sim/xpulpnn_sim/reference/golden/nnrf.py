@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_ACTIVATIONS, NNRF_WEIGHTS, NNRF_WORDS, SECOND_PAIR
@@ -11,7 +12,7 @@ _PARAMETERS = ("nn_kappa", "nn_lambda")  # outputs of the entries after the weig
 
 
 def nn_words_read(
-    entries: int, columns: Mapping[str, npt.NDArray[Any]], *, pairs: bool = False
+    entries: int, columns: Mapping[str, npt.NDArray[np.integer[Any]]], *, pairs: bool = False
 ) -> dict[str, list[int]]:
     """Return the words at the read ports of an :class:`~xpulpnn.dotp.nnrf.NnRf` in every cycle after a reset.
 
@@ -40,10 +41,10 @@ def nn_words_read(
         for number, name in enumerate(parameters):
             reads[name].append(words[FIRST_PARAMETER + number])
         if pairs:
-            reads["act2"].append(words[SECOND_PAIR * columns["act2_addr"][beat] + 1])
+            reads["act2"].append(words[SECOND_PAIR * int(columns["act2_addr"][beat]) + 1])
         if columns["we"][beat]:
-            words[columns["waddr"][beat]] = int(columns["wdata"][beat])
-        reads["wgt"].append(words[first_weight + columns["wgt_addr"][beat]])
+            words[int(columns["waddr"][beat])] = int(columns["wdata"][beat])
+        reads["wgt"].append(words[first_weight + int(columns["wgt_addr"][beat])])
         if first_weight:
             pair, place = divmod(int(columns["act_addr"][beat]), NNRF_ACTIVATIONS)
             reads["act"].append(words[SECOND_PAIR * pair + place])
