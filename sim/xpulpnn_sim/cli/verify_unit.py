@@ -92,8 +92,8 @@ def verify_unit_command(options: UnitBenchOptions) -> int:
     xpulpnn verify unit core-2 --netlist yosys --liberty cells.lib  # gates of a cell library
     """
     if not options.units:
-        rows = ((name, f"bench_{unit.bench}", unit.design or "-", unit.count or "-") for name, unit in UNITS.items())
-        tell(table(("unit", "bench", "configuration", "--vectors"), rows))
+        rows = ((name, f"bench_{unit.bench}", unit.count or "-", unit.design or "-") for name, unit in UNITS.items())
+        tell(table(("unit", "bench", "--vectors", "configuration"), rows))
         return OK
     named = [] if options.units == (_ALL,) else options.units
     units, left_out = chosen_units(named, options.preset, options.settings)
@@ -125,11 +125,10 @@ def verify_unit_command(options: UnitBenchOptions) -> int:
 
 
 _COLUMNS: Columns = {
-    "unit": "{[unit]}",
-    "configuration": lambda record: record["configuration"] or "-",
-    **plain("simulator", "seed", "tests", "cycles"),
+    **plain("unit", "simulator", "seed", "tests", "cycles"),
     "s": "{[seconds]}",
     **plain("verdict"),
+    "configuration": lambda record: record["configuration"] or "-",
 }
 
 
