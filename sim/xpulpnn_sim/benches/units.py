@@ -51,7 +51,6 @@ from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.dotp.widener import WeightWidener
 from xpulpnn.errors import ConfigError
-from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, DMA_LENGTH_BITS, EVENT_UNIT, EVENT_UNIT_BYTES, TIMER
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
@@ -59,6 +58,9 @@ from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.benches.launcher_data import configured
 from xpulpnn_sim.benches.vectors import controls
 from xpulpnn_sim.benches.vectors.controls import RowsOf, control_port
+
+Need = tuple[Callable[[Any], bool], str]
+"""What a configuration must be for a unit and its bench: a condition, and in words."""
 
 _COUNTS = ("vectors_per_row", "operations", "cycles", "episodes", "transfers", "accesses", "scans", "pairs")
 """Parameters of benches that say how much they try."""
@@ -71,7 +73,7 @@ class BenchedUnit:
     parameters: Mapping[str, Any]  # data for the bench
     design: str = ""  # configuration: a preset name followed by settings
     rows: RowsOf | None = None  # makes the rows of the instruction table, if needed
-    needs: tuple[str, ...] = ()  # settings without which the unit does not exist
+    needs: Sequence[Need] = ()
 
     @property
     def config(self) -> Any:
@@ -93,22 +95,21 @@ class BenchedUnit:
         return described if self.rows is None else {**described, "rows": self.rows(self.config)}
 
     def with_configuration(self, preset: str, settings: Sequence[str] = ()) -> "BenchedUnit":
-        """Return the unit of another configuration, or of this one with other settings if ``preset`` is empty.
+        """Return the unit of another configuration, or of its own with other settings if ``preset`` is empty.
 
-        Raises :class:`~xpulpnn.errors.ConfigError` if that configuration has no such unit.
+        Raises :class:`~xpulpnn.errors.ConfigError` if that configuration has no such unit, or one without a bench.
         """
         if not self.design:
-            raise ConfigError(f"{self.bench} has no configuration")
+            raise ConfigError("it has no configuration")
         own = self.design.split()
         words = [preset, *(word for word in own if word.startswith("rvfi="))] if preset else own
         design = " ".join([*words, *settings])
         config, changed = configured(design), replace(self, design=design)
         if isinstance(config, CoreConfig) != isinstance(self.config, CoreConfig):
             raise ConfigError(f"it is in a {'core' if isinstance(self.config, CoreConfig) else 'cluster'}")
-        for need in self.needs:
-            name, value = need.split("=")
-            if apply_settings(config, {name: value}) != config:
-                raise ConfigError(f"it exists only with {need}")
+        for holds, text in self.needs:
+            if not holds(config):
+                raise ConfigError(f"it needs {text}")
         own, other = (type(unit.make()).__name__ for unit in (self, changed))
         if own != other:
             raise ConfigError(f"a {other} is there instead")
@@ -121,10 +122,33 @@ def _unit(
     design: str = "",
     *,
     rows: RowsOf | None = None,
-    needs: str = "",
+    needs: Sequence[Need] = (),
     **parameters: Any,
 ) -> BenchedUnit:
-    return BenchedUnit(bench, component, parameters, design, rows, tuple(needs.split()))
+    return BenchedUnit(bench, component, parameters, design, rows, needs)
+
+
+def _setting(name: str) -> Need:
+    return (lambda config: bool(getattr(config, name)), f"`{name}=on`")
+
+
+_RVFI: Sequence[Need] = [(lambda config: config.rvfi, "the retirement ports of `rvfi=on`")]
+_BANKS: Sequence[Need] = [(lambda config: config.memories == "behavioural", "banks inside, `memories=behavioural`")]
+_EX_STAGE: Sequence[Need] = [
+    (lambda config: not config.late_results, "`late_results=off`"),
+    (lambda config: config.dotp_operands_in_id, "another `isolation` than register"),
+]
+_ICACHE: Sequence[Need] = [
+    (lambda config: bool(config.icache_private), "caches of the cores, `icache_private` above 0"),
+    _setting("prefetch"),
+    (
+        lambda config: config.cores >= max(2, config.icache_shared_banks),
+        "two cores or more, and no more banks of the shared cache than cores",
+    ),
+]
+_DMA: Sequence[Need] = [
+    (lambda config: min(config.cores, config.dma_transfers) > 1, "two cores and two transfers or more")
+]
 
 
 _FULL = "xpulpnn-full"  # preset with every row of the papers
@@ -145,7 +169,12 @@ def _dotp(settings: str) -> BenchedUnit:
     design = f"xpulpnn mac_load_cu=on {settings}"
     parameters = {"vectors_per_row": 16, "corners": _CORNERS}
     return _unit(
-        "rows", lambda config: DotpUnit(config.dotp), design, rows=controls.dotp_rows, needs="xpulpv2=on", **parameters
+        "rows",
+        lambda config: DotpUnit(config.dotp),
+        design,
+        rows=controls.dotp_rows,
+        needs=[_setting("xpulpv2")],
+        **parameters,
     )
 
 
@@ -166,28 +195,30 @@ def _wide_mult(multiplier: str) -> BenchedUnit:
 def _ex_stage(design: str) -> BenchedUnit:
     csr = control_port(ExCtrl, {"unit": Unit.CSR})
     parameters = {"vectors_per_row": 4, "handshake": ("valid", "advance"), **_DIRECTED, "corners": 0, "csr": csr}
-    return _unit("multicycle", ExStage, design, rows=controls.ex_rows, **parameters)
+    return _unit("multicycle", ExStage, design, rows=controls.ex_rows, needs=_EX_STAGE, **parameters)
 
 
 _requantiser = partial(
     _unit,
     "rows",
     Requantiser,
-    needs="requantise=on",
+    needs=[_setting("requantise")],
     rows=controls.requantiser_rows,
     valid=control_port(RequantiseCtrl, {"valid": True})["ctrl"],
 )
 _decoder = partial(_unit, "decoder", Decoder, rows=controls.decoded_rows, vectors_per_row=3, neighbours=6)
 _compressed_decoder = partial(_unit, "compressed_decoder", CompressedDecoder)
-_backend = partial(_unit, "backend", Backend)
-_core = partial(_unit, "core", Core)
+_backend = partial(_unit, "backend", Backend, needs=_RVFI)
+_core = partial(_unit, "core", Core, needs=_RVFI)
 _event_unit = partial(_unit, "event_unit", EventUnit)
 _csr_file = partial(_unit, "csr_file", CsrFile, ops={op.name: op.value for op in CsrOp})
 
 
 def _tcdm(cycles: int, settings: str, others: int = 1) -> BenchedUnit:
     design = f"cluster cores=4 banks=4 tcdm_bytes=1024 rvfi=on {settings}"
-    return _unit("tcdm", lambda config: Tcdm(config, config.cores + others), design, others=others, cycles=cycles)
+    return _unit(
+        "tcdm", lambda config: Tcdm(config, config.cores + others), design, needs=_BANKS, others=others, cycles=cycles
+    )
 
 
 def _obi_mux(
@@ -247,7 +278,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "dotp-none-inferred": _dotp("multipliers=replicated adders=inferred"),
     "dotp-two-widths": _dotp("multipliers=replicated isolation=register widths=8,2"),
     "alu": _alu(Alu),
-    "simd-alu": _alu(SimdAlu),
+    "simd-alu": _alu(SimdAlu, needs=[_setting("xpulpv2")]),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
     "mult-late": _mult("inferred", _LATE),
@@ -257,8 +288,10 @@ UNITS: Mapping[str, BenchedUnit] = {
         "rows", multiplier_of, "xpulpnn3", rows=controls.product_rows, vectors_per_row=24, **_DIRECTED
     ),
     "div": _multicycle(lambda _: Divider(), _FULL, controls.div_rows, 40),
-    "quantiser": _unit("quantiser", Quantiser, "xpulpnn qnt=on", needs="qnt=on", operations=150),
-    "quantiser-crumbs": _unit("quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", needs="qnt=on", operations=60),
+    "quantiser": _unit("quantiser", Quantiser, "xpulpnn qnt=on", needs=[_setting("qnt")], operations=150),
+    "quantiser-crumbs": _unit(
+        "quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", needs=[_setting("qnt")], operations=60
+    ),
     "requantiser": _requantiser("xpulpnn requantise=on", vectors_per_row=400),
     "requantiser-exact": _requantiser("xpulpnn requantise=on requantise_exact=on", vectors_per_row=400),
     "requantiser-part": _requantiser("xpulpnn requantise=on widths=16,8,2", vectors_per_row=200),
@@ -267,7 +300,7 @@ UNITS: Mapping[str, BenchedUnit] = {
         lambda _: WeightWidener(),
         "xpulpnn3",
         rows=controls.widener_rows,
-        needs="mixed_weights=on",
+        needs=[_setting("mixed_weights")],
         vectors_per_row=8,
     ),
     "lsu": _unit("lsu", lambda _: Lsu(), _FULL, rows=controls.lsu_rows, vectors_per_row=8, idle={"ex_ctrl": 0}),
@@ -292,8 +325,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "private-cache": _private_cache(""),
     "private-cache-plain": _private_cache("icache_ways=1 prefetch=off"),
     "private-cache-late": _private_cache("icache_ways=1 prefetch=off", late=True),
-    "icache": _unit("icache", InstructionCache, "cluster cores=3", far=1 << 13),
-    "icache-small": _unit("icache", InstructionCache, _SMALL_CACHES, far=1 << 6),
+    "icache": _unit("icache", InstructionCache, "cluster cores=3", needs=_ICACHE, far=1 << 13),
+    "icache-small": _unit("icache", InstructionCache, _SMALL_CACHES, needs=_ICACHE, far=1 << 6),
     "event-unit": _event_unit("cluster", episodes=5),
     "event-unit-3": _event_unit("cluster cores=3 mutexes=2 sw_events=3 dispatch_depth=2 core.debug=true", episodes=5),
     "event-unit-16": _event_unit("cluster cores=16 barriers=3 mutexes=3 dispatch_depth=4 sw_events=5", episodes=2),
@@ -309,13 +342,13 @@ UNITS: Mapping[str, BenchedUnit] = {
     "core-demux-dma": _unit("core_demux", CoreDemux, "cluster tcdm_bytes=1048576"),
     "cluster-timer": _unit("cluster_timer", ClusterTimer),
     "cluster-control": _unit("cluster_control", lambda: ClusterControl(3), cores=3),
-    "dma": _unit("dma", Dma, "cluster", transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
-    "dma-late": _unit("dma", Dma, _SMALL_DMA, transfers=40, every=1, line=8192),
+    "dma": _unit("dma", Dma, "cluster", needs=_DMA, transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
+    "dma-late": _unit("dma", Dma, _SMALL_DMA, needs=_DMA, transfers=40, every=1, line=8192),
     "peripheral-bus": _obi_mux(
         lambda: PeripheralBus(5, _BLOCKS), "initiators", 5, _BUS_PLACES, outstanding=1, latency=2
     ),
     "external-port": _obi_mux(lambda: ExternalPort(4), "cores", 4, {"ext": (0, 1 << XLEN)}, outstanding=4, latency=3),
-    "cluster-axi": _unit("cluster_axi", ClusterAxi, f"{_SMALL_CLUSTER} core.late_results=on"),
+    "cluster-axi": _unit("cluster_axi", ClusterAxi, f"{_SMALL_CLUSTER} core.late_results=on", needs=_BANKS),
     "axi-dma": _axi(lambda: AxiBridge(EXT_DATA_BITS), EXT_DATA_BITS, runs=True),
     "axi-ext": _axi(lambda: AxiBridge(XLEN), XLEN),
     "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),

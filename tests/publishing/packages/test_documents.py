@@ -5,6 +5,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -136,10 +137,11 @@ def test_a_bench_for_cocotb_has_the_ports_and_the_configuration_of_the_package()
 @pytest.mark.parametrize(
     ("top", "config", "options", "missing"),
     [
-        ("backend", PRESETS["ri5cy"], {}, "the retirement ports of `--set rvfi=on`"),
+        ("backend", PRESETS["ri5cy"], {}, "the retirement ports of `rvfi=on`"),
         ("icache", ClusterConfig(cores=1), {}, "two cores or more, and no more banks of the shared cache than cores"),
-        ("tcdm", SMALL, {}, "banks inside, `--set memories=behavioural`"),
+        ("tcdm", SMALL, {}, "banks inside, `memories=behavioural`"),
         ("jtag-dtm", DebugConfig(), {"reset": "async-low"}, "`--reset sync`"),
+        ("ex-stage", replace(PRESETS["xpulpnn2"], late_results=True), {}, "`late_results=off`"),
     ],
 )
 def test_a_package_without_the_bench_of_its_component_says_why(top, config, options, missing):
@@ -147,6 +149,12 @@ def test_a_package_without_the_bench_of_its_component_says_why(top, config, opti
     assert not [name for name in files if name.startswith("cocotb/")]
     assert f"bench of `{top}` is left out: it needs {missing}" in files["README.md"]
     assert "Nothing in this folder needs Python" in files["README.md"]
+
+
+@pytest.mark.flow
+def test_late_results_are_packaged_without_a_testbench():
+    files = package_files(design("ex-stage", replace(PRESETS["xpulpnn2"], late_results=True)))
+    assert not [name for name in files if name.startswith("tb")]
 
 
 @pytest.mark.flow

@@ -118,9 +118,9 @@ def wide_mult_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def ex_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the instructions of the EX stage except CSR accesses, whose result does not depend on the operands."""
+    """Return the instructions of the EX stage whose result depends on operands alone: no CSR access, no ``pv.qnt``."""
     part = control_part(
-        "ex", lambda insn: insn.writes_rd | insn.is_branch | insn.is_store and not insn.op.startswith("csr")
+        "ex", lambda insn: insn.writes_rd | insn.is_branch | insn.is_store and not insn.op.startswith(("csr", "pv.qnt"))
     )
     return [
         (name, operands, {**control, "requantise": int(find(name, operands).requantises)})

@@ -1,11 +1,12 @@
 """Folder ``cocotb`` of a package: the bench of its unit, for cocotb with an installed xpulpnn."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig
+from xpulpnn.errors import ConfigError
 from xpulpnn.field_values import settings_between
 from xpulpnn.isa.machine import NNRF_WEIGHTS
 from xpulpnn_sim.benches.launcher_data import DATA_VARIABLE, DEFAULT_SEED, SEED_VARIABLE
@@ -23,36 +24,21 @@ _UNITS: Mapping[str, str] = {
 }
 """Units with the benches of components; other components are packaged without one."""
 
-_NEEDS: Sequence[tuple[tuple[str, ...], Callable[[Design], bool], str]] = (
-    (("core", "backend"), lambda design: design.core.rvfi, "the retirement ports of `--set rvfi=on`"),
-    (("ex-stage",), lambda design: not design.core.late_results, "`--set late_results=off`"),
-    (("ex-stage",), lambda design: design.core.dotp_operands_in_id, "another `isolation` than register"),
-    (("tcdm", "cluster-axi"), lambda design: not design.has_banks, "banks inside, `--set memories=behavioural`"),
-    # these benches know what a synchronous reset does in each cycle
-    (("dma", "cluster-axi", "jtag-dtm"), lambda design: not design.resets_low, "`--reset sync`"),
-    (
-        ("dma",),
-        lambda design: min(design.cluster.cores, design.cluster.dma_transfers) > 1,
-        "two cores and two transfers or more",
-    ),
-    (("icache",), lambda design: design.cluster.prefetch, "`--set prefetch=on`"),
-    (
-        ("icache",),
-        lambda design: design.cluster.cores >= max(2, design.cluster.icache_shared_banks),
-        "two cores or more, and no more banks of the shared cache than cores",
-    ),
-)
-"""What benches of components need of a package, by a condition and in words."""
+_SYNCHRONOUS = ("dma", "cluster-axi", "jtag-dtm")  # their benches know what reset does in each cycle
 
 _FILES = {"Makefile": "cocotb.mk", "test_runner.py": "cocotb_runner.py", "README.md": "cocotb_readme.md"}
 
 
 def cocotb_files(design: Design) -> tuple[dict[str, str], str]:
-    """Return the files of the folder, empty without a bench, and what its bench needs that it has not."""
-    missing = next((text for tops, holds, text in _NEEDS if design.top in tops and not holds(design)), "")
-    if design.top not in _UNITS or missing:
-        return {}, missing
-    unit = _benched_unit(design)
+    """Return the files of the folder, empty without a bench, and why there is none."""
+    if design.top not in _UNITS:
+        return {}, ""
+    if design.top in _SYNCHRONOUS and design.resets_low:
+        return {}, "it needs `--reset sync`"
+    try:
+        unit = _benched_unit(design)
+    except ConfigError as error:
+        return {}, str(error)
     names = {"seed": DEFAULT_SEED, "seed_variable": SEED_VARIABLE, "data_variable": DATA_VARIABLE}
     names["bench"] = f"xpulpnn_sim.benches.bench_{unit.bench}"
     files = {name: fill(template, design, **names) for name, template in _FILES.items()}

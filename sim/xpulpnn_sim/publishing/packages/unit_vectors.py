@@ -9,6 +9,7 @@ from typing import Any
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import ExCtrl, Unit
 from xpulpnn.dotp.ctrl import DotpCtrl
+from xpulpnn.errors import ConfigError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS
 from xpulpnn.isa.table import find
@@ -148,4 +149,6 @@ VECTORS: Mapping[str, Callable[[CoreConfig, set[str], Random], Iterator[UnitVect
 
 
 def unit_vectors(top: str, config: CoreConfig, ports: set[str]) -> list[UnitVector]:
+    if top in ("dotp", "simd-alu") and not config.xpulpv2:
+        raise ConfigError(f"xpulpv2 must be true for a package of {top}, not false")
     return list(VECTORS[top](config, ports, Random(_SEED)))
