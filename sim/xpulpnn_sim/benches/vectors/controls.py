@@ -107,7 +107,8 @@ def widener_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 alu_rows = controlled_rows(AluCtrl, alu_control)
-dotp_rows = controlled_rows(DotpCtrl, dotp_control)
+# instructions of two products, whose factors are the other way round, need two of these units
+dotp_rows = controlled_rows(DotpCtrl, lambda insn: None if insn.is_pair else dotp_control(insn))
 div_rows = controlled_rows(DivCtrl, div_control)
 requantiser_rows = controlled_rows(RequantiseCtrl, lambda insn: requantise_control(insn) if insn.requantises else None)
 lsu_rows = controlled_rows(LsuCtrl, control_part("lsu", lambda insn: insn.is_load or insn.is_store), "ex_ctrl")
@@ -118,10 +119,13 @@ def wide_mult_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def ex_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the instructions of the EX stage whose result depends on operands alone: no CSR access, no ``pv.qnt``."""
-    part = control_part(
-        "ex", lambda insn: insn.writes_rd | insn.is_branch | insn.is_store and not insn.op.startswith(("csr", "pv.qnt"))
-    )
+    """Return the instructions of the EX stage whose result depends on operands alone, and those as ID passes them."""
+
+    def depends_on_operands(insn: Insn) -> bool:
+        has_result = insn.writes_rd | insn.is_branch | insn.is_store
+        return has_result and insn.wgt_fmt is None and not insn.op.startswith(("csr", "pv.qnt"))
+
+    part = control_part("ex", depends_on_operands)
     return [
         (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
         for name, operands, control in controlled_rows(ExCtrl, part)(config)

@@ -47,7 +47,8 @@ def cocotb_files(design: Design) -> tuple[dict[str, str], str]:
 
 
 def _benched_unit(design: Design) -> BenchedUnit:
-    name, config = _UNITS[design.top], design.config
+    name: str = _UNITS[design.top]
+    config: Any = design.config
     parameters: dict[str, Any] = {}
     if isinstance(config, CoreConfig):
         preset, base = "xpulpnn", PRESETS["xpulpnn"]
@@ -64,6 +65,6 @@ def _benched_unit(design: Design) -> BenchedUnit:
         parameters = {"harts": config.harts} if name == "dm" else {"idcode": config.idcode}
     unit = UNITS[name]
     if unit.design:
-        settings = settings_between(base, config)
+        settings = settings_between(base, config) | {"rvfi": str(config.rvfi).lower()}
         unit = unit.with_configuration(preset, [f"{key}={value}" for key, value in settings.items()])
     return replace(unit, parameters={**unit.parameters, **parameters})
