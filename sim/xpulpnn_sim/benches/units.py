@@ -81,7 +81,7 @@ class BenchedUnit:
 
     @property
     def count(self) -> str:
-        """Name of the parameter that says how much the bench tries; empty if it tries what it must."""
+        """Name of the parameter that sets the number of test cases of the bench; empty if that number is fixed."""
         return next((name for name in _COUNTS if type(self.parameters.get(name)) is int), "")
 
     def make(self) -> wiring.Component:
@@ -112,7 +112,8 @@ class BenchedUnit:
                 raise ConfigError(f"it needs {text}")
         own, other = (type(unit.make()).__name__ for unit in (self, changed))
         if own != other:
-            raise ConfigError(f"a {other} is there instead")
+            known = (name for name, unit in UNITS.items() if unit.design and type(unit.make()).__name__ == other)
+            raise ConfigError(f"a {other} is there instead, the unit {next(known, other)}")
         return changed
 
 

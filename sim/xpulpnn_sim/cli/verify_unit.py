@@ -35,7 +35,7 @@ from xpulpnn_sim.verification.units.save_file import write_save_file
 
 _ALL = "all"
 _FORMATS = (".fst", ".vcd")
-_SHOWN_LINES = 12  # of what was expected and what came
+_SHOWN_LINES, _SHOWN_WIDTH = 12, 150  # of what was expected and what came, so that it fits on a screen
 
 
 @arguments
@@ -88,8 +88,7 @@ def verify_unit_command(options: UnitBenchOptions) -> int:
     xpulpnn verify unit  # the units that have a bench
     xpulpnn verify unit dotp-shared --seed 7 --waves build/dotp.fst  # one of them, with waveforms
     xpulpnn verify unit all --simulator icarus,verilator  # every unit on both simulators
-    xpulpnn verify unit alu --preset xpulpnn3 --verilog my_alu.v  # your Verilog with the ports of that ALU
-    xpulpnn verify unit core-2 --netlist yosys --liberty cells.lib  # gates of a cell library
+    xpulpnn verify unit mult --preset xpulpnn2 --netlist yosys  # on gates
     """
     if not options.units:
         rows = ((name, f"bench_{unit.bench}", unit.count or "-", unit.design or "-") for name, unit in UNITS.items())
@@ -109,18 +108,18 @@ def verify_unit_command(options: UnitBenchOptions) -> int:
     with folder_lock(options.output, "--output"):
         if options.verilog:
             # a different port ends the command before a simulator starts
-            tasks[0].tested_design(options.output)
+            unchecked = tasks[0].tested_design(options.output).manifest["unchecked"]
+            tell(*([f"not checked, as our unit has no such output: {', '.join(unchecked)}"] if unchecked else []))
         with progress_bar("benches", len(tasks)) as bar, interruptible() as stop:
             for record in bar.each(run_tasks(tasks, options.output, jobs=options.jobs, fresh=options.fresh)):
                 records.append(record)
                 _show_failures(record, options)
         if options.waves is not None and options.waves.exists():
             write_save_file(options.waves, tasks[0].tested_design(options.output))
-            tell(f"{options.waves}: waveforms, with a view for GTKWave beside it")
     passed = sum(record.verdict == PASSED for record in records)
     tell(*(f"left out: {text}" for text in left_out), record_table(_COLUMNS, [asdict(record) for record in records]))
-    tell(f"{passed} of {len(records)} passed; results.xml, log and data of each run in {options.output}")
-    good, done = passed == len(records), f"{len(records)} of {len(tasks)} runs"
+    tell(f"{passed} of {len(tasks)} passed; results.xml, log and data of each run in {options.output}")
+    good, done = passed == len(tasks), f"{len(records)} of {len(tasks)} runs"
     return finish(options.json, [asdict(record) for record in records], good=good, stop=stop, done=done)
 
 
@@ -157,7 +156,11 @@ def _require_options(options: UnitBenchOptions, units: Mapping[str, BenchedUnit]
 def _show_failures(record: BenchRecord, options: UnitBenchOptions) -> None:
     for test, failure in record.failures.items():
         tell(f"{record.verdict} {record.unit} on {record.simulator}, seed {record.seed}{f': {test}' if test else ''}")
-        tell(*(f"  {line}" for line in failure.splitlines()[:_SHOWN_LINES]))
+        lines = (
+            line if len(line) <= _SHOWN_WIDTH else f"{line[:_SHOWN_WIDTH]} ..."
+            for line in failure.splitlines()[:_SHOWN_LINES]
+        )
+        tell(*(f"  {line}" for line in lines))
         tell(f"  again: {_again(record, options)}", f"  log: {Path(record.results, 'bench.log')}")
 
 

@@ -68,8 +68,16 @@ def test_a_fault_is_shown_with_test_seed_and_values(output: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("input wire [31:0] word", "input wire [30:0] word", "word, an input of 32 bits, not an input of 31 bits"),
-        ("input wire is_signed", "input wire sign", "is_signed, an input of 1 bit, not none"),
+        (
+            "input wire [31:0] word",
+            "input wire [30:0] word",
+            "port word of the unit with this --preset, an input of 32 bits, not an input of 31 bits",
+        ),
+        (
+            "input wire is_signed",
+            "input wire sign",
+            "port is_signed of the unit with this --preset, an input of 1 bit, not none",
+        ),
         ("input wire half,", "input wire half, input wire more,", "must not have the input more"),
     ],
 )

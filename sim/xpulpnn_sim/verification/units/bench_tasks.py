@@ -74,7 +74,7 @@ def chosen_units(
 ) -> tuple[dict[str, BenchedUnit], list[str]]:
     """Return the units by name, in the configuration if one is given, and why others are left out.
 
-    All units without names; then those that the configuration does not have, or that are equal in it, are left out.
+    Without ``names`` these are all units but those that the configuration lacks or that it makes equal to another.
     Raises :class:`InputError` for an unknown name or a named unit that the configuration does not have.
     """
     chosen: dict[str, BenchedUnit] = {}

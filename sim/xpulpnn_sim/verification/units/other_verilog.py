@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,9 @@ class VerilogSource:
         return f"netlist-{self.liberty.stem if self.liberty else 'gates'}" if self.netlist else ""
 
     def design(self, ours: EmittedVerilog, folder: Path) -> EmittedVerilog:
-        """Return the Verilog under test with the ports of ``ours``; ``folder`` keeps the files of Yosys.
+        """Return the Verilog under test, which must have the ports of our Verilog; Yosys works in ``folder``.
 
-        Raises :class:`InputError` for a port that is missing or different, :class:`~xpulpnn.errors.ToolError` for
+        Raises :class:`InputError` if a port is missing or differs, and :class:`~xpulpnn.errors.ToolError` for
         Verilog that Yosys does not read.
         """
         if self.files:
@@ -51,8 +51,8 @@ class VerilogSource:
         find_yosys(self.yosys).run("\n".join(script), work, what=str(self.files[0]), results=[_PORTS])
         modules: Mapping[str, Any] = json.loads((work / _PORTS).read_text())["modules"]
         top = next(name for name, module in modules.items() if int(str(module["attributes"].get("top", "0")), 2))
-        _require_ports(ours, top, modules[top]["ports"])
-        return _replaced(ours, top, "\n".join([*texts.values(), *models.values()]))
+        unchecked = _require_ports(ours, top, modules[top]["ports"])
+        return _replaced(ours, top, "\n".join([*texts.values(), *models.values()]), unchecked)
 
     def _netlist(self, ours: EmittedVerilog, folder: Path) -> EmittedVerilog:
         top = ours.manifest["top"]
@@ -82,20 +82,25 @@ def _workplace(folder: Path, files: Mapping[str, str]) -> Path:
     return work
 
 
-def _replaced(ours: EmittedVerilog, top: str, text: str) -> EmittedVerilog:
-    return replace(ours, header="", modules={top: text}, manifest={**ours.manifest, "top": top})
+def _replaced(ours: EmittedVerilog, top: str, text: str, unchecked: Sequence[str] = ()) -> EmittedVerilog:
+    manifest = {**ours.manifest, "top": top, "unchecked": unchecked}
+    return replace(ours, header="", modules={top: text}, manifest=manifest)
 
 
 def _described(direction: str, width: int) -> str:
     return f"an {direction} of {width} bit{'s' if width > 1 else ''}"
 
 
-def _require_ports(ours: EmittedVerilog, top: str, theirs: Mapping[str, Any]) -> None:
+def _require_ports(ours: EmittedVerilog, top: str, theirs: Mapping[str, Any]) -> list[str]:
+    """Raise :class:`InputError` for a port that our unit has otherwise; return the outputs that it does not have."""
     needed = {port["name"]: (port["direction"], port["width"]) for port in ours.manifest["ports"]}
     found = {name: (port["direction"], len(port["bits"])) for name, port in theirs.items()}
     for name, port in needed.items():
         if found.get(name) != port:
             has = "none" if name not in found else _described(*found[name])
-            raise InputError(f"{top} in --verilog must have the port {name}, {_described(*port)}, not {has}")
-    for name in [name for name, (direction, _) in found.items() if direction == "input" and name not in needed]:
+            needs = f"the port {name} of the unit with this --preset, {_described(*port)}"
+            raise InputError(f"{top} in --verilog must have {needs}, not {has}")
+    others = [name for name in found if name not in needed]
+    for name in (name for name in others if found[name][0] == "input"):
         raise InputError(f"{top} in --verilog must not have the input {name}, which the bench does not drive")
+    return others
