@@ -32,7 +32,7 @@ class Component(wiring.Component):
 
 
 class Wrapper(Component):
-    """A component that has the ports of the components in ``wrapped``, except those in ``inside``, and ``ports``."""
+    """A component with the ports of the components in ``wrapped``, except those named in ``inside``, and ``ports``."""
 
     def __init__(
         self, config: Any, wrapped: Sequence[Component], inside: Collection[str], ports: dict[str, wiring.Member]
@@ -66,7 +66,7 @@ def optional(interface: Any, name: str) -> Value:
 
 
 def assign_by_name(target: Any, source: Any, *names: str, to_prefix: str = "", from_prefix: str = "") -> list[Any]:
-    """Return assignments of each named member of ``source`` to that of ``target``; the prefixes begin the names."""
+    """Return assignments of named members of ``source`` to those of ``target``; each prefix goes before the names."""
     return [getattr(target, to_prefix + name).eq(getattr(source, from_prefix + name)) for name in names]
 
 

@@ -1,7 +1,7 @@
 """Hardware configurations and their named presets.
 
 Configurations are frozen dataclasses; every constructor of a component takes one. An impossible combination raises
-:class:`~xpulpnn.errors.ConfigError` on construction, before any gate exists.
+:class:`~xpulpnn.errors.ConfigError` on construction, before any hardware is built.
 """
 
 from collections.abc import Mapping
@@ -40,14 +40,14 @@ class DotpConfig:
     """Structure of the dot-product unit."""
 
     widths: frozenset[int] = ALL_WIDTHS  #: Element widths in bits, a non-empty subset of {16, 8, 4, 2}.
-    #: multipliers: One set of multipliers per width (XpulpNN paper, section IV-B), or one array serving every width;
-    #:   ``signed`` is a set per width with plain signed products, for FPGAs with multipliers, and inferred adders.
+    #: multipliers: One set of multipliers per width (XpulpNN paper, section IV-B), or one array for all widths;
+    #:   ``signed`` is a set per width of plain signed products, for multiplier blocks of FPGAs; needs inferred adders.
     multipliers: Multipliers = "shared"
-    #: isolation: Gating of the inputs of idle regions: none, AND gates, or an operand register per region that is
-    #:   enabled only for its own width.
+    #: isolation: Gating of the inputs of idle multipliers, with one set per width: none, AND gates, or an operand
+    #:   register per width that is enabled only for that width.
     isolation: Isolation = "none"
-    #: adders: Sums left to the synthesis tool, with replicated multipliers one per width including the accumulator;
-    #:   or explicit carry-save trees that share one final parallel-prefix adder with the accumulator.
+    #: adders: Sums left to the synthesis tool, one per set of multipliers, which includes the accumulator; or
+    #:   explicit carry-save trees that share one final parallel-prefix adder with the accumulator.
     adders: Adders = "carry-save"
 
     def __post_init__(self) -> None:
@@ -205,12 +205,12 @@ class CoreConfig:
 
     @property
     def core(self) -> "CoreConfig":
-        """The configuration itself, so that ``config.core`` is the core of a core's or a cluster's configuration."""
+        """The configuration itself, so that ``config.core`` works for the configuration of a core and of a cluster."""
         return self
 
     @property
     def cores(self) -> int:
-        """1, so that ``config.cores`` is the number of cores of a core's or a cluster's configuration."""
+        """1, so that ``config.cores`` works for the configuration of a core and of a cluster."""
         return 1
 
     @property
@@ -229,7 +229,7 @@ class CoreConfig:
 
     @property
     def multiplies_by_dotp(self) -> bool:
-        """True if the arrays of the dot-product units also multiply words and half-words."""
+        """True if the multiplier arrays of the dot-product units also multiply words and half-words."""
         return self.multiplier == "dot-product"
 
     @property

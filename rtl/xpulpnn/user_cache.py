@@ -1,7 +1,7 @@
-"""The cache of the project: models, emitted designs, netlists, results of flows and of tables, step times.
+"""The cache folder of the project: compiled models, emitted designs, netlists, and results and times of flows.
 
-Its folder is ``$XPULPNN_CACHE``, else ``$XDG_CACHE_HOME/xpulpnn``, else ``~/.cache/xpulpnn``. The name of an entry is
-a hash of everything that determines its contents, so entries never become stale and the cache can be emptied safely.
+The folder is ``$XPULPNN_CACHE``, else ``$XDG_CACHE_HOME/xpulpnn``, else ``~/.cache/xpulpnn``. The name of an entry is a
+hash of everything that determines its contents, so entries never become stale and the cache can be emptied safely.
 """
 
 import fcntl

@@ -103,8 +103,8 @@ def _module_text(
 ) -> tuple[tuple[str, ...], ModuleText]:
     """Return the clocks and resets of a module and its Verilog; cached, as designs have many modules in common.
 
-    ``text`` is the RTLIL, ``ports`` are names and meanings, ``submodules`` are those that it instantiates;
-    ``about`` and ``note`` are comments on the module and on its cases.
+    ``text`` is the RTLIL of the module, ``ports`` are names and descriptions, ``submodules`` are the instantiated
+    modules; ``about`` and ``note`` are comments on the module and on cases.
     """
     module, meanings = rtlil.parse(text), dict(ports)
     inputs = (wire.name[1:] for wire in module.wires.values() if wire.port == "input")

@@ -9,7 +9,7 @@ _DIGIT = 2  # bits of the multiplier per row (radix 4)
 
 
 def _digits(m: Module, b: Value) -> Iterator[tuple[int, Value, Signal, Signal]]:
-    """Yield each radix-4 Booth digit of ``b``: its lowest bit, its sign, and signals for magnitudes 1 and 2."""
+    """Yield for each radix-4 Booth digit of ``b`` the bit position, the sign, and signals for magnitudes 1 and 2."""
     for place in range(0, len(b), _DIGIT):
         below = b[place - 1] if place else Const(0, 1)
         low, high = b[place], b[place + 1]
@@ -20,11 +20,11 @@ def _digits(m: Module, b: Value) -> Iterator[tuple[int, Value, Signal, Signal]]:
 
 
 def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
-    """Return rows whose sum is ``a * b`` modulo ``2**len(a)``, for factors of equal, even width.
+    """Return partial products whose sum is ``a * b`` modulo ``2**len(a)``, for factors of equal, even width.
 
     Modified Booth recoding (O. L. MacSorley, High-speed arithmetic in binary computers, 1961): every two bits of ``b``
-    and the bit below select -2, -1, 0, 1 or 2 times ``a``. A negative row is inverted; the last word holds the 1 that
-    each inverted row lacks at its lowest bit.
+    and the bit below them select -2, -1, 0, 1 or 2 times ``a`` as a row. A negative row is inverted; the last row holds
+    the missing 1 at the lowest bit of each inverted row.
     """
     width = len(a)
     negative = Signal(width, name="negative")
@@ -40,11 +40,11 @@ def booth_rows(m: Module, a: Value, b: Value) -> list[Value]:
 
 
 def product_rows(m: Module, a: Value, b: Value, unsigned_top: Value) -> list[Value]:
-    """Return rows whose sum is the product of signed ``a`` and ``b``, modulo ``2**(2 * len(b))``.
+    """Return partial products whose sum is the product of signed ``a`` and ``b``, modulo ``2**(2 * len(b))``.
 
     Booth recoding as in :func:`booth_rows`, which takes ``b`` as signed; with ``unsigned_top``, the top bit of an
-    unsigned ``b``, one more row adds ``a`` above. ``len(a)`` is ``len(b) + 1``. Rows are not sign-extended: each ends
-    with the inverted sign and a 1, which with one more 1 in the last word stand for all higher bits.
+    unsigned ``b``, one more row adds ``a * 2**len(b)``. ``len(a)`` is ``len(b) + 1``. Rows are not sign-extended: each
+    ends with the inverted sign and a 1, which with one more 1 in the last word stand for all higher bits.
     """
     width, length = len(b), len(a) + 1
     negative = Signal(2 * width, name="negative")

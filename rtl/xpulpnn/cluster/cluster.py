@@ -100,8 +100,8 @@ class Cluster(Component):
                 ports |= {f"bank_sharers_{bank}": Out(config.masters) for bank in range(config.banks)}
             #: ext_hart: Number of the core whose request ``ext`` shows; with ``rvfi``.
             ports["ext_hart"] = Out(isa.MASTER_BITS)
-            #: timer_events, timer_armed: Ends of a period of both timers, pulses; timers that will report the end of a
-            #:   period. With ``rvfi``.
+            #: timer_events, timer_armed: Timers that end a period in this cycle; timers that will report the end of
+            #:   their period. A bit per timer; with ``rvfi``.
             ports |= {"timer_events": Out(TIMERS), "timer_armed": Out(TIMERS)}
             ports |= {name: Out(config.cores) for name in (_DMA_LINES if config.dma else ())}
         super().__init__(config, ports)
@@ -237,7 +237,7 @@ class Cluster(Component):
         m.d.sync += assign_by_name(core, port, "rvalid", "rdata", "err")
 
     def _dma(self, m, dma, demuxes, tcdm, event_unit):
-        """Connect the DMA engine: the cores command it, and its TCDM ports follow those of the cores."""
+        """Connect the DMA engine, which the cores command; its TCDM ports are numbered after those of the cores."""
         connect(m, dma.ext, flipped(self.dma))
         for demux, port in zip(demuxes, dma.cores, strict=True):
             connect(m, demux.dma, port)

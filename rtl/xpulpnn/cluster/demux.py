@@ -24,11 +24,12 @@ def _is_in_range(addr, base, size):
 class CoreDemux(Component):
     """Routes each access of a core by its address, and returns the answer.
 
-    Combinational for requests and answers. The TCDM is at its base, at 1 MiB above for test-and-set, and at its alias;
-    then come the private views of event unit and DMA and the shared peripherals. Everything else in the 3 MiB from the
-    base and in the 1 MiB of the alias is unmapped; all other addresses are external. The core has at most one access
-    outstanding: it may request again in the cycle of the answer. If the core is configured with ``late_results``,
-    requests are granted at once and held; the TCDM sees them in the same cycle, other destinations in the next.
+    Combinational for requests and answers. The TCDM is at the base address of the cluster, 1 MiB above it for
+    test-and-set, and at an alias address. The private views of event unit and DMA and the shared peripherals follow.
+    Everything else in the 3 MiB from the base and in the 1 MiB of the alias is unmapped; all other addresses are
+    external. The core has at most one access outstanding: it may request again in the cycle of the answer. If the core
+    is configured with ``late_results``, requests are granted at once and held; the TCDM sees them in the same cycle,
+    other destinations in the next.
     """
 
     def __init__(self, config: ClusterConfig):

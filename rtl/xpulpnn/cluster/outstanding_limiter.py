@@ -6,9 +6,9 @@ from xpulpnn.core.obi import ObiSignature
 
 
 class OutstandingLimiter(Component):
-    """Grants a request when the previous access is answered, at the earliest in the cycle of that answer.
+    """Grants no request while an access is outstanding; the next may be granted in the cycle of the answer.
 
-    Combinational otherwise. Reset drops the outstanding access.
+    All signals pass combinationally. Reset drops the outstanding access.
     """
 
     initiator: In(ObiSignature())  #: Initiator that may request several accesses ahead.

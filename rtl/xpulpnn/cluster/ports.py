@@ -97,9 +97,9 @@ class DmaPortSignature(PortSignature):
     """External port of the DMA engine, as seen by the engine: OBI with 64 bits of data.
 
     Several transfers may be outstanding; reads and writes are answered in the order of their grants. Transfers to
-    consecutive addresses are announced as a run, so that a bridge can make a burst of the run; runs of reads and of
-    writes may alternate on the port, but no read comes between writes of one run to the same aligned block of 64 bytes.
-    The answers to writes may wait until the last write of the block is granted.
+    consecutive addresses are announced as a run, so that a bridge can make a burst of them. Transfers of a run of reads
+    and a run of writes may alternate, but no read comes between writes of one run to the same aligned block of 64
+    bytes. The answers to writes may wait until the last write of the block is granted.
     """
 
     req: Out(1)  #: A transfer is requested; it stays high with the same attributes until it is granted.

@@ -46,8 +46,8 @@ class Alu(Component):
         """Clip ``op_a`` to ``op_b`` above and ``~op_b`` or 0 below, with a single comparison.
 
         With a non-negative bound the sign of ``op_a`` determines the limit that it can exceed. With a negative bound
-        the lower limit is the greater one: clip gives ``~op_b`` up to the lower limit and ``op_b`` above, clipu 0 up to
-        0 and ``op_b`` above. The signs select the two candidates, and the comparison selects one of them.
+        the lower limit is greater than the upper one: up to the lower limit the result is the lower limit, above it the
+        result is ``op_b``. The signs select the two candidates, and the comparison selects one of them.
         """
         clip = self.ctrl.result == AluResult.CLIP
         clipu = self.ctrl.result == AluResult.CLIPU

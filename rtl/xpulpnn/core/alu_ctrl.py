@@ -57,7 +57,7 @@ class AluResult(enum.Enum, shape=4):
 class AluCompare(enum.Enum, shape=3):
     """Relation of ``op_a`` to ``op_b``; needs ``subtract``.
 
-    Bit 0: equality does not satisfy the relation; bit 1: less does; bit 2: the relation is inverted.
+    Bit 0 is 0 if equality satisfies the relation, bit 1 is 1 if less does. Bit 2 inverts the result of both.
     """
 
     EQ = 0b000

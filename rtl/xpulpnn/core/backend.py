@@ -31,12 +31,12 @@ class Backend(Component):
     """Single-issue in-order back end with forwarding and interlocks.
 
     An instruction accepted from the stream in cycle t is in EX in t + 1 and, if it accesses memory, in WB in t + 2.
-    Costs in cycles with a memory that grants at once and answers in the next cycle: 1; use of a loaded value, of the
-    base or of the reloaded NN-RF entry of a Mac&Load by the next instruction 1 more; misaligned access 2; mulh* 5;
-    division 3 to 35. Any order of instructions gives the sequential result for any memory latency. Redirects are
-    requests: the source of the stream inserts the bubbles of fetching. With ``fault`` a load or store and all younger
-    instructions are dropped; a register that they have already written is restored in the next cycle, in which ``hold``
-    must be high. Reset empties the pipeline and clears all registers.
+    With a memory that grants at once and answers in the next cycle it takes 1 cycle; a misaligned access takes 2, mulh*
+    5, a division 3 to 35. Use of a loaded value, or of the base or reloaded NN-RF entry of a Mac&Load, by the next
+    instruction costs 1 more. Any order of instructions gives the sequential result for any memory latency. A redirect
+    only names the next address: the source of the stream inserts the bubbles of fetching. With ``fault`` a load or
+    store and all younger instructions are dropped; a register that they have already written is restored in the next
+    cycle, in which ``hold`` must be high. Reset empties the pipeline and clears all registers.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ class BitCount(Component):
     """Bit counts ``p.ff1``, ``p.fl1``, ``p.clb`` and ``p.cnt``.
 
     FF1 and FL1 give the index of the lowest and highest set bit of rs1, 32 for 0; CLB the number of bits below the sign
-    that equal it, 0 for 0; CNT the number of set bits. Combinational.
+    that are equal to the sign, 0 for 0; CNT the number of set bits. Combinational.
     """
 
     count: In(AluCount)  #: Operation.
@@ -72,7 +72,7 @@ class BitCount(Component):
         return later
 
     def _ones(self, m: Module) -> Value:
-        """Return the number of set bits, by adding counts of adjacent fields and doubling the fields each time."""
+        """Return the number of set bits, by adding the counts of adjacent bit groups, whose width doubles each time."""
         counts: Value = self.word
         for step in steps(1):
             low = every(2 * step, (1 << step) - 1)

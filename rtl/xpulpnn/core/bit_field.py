@@ -16,9 +16,9 @@ class BitField(Component):
     """Masks applied before and after the shifter for operations on one bit field.
 
     ``shifted`` is the output of the shifter: ``op_a`` shifted right by ``start`` for EXTRACT (arithmetically when
-    ``signed``), left for INSERT. The field ``K`` has ``W`` bits from bit ``start``, cut at bit 31. EXTRACT gives the
-    low ``W`` bits of ``shifted`` extended by their sign or zero, INSERT ``(op_c & ~K) | (shifted & K)``, CLEAR ``op_a &
-    ~K``, SET ``op_a | K``, all as ``(shifted & inside) | around``; the masks do not depend on the shifter.
+    ``signed``), left for INSERT. The field ``K`` has ``W`` bits from bit ``start``, at most up to bit 31. EXTRACT gives
+    the low ``W`` bits of ``shifted`` extended by their sign or zero, INSERT ``(op_c & ~K) | (shifted & K)``, CLEAR
+    ``op_a & ~K``, SET ``op_a | K``, all as ``(shifted & inside) | around``; the masks do not depend on the shifter.
     Combinational.
     """
 

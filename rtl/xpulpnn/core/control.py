@@ -267,9 +267,10 @@ def _quantisation(insn: Insn) -> Fields:
 
 
 def _requantisation(insn: Insn) -> Fields:
-    """Return the fields for pv.rqld, a load into the NN-RF, or pv.rq*, a multiplication whose result port A writes.
+    """Return the fields for pv.rqld and pv.rq*.
 
-    Operand b of pv.rqx* is the word with shift and zero point.
+    pv.rqld loads a word into the NN-RF. pv.rq* multiplies, and port A writes its result. Operand b of pv.rqx* is rs2,
+    the word with shift and zero point.
     """
     fields = {f"requantise.{name}": value for name, value in (requantise_control(insn) or {}).items()}
     if insn.loads_parameter:

@@ -137,7 +137,7 @@ def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
 
 @cache
 def _choices(config: CoreConfig) -> Mapping[str, Mapping[str, Choice]]:
-    """Map dotted output names, then major opcodes, to choices; an output that is always 0 for an opcode has none."""
+    """Map dotted output names, then major opcodes, to choices; leave out an output that is always 0 for an opcode."""
     by_opcode = _by_opcode(config)
     fields = {insn: control_fields(insn) for rows in by_opcode.values() for insn in rows}
     outputs: dict[str, dict[str, Choice]] = {}

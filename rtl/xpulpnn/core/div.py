@@ -35,10 +35,9 @@ class Divider(Component):
 
     An operation takes ``shift + 3`` cycles of ``start``, the first ``done`` cycle included: one to normalise the
     divisor, ``shift + 1`` for the quotient bits, one to present the result. ``shift`` is the number of leading zeros of
-    ``op_b``; for a negative divisor of a signed division the number of leading ones less one (the distance by which
-    ``op_b`` can be shifted to the left without changing its sign): 3 cycles for an unsigned divisor from 2**31, 35 for
-    0, 34 for 1 and -1; the dividend has no influence. One operation at a time; the algorithm is that of RI5CY's
-    divider.
+    ``op_b``, or for a negative divisor of a signed division the number of leading ones less one. Examples are 3 cycles
+    for an unsigned divisor from 2**31 on, 35 for 0, and 34 for 1 and -1; the dividend has no influence. One operation
+    at a time; the algorithm is that of RI5CY's divider.
     """
 
     ctrl: In(DivCtrl)  #: Type of division; stable while ``start`` is high.

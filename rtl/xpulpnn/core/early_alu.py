@@ -11,8 +11,8 @@ EARLY_RESULTS = (AluResult.AND, AluResult.OR, AluResult.XOR)
 class EarlyAlu(Component):
     """Word additions, logic and comparisons as plain operators, which synthesis for an FPGA maps to carry chains.
 
-    ``result``, ``sum`` and ``comparison`` equal those of :class:`~xpulpnn.core.alu.Alu` for ADD in the WORD format,
-    AND, OR and XOR. Combinational; needs no reset.
+    The outputs equal the outputs of :class:`~xpulpnn.core.alu.Alu` for the operations AND, OR, XOR, and ADD on words.
+    Combinational; needs no reset.
     """
 
     ctrl: In(AluCtrl)  #: Operation.

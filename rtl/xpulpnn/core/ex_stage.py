@@ -201,7 +201,7 @@ class ExStage(Component):
         m.d.comb += self.done.eq(~self.slow | Cat(done).any())
 
     def _multiply_on_arrays(self, m, alu, mult, div):
-        """Select the result if one unit makes all products; return the conditions for using its upper word."""
+        """Select the result if ``ProductUnit`` makes all products; return the conditions for using the upper word."""
         nnrf = self._nnrf(m)
         m.d.comb += [
             *assign_by_name(mult, self, "dotp_form", "dotp_format", "dotp2_format", "dotp_a", "dotp_b"),

@@ -18,10 +18,10 @@ class HwLoops(Component):
     registers. The second decision is final; if the first was wrong (set-up right before the end of a short body), the
     fetch is corrected. Loop 0 is the inner loop and has priority.
 
-    The count is decremented when the last instruction leaves ID, or EX if it is a branch, which counts only if it falls
-    through, or a CSR access, which still reads the old count. A write to the count wins over its decrement. After an
-    access fault the decrements by the access and by the instruction after it are undone, in the two cycles in which ID
-    is empty. Reset clears the registers.
+    The count is decremented when the last instruction leaves ID. If that is a branch, which counts only if not taken,
+    or a CSR access, which reads the old count, the count is decremented when it leaves EX. A write to the count wins
+    over its decrement. After an access fault the decrements by the access and by the instruction after it are undone,
+    in the two cycles in which ID is empty. Reset clears the registers.
     """
 
     if_pc: In(32)  #: Address of the next instruction to enter ID.
@@ -92,7 +92,7 @@ class HwLoops(Component):
         return m
 
     def _count(self, m, counts, late, id_goes_back):
-        """Build the decrement of loop counts and its restoration; return the loop that counts, and its next count.
+        """Decrement loop counts, or restore them after a fault; return the loop whose count changes, and the new count.
 
         ``ex_took`` and ``wb_took`` are iterations that the instructions in EX and WB used when they left ID.
         """

@@ -122,7 +122,7 @@ class DotpOperands(IdOption):
 
 
 class ArrayMultiplier(IdOption):
-    """Multiplications on the arrays of the dot-product units; WB writes upper words and shifted products."""
+    """Multiplications on the multiplier arrays of the dot-product units; WB writes upper words and shifted products."""
 
     def enable_writes(self, ex_we, wb_we, wb_addr):
         in_wb = self.ctrl.ex.mult.op.as_value().any()

@@ -269,8 +269,8 @@ class IdStage(Component):
     def _select_factors(self, m, insn, options, op_a, op_b):
         """Select the factors of a dot product for the factor registers.
 
-        Kernels multiply one activation word with several weights. The activation is factor a of every instruction, as
-        the unit uses more energy for a change of factor a.
+        Kernels multiply one activation word with several weights. A change of factor a costs more energy, so the
+        activation is always factor a.
         """
         m.d.comb += [self.dotp_a.eq(op_a), self.dotp_b.eq(op_b), self.dotp_ctrl.eq(insn.ctrl.ex.dotp)]
         for option in options:

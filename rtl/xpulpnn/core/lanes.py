@@ -38,7 +38,7 @@ def reversed_bits(m: Module, name: str, word: Value, block: int = 1) -> Value:
 
 
 def widened(m: Module, name: str, bits: Value, width: int, direction: str) -> Value:
-    """Copy every set bit to the ``width - 1`` bits above ("up") or below ("down"), where ``bits`` is 0; wiring only."""
+    """Copy every set bit to the ``width - 1`` bits above ("up") or below ("down"), which must be 0; wiring only."""
     for step in steps(1):
         if step < width:
             wider = Signal(XLEN, name=f"{name}_{direction}_{2 * step}")

@@ -12,8 +12,8 @@ FAST_BITS = 5
 class MachineCounter(Component):
     """64-bit counter accessed in two halves. A write wins over the increment of the same cycle. Reset clears it.
 
-    The last event may be cancelled, which shows two cycles later. The carry into the upper half is known in advance, so
-    both halves count in parallel.
+    The last event may be cancelled: the count drops two cycles later. The carry into the upper half is known in
+    advance, so both halves count in parallel.
     """
 
     step: In(1)  #: Count in this cycle; only with ``final``.

@@ -106,14 +106,14 @@ class Mult(Component):
     * ``HIGH``: the upper word of the 64-bit product.
 
     ``WORD`` and ``HALF`` are done in the cycle they start (``done == start``), one per cycle. ``HIGH`` takes 5 cycles
-    of ``start``: one that leaves the idle state and four with a 16 x 16 bit product each. Their sums fit 32 bits, so
-    the same multiplier and two half-word registers suffice. ``done`` stays until ``take`` or until ``start`` falls.
-    Reset is to the idle state.
+    of ``start``: one that leaves the idle state and four with a 16 x 16 bit product each. Each product and its addends
+    fit 32 bits, so the same multiplier and two half-word registers suffice. ``done`` stays until ``take`` or until
+    ``start`` falls. Reset is to the idle state.
 
     Subtraction complements ``op_c`` and the sum: ``c - p == ~(~c + p)``. With ``multiplier`` ``inferred`` the product,
-    ``op_c`` and the rounding constant are one sum, left to synthesis. With ``booth`` its rows are Booth recoded and
-    added in a carry-save tree; the rows that ``HALF`` and ``HIGH`` need have a separate adder, so that the shift
-    follows a sum of 12 words, not one of 19.
+    ``op_c`` and the rounding constant are one sum, left to synthesis. With ``booth`` a carry-save tree adds the
+    Booth-recoded partial products. Those that ``HALF`` and ``HIGH`` need have a separate adder, so that the shift waits
+    for a sum of 12 words, not of 19.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class Mult(Component):
         return factor
 
     def _sums(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
-        """Return the sum that is the result of ``WORD``, and the sum that is shifted."""
+        """Return the sum for ``WORD``, and the sum for ``HALF`` and ``HIGH``."""
         if self.multiplier == "booth":
             return self.add_booth(m, a, b, addend, rounding)
         total = Signal(XLEN, name="total")
@@ -226,7 +226,7 @@ class Mult(Component):
         return total, total
 
     def add_booth(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
-        """Return the sum of all rows, and the sum without rows that are 0 if the factor ``b`` is a half-word."""
+        """Return ``a * b`` with both addends, and an earlier sum that is equal if factor ``b`` is a half-word."""
         *rows, negative = booth_rows(m, a, b)
         # an unsigned half-word needs one more row than a signed one: its sign is the bit above
         split = len(rows) // 2 + 1

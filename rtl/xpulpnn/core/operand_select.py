@@ -28,8 +28,8 @@ def set_up_loop(hwloop, op, payload, op_a, target):
 def select_operands(m, widths, insn, reads, ex_result, payload, immediate, target):
     """Build the operands a, b and c before the ID/EX register, and return them.
 
-    The result of EX is late: a final multiplexer selects between it and the selected other source.
-    Operand a of pv.rqx* is ``target``.
+    The result of EX comes late in the cycle, so a final multiplexer selects between it and all other sources. Operand a
+    of pv.rqx* is ``target``.
     """
     ctrl = insn.ctrl
     rs1, rs2, rs3 = (reads[name] for name in ("rs1", "rs2", "rs3"))

@@ -246,8 +246,7 @@ class ExWbSignature(PortSignature):
         if config.late_results:
             #: late_result: Result that port A writes; only with late results.
             members["late_result"] = Out(32)
-            #: late_product, late_dotp: Words that port A writes, of which all but one are 0, together with
-            #:   ``late_result``.
+            #: late_product, late_dotp: Results that port A writes: of these and ``late_result`` all but one are 0.
             members |= {name: Out(32) for name in config.late_result_names}
         if config.has_whole_products:
             #: upper: Upper word of the product of mulh*, if WB writes it, and of pv.rqx*, 0 for other instructions.

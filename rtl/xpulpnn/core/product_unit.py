@@ -15,7 +15,7 @@ from xpulpnn.isa.machine import XLEN
 
 
 class ProductForm(data.Struct):
-    """Type of the factors of the second unit, registered one-hot; all 0 for a single dot product."""
+    """Type of the factors of the second dot-product unit; all 0 for a single dot product."""
 
     scalar: 1  #: The factors belong to a multiplication; else to the second activations.
     word: 1  #: The factors are words.
@@ -35,14 +35,15 @@ class ProductForm(data.Struct):
 class ProductUnit(Component):
     """The dot products of two pixels with one weight word, or an operation of :class:`~xpulpnn.core.mult.Mult`.
 
-    Without a form ``first = op_c * dotp_accumulate + dot(dotp_a, dotp_b)``; with a pair also ``second = second_sum *
-    dotp_accumulate + dot(act2, dotp_b)``. A word is two half-words, so the four 16 x 16 bit arrays of both units make a
-    product of words: ``dotp`` its inner products, ``dotp2`` its outer products and the sum of all four. With the form
-    ``word`` ``result`` is that of ``WORD`` and ``upper`` that of ``HIGH``. A product of half-words is a dot product
-    with 0 in the other half: ``second`` is the sum of ``HALF`` before its shift. A requantisation has the form
-    ``word``: ``second`` and ``result`` are the lower word of ``dotp_a * dotp_b``, plus ``nn_lambda`` if unsigned.
+    For dot products ``first = op_c * dotp_accumulate + dot(dotp_a, dotp_b)``, with ``pair`` also ``second = second_sum
+    * dotp_accumulate + dot(act2, dotp_b)``. A word is two half-words, so the four 16 x 16 bit multiplier arrays of both
+    units make a product of words: ``dotp`` multiplies lower by upper halves, ``dotp2`` lower by lower and upper by
+    upper halves, and adds all four. With the form ``word``, ``result`` is the result of ``WORD`` and ``upper`` the
+    result of ``HIGH``. A product of half-words is a dot product with 0 in the other half: ``second`` is the sum of
+    ``HALF`` before its shift. A requantisation has the form ``word``: ``second`` and ``result`` are the lower word of
+    ``dotp_a * dotp_b``, plus ``nn_lambda`` if unsigned.
 
-    Combinational, one operation per cycle. No product row changes while form, format, signs and factors are stable.
+    Combinational, one operation per cycle. No partial product changes while form, format, signs and factors are stable.
 
     Parameters
     ----------

@@ -86,7 +86,8 @@ class Quantiser(Component):
     def _search(self, m, count, codes):
         """Drive the address of the next threshold in the binary search.
 
-        Its distance from the middle in half-words is the code so far, as a signed number, followed by a one.
+        The distance of the address from the middle of the table, in half-words, is the signed number of the code bits
+        so far, followed by a one.
         """
         pixel, level = count[0], count[1:]
         code = Mux(pixel, codes[1], codes[0])

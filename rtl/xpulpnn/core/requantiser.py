@@ -56,8 +56,8 @@ class Requantiser(Component):
     arithmetic, the bounds are 0 and ``2**w - 1``, with ``ctrl.to_signed`` ``-2**(w-1)`` and ``2**(w-1) - 1``. Without
     ``ctrl.valid`` the result is 0 and the inputs are masked. Combinational.
 
-    Only as many bits as the widest format has are shifted: the bits above must equal the sign, else the result is
-    clipped. A negative sum is complemented before and after, so that the bits above must be 0.
+    Only as many bits as the widest format has are shifted. If a bit above them differs from the sign, the result is
+    clipped. A negative sum is complemented before and after the shift, so that these bits are compared with 0.
     """
 
     def __init__(self, config: CoreConfig) -> None:
@@ -92,7 +92,7 @@ class Requantiser(Component):
         return m
 
     def _clip(self, m: Module, one_lane: Signal, crumbs: Signal) -> Signal:
-        """Return the clipped sum in every lane of the widest format; set ``crumbs`` to the crumbs that it replaces."""
+        """Return the clipped sum, repeated to the widest format; set ``crumbs`` to the 2-bit elements to replace."""
         negative = Signal()
         magnitude = Signal(XLEN - 1)
         total = Signal(XLEN)

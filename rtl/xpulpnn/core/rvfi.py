@@ -14,9 +14,9 @@ from xpulpnn.isa.retirement import MEANINGS, ORDER_BITS, WaitCause, port_widths
 class RvfiSignature(PortSignature):
     """Retirement port: the fields of :mod:`xpulpnn.isa.retirement`.
 
-    An instruction retires in a cycle with ``valid``, in program order; in every other cycle after reset ``wait`` is the
-    cause why none does. A back end without a front end has ``pc_wdata`` of branches only, no ``intr``, and ``insn`` of
-    instructions that are not compressed.
+    Instructions retire in program order, one in each cycle with ``valid``. In every other cycle after reset ``wait`` is
+    the cause of the stall. A back end without a front end reports ``pc_wdata`` of branches only, no ``intr``, and
+    compressed instructions expanded in ``insn``.
     """
 
     PORT_MEANINGS = MEANINGS

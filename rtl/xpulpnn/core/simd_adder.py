@@ -12,8 +12,8 @@ class SimdAdder(Component):
     ``sum[i] = addend_a[i] + addend_b[i] + carry``, modulo the lane width; a subtraction passes the complement of the
     subtrahend and ``carry = 1``. Combinational.
 
-    One carry network serves every partition. Lane tops generate ``carry`` and propagate nothing, so that every lane
-    receives its carry-in and no carry of its neighbour.
+    One carry network serves every partition. The top bit of every lane generates ``carry`` and propagates nothing, so
+    that the lane above receives the carry-in and no carry of its neighbour.
     """
 
     fmt: In(LaneFmt)  #: Partition.

@@ -43,7 +43,7 @@ class SimdAlu(Component):
     Parameters
     ----------
     config : CoreConfig
-        Only its SIMD widths are built, and without XpulpV2 only the RV32I operations.
+        Only the configured SIMD widths are built, and without XpulpV2 only the RV32I operations.
     """
 
     ctrl: In(AluCtrl)  #: Operation and partition into lanes.

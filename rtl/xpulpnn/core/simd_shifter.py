@@ -14,8 +14,9 @@ class SimdShifter(Component):
     ``shifted[i] = operand[i] >> (amounts[i] mod width)``; with ``mirror`` the operand is already bit-reversed, the
     amounts are taken in opposite lane order and the word is reversed back. Combinational.
 
-    In steps, the operand is late, behind the adder: in every step the amounts give masks, and the word passes a
-    single AND-OR. An inferred shift per lane of the selected format is faster in simulators.
+    With ``shifter`` ``inferred``, synthesis gets a shift per lane of every format, which is faster in simulators. Else
+    the word passes one AND-OR per power of two, whose masks depend on the amounts only, as ``operand`` arrives late,
+    behind the adder.
     """
 
     fmt: In(LaneFmt)  #: Partition.

@@ -8,8 +8,8 @@ from xpulpnn.isa.retirement import WaitCause
 class StallMonitor(Component):
     """Follows every bubble from its origin to the end of WB and reports its cause. Has no effect on the pipeline.
 
-    ID makes a bubble when EX accepts and ID has no instruction to issue, EX when WB is done and EX is not. While ID is
-    empty the cause is that of the last redirect for the one cycle that a fetch takes at least, then the instruction
+    ID makes a bubble when EX is ready and ID issues no instruction. EX makes one when WB is done and EX is not. While
+    ID is empty, the cause of the last redirect counts for one cycle, the shortest fetch, and then the instruction
     memory. Before the first instruction the cause is START.
     """
 

@@ -145,7 +145,7 @@ class WbStage(Component):
         m.d.comb += self.elw_stall.eq(elw & ~self.lsu_done)
 
     def _register_sums(self, m, base, old):
-        """Register two sums; the first register also holds the base of a Mac&Load or the sum of pv.rq*."""
+        """Register both sums of a Mac&Load; the first register also holds the incremented base or the sum of pv.rq*."""
         ex, late = self.ex, self.ex.pair | self.ex.wb_base
         # of these words all but one are 0
         word = ex.first | (self.ex_base & ex.wb_base.replicate(32))

@@ -25,14 +25,14 @@ def multiplier_of(config: CoreConfig) -> "Mult | WideMult | ProductUnit":
 class WideMult(Component):
     """The operations of :class:`~xpulpnn.core.mult.Mult` on one 32 x 32 -> 64 bit multiplier, and both requantisations.
 
-    ``WORD`` and ``HALF`` are those of ``Mult``; ``HIGH`` is the upper word of the product. With ``requantise`` and a
-    ``WORD`` operation that does not accumulate, ``result`` is the lower word of ``nn_kappa * op_a + nn_lambda``, or
-    with signed factors of ``nn_kappa * op_a``, of which ``upper`` is the upper word.
+    ``WORD`` and ``HALF`` work as in ``Mult``; ``HIGH`` takes one cycle. ``requantise`` needs a ``WORD`` operation that
+    does not accumulate. With unsigned factors ``result`` is then the lower word of ``nn_kappa * op_a + nn_lambda``.
+    With signed factors ``result`` is the lower word of ``nn_kappa * op_a`` and ``upper`` the upper word.
 
-    Combinational, one operation per cycle. The second factor, which is recoded, is 0 without ``start``, which keeps all
-    product rows constant. With ``multiplier`` ``inferred`` product, addend and rounding constant are one sum, left to
-    synthesis. With ``booth`` there are signed rows in a carry-save tree; the rows that ``HALF`` needs have a separate
-    adder, so that the shift follows a sum of 12 words.
+    Combinational, one operation per cycle. Without ``start`` the second factor is 0, which keeps all partial products
+    constant. With ``multiplier`` ``inferred`` product, addend and rounding constant are one sum, left to synthesis.
+    With ``booth`` the second factor is Booth recoded, and a carry-save tree adds the signed partial products. The few
+    that ``HALF`` needs have a separate adder, so that the shift of ``HALF`` waits for a sum of 12 words only.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class WideMult(Component):
 
     @property
     def _takes_halves(self) -> Value:
-        """True if the factors are half-words: for ``HALF``, and for the code of the operation that is not used."""
+        """True if the factors are half-words: for ``HALF``, and for the unused code of the operation."""
         return self.ctrl.op.as_value()[0]
 
     def _operand(self, m: Module, name: str) -> Signal:
@@ -114,7 +114,7 @@ class WideMult(Component):
     def _booth(
         self, m: Module, a: Value, b: Signal, unsigned_top: Value, addend: Signal, rounding: Signal
     ) -> tuple[Value, Value]:
-        """Return the sum of all rows, and its lower word without rows that are 0 if the factor ``b`` is a half-word."""
+        """Return ``a * b`` with both addends, and an earlier sum of one word that is equal if ``b`` is a half-word."""
         *rows, negative = product_rows(m, a, b, unsigned_top)
         # an unsigned half-word needs one more row than a signed one: its sign is the bit above
         split = len(b) // 4 + 1

@@ -93,10 +93,10 @@ class JtagDtm(_Dtm):
 
 
 class FpgaDtm(_Dtm):
-    """Transfers accesses from the test access port of an ECP5, its primitive JTAGG, to the debug module.
+    """Transfers accesses from JTAGG, the test access port primitive of an ECP5, to the debug module.
 
-    dtmcs is ER1 (0x32), dmi is ER2 (0x38). The clock of the domain ``tck`` is JTCK inverted; the crossing is that of
-    :class:`JtagDtm`.
+    dtmcs is ER1 (0x32), dmi is ER2 (0x38). The clock of the domain ``tck`` is JTCK inverted; the clock domain crossing
+    is as in :class:`JtagDtm`.
     """
 
     SHIFTS_AHEAD = True

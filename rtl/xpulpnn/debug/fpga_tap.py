@@ -5,11 +5,11 @@ from xpulpnn.isa.debug import TapRegister
 
 
 class FpgaTap(Component):
-    """The primitive JTAGG of an ECP5 in place of :class:`~xpulpnn.debug.tap.Tap`.
+    """Replaces :class:`~xpulpnn.debug.tap.Tap` on an ECP5: converts the signals of its primitive JTAGG.
 
-    The primitive shows the state that the controller of the port entered at a rising edge of JTCK, and the data sampled
-    there. Everything follows half a cycle later, at falling edges of JTCK, which are the rising edges of the domain
-    ``tck``; but data out are needed earlier, as the primitive registers them itself. Scans of registers other than ER1
+    JTAGG shows the state that its TAP controller entered at a rising edge of JTCK, and the data sampled at that edge.
+    The outputs follow half a cycle later, at falling edges of JTCK, which are the rising edges of the domain ``tck``.
+    Only ``jtdo`` changes at rising edges of JTCK, as JTAGG registers it once more. Scans of registers other than ER1
     and ER2 have no effect.
     """
 

@@ -71,7 +71,7 @@ _TRANSFERS = """
 
 
 class Transfers(NamedTuple):
-    """Instructions that move registers and CSRs; the first four have 0 as register or CSR number."""
+    """Instructions that move registers and CSRs; in the first four the register or CSR number is 0, to be filled in."""
 
     read_csr: int
     write_csr: int

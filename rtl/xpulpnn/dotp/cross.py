@@ -16,10 +16,10 @@ CROSS_BITS = XLEN + 2  # bits of the sum of two products and the corrections for
 class CrossDotp(DecodedDotp):
     """The sum of products of :class:`~xpulpnn.dotp.shared.DotpShared`, and the inner products of two words.
 
-    ``result`` is that of the base class. With ``word``, in format H and without addend, ``a`` is a word ``x`` and ``b``
-    a word ``y`` with its halves exchanged: ``partial + carry`` is ``x[31:16] * y[15:0] + x[15:0] * y[31:16]``, upper
-    halves signed as the factors are, except for constants described at :class:`~xpulpnn.dotp.outer.OuterDotp`.
-    Combinational, no state.
+    ``result`` is the sum of products. With ``word``, which needs format H and ``acc`` 0, ``a`` is a word ``x``, and
+    ``b`` is a word ``y`` with its halves exchanged. Then ``partial + carry`` is ``x[31:16] * y[15:0] + x[15:0] *
+    y[31:16]``, where upper halves are signed if the factor is. Some constants for the signs are missing, which
+    :class:`~xpulpnn.dotp.outer.OuterDotp` adds. Combinational, no state.
     """
 
     group = DENSE_GROUP
@@ -34,7 +34,7 @@ class CrossDotp(DecodedDotp):
         }
 
     def signs(self, fmt: ElemFmt) -> list[tuple[Value, Value]]:
-        """Return the signs of the two factors of each array; a lower half is unsigned."""
+        """Return the signs of both factors of each array. With ``word`` the lower half of each word is unsigned."""
         a_signed, b_signed = self.format_signs(fmt)
         if fmt is not ElemFmt.H:
             return [(a_signed, b_signed)] * 2

@@ -12,9 +12,9 @@ from xpulpnn.isa.table import Insn
 def signed_offset(fmt: ElemFmt, a_signed: Value, b_signed: Value) -> Value:
     """Return the constant that corrects the inverted product bits of all lanes of ``fmt``, modulo 2**32.
 
-    A product bit with the top bit of a signed element as one factor has negative weight; as ``-p == ~p - 1``, it is
-    added inverted. With n lanes of w bits the missing constants are ``n * 2**(w - 1)``, a power of two, times
-    ``a_signed + b_signed - 2**w * (a_signed | b_signed)``.
+    A product bit of which one factor is the top bit of a signed element has negative weight. As ``-p == ~p - 1``, it is
+    added inverted, and a constant corrects the sum. For n lanes of w bits the constant is ``n * 2**(w - 1)``, a power
+    of two, times ``a_signed + b_signed - 2**w * (a_signed | b_signed)``.
     """
     position = fmt.width - 1 + exact_log2(fmt.lanes)
     minus = a_signed | b_signed
@@ -35,7 +35,7 @@ class FmtField(enum.IntEnum, shape=2):
 
 
 class ArrayFormat(data.Struct):
-    """Format and signs of the factors of an array, one-hot by element format, as the array needs them early."""
+    """Format and signs of the factors of a multiplier array, decoded to one-hot bits, which the array needs early."""
 
     chosen: len(ElemFmt)  #: The format: at most one bit is set.
     #: a_signed, b_signed: The bit of the format if the elements of factor a / b are signed, else 0.
@@ -61,7 +61,8 @@ class DotpCtrl(data.Struct):
 def dotp_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
     """Return the fields of :class:`DotpCtrl` for ``insn``; None if the dot-product unit does not execute it.
 
-    Factor a is rs1 of ``pv.(s)dot*`` and the weight of Mac&Load, factor b is operand 2 or the activation.
+    Factor a is rs1 of ``pv.(s)dot*`` or the weight of Mac&Load, factor b is operand 2 or the activation; the ID stage
+    exchanges both factors of Mac&Load.
     """
     if not insn.uses_dotp:
         return None

@@ -14,7 +14,7 @@ from xpulpnn.isa.formats import ElemFmt
 class DecodedDotp(DotpShared):
     """The sum of products of :class:`~xpulpnn.dotp.shared.DotpShared`, with AND-OR selection instead of multiplexers.
 
-    Without a format ``result`` is 0.
+    If ``fmt`` selects no format, ``result`` is 0.
     """
 
     def ports(self, ports: dict[str, Member]) -> dict[str, Member]:

@@ -15,11 +15,12 @@ PRODUCT_BITS = 2 * XLEN
 class OuterDotp(DecodedDotp):
     """The sum of products of :class:`~xpulpnn.dotp.shared.DotpShared`, and the product of two words.
 
-    ``result`` is that of the base class, with ``rounding`` added in format H. With ``word``, in format H, ``product``
-    is ``a * b + acc``, the words signed as the factors are; with an addend only its lower word is right. The inner
-    products come as ``partial`` and ``carry`` from :class:`~xpulpnn.dotp.cross.CrossDotp`. A signed product of 32 bits
-    needs the constant ``2**31 * (a_signed + b_signed) - 2**63 * (a_signed | b_signed)``: the 2**31 of one signed factor
-    is added in ``CrossDotp``, the rest here. Combinational, no state.
+    ``result`` is the sum of products, with ``rounding`` added in format H. With ``word``, which needs format H,
+    ``product`` is ``a * b + acc``, where a word is signed if the factor is; unless ``acc`` is 0, only the lower word of
+    ``product`` is right. The products of a lower with an upper half come as ``partial`` and ``carry`` from
+    :class:`~xpulpnn.dotp.cross.CrossDotp`. A signed product of 32 bits needs the constant ``2**31 * (a_signed +
+    b_signed) - 2**63 * (a_signed | b_signed)``: the 2**31 of one signed factor is added in ``CrossDotp``, the rest
+    here. Combinational, no state.
     """
 
     group = DENSE_GROUP
@@ -37,13 +38,13 @@ class OuterDotp(DecodedDotp):
         }
 
     def signs(self, fmt: ElemFmt) -> list[tuple[Value, Value]]:
-        """Return the signs of the two factors of each array; a lower half of a word is unsigned."""
+        """Return the signs of both factors of each array. With ``word`` the lower half of each word is unsigned."""
         a_signed, b_signed = self.format_signs(fmt)
         lower = (a_signed & ~self.word, b_signed & ~self.word) if fmt is ElemFmt.H else (a_signed, b_signed)
         return [lower, (a_signed, b_signed)]
 
     def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:
-        """Add the rows of each array, then both sums; for a product of words the upper sum is moved up by 32 bits."""
+        """Add the rows of each array, then both sums; in a product of words, array 1 has the weight 2**32."""
         word = self.word
         with m.If(word):
             a_signed, b_signed = self.format_signs(ElemFmt.H)

@@ -25,8 +25,8 @@ class DotpRegion(Component):
     reduces the area of plain (w + 1)-bit signed products by 14 % (16 bit) to 64 % (2 bit).
 
     An ``inferred`` sum is one n-ary sum: synthesis merges it into a single multiply-accumulate cell (``alumacc`` of
-    Yosys), a carry-save tree with one carry-propagate adder at the end. A ``carry-save`` tree is as wide as the
-    unsigned products: 2w + log2(lanes) bits; the higher bits of the sign row are joined to the partial sum.
+    Yosys), a carry-save tree with one carry-propagate adder at the end. A ``carry-save`` tree is as wide as the sum of
+    unsigned products: 2w + log2(lanes) bits. The higher bits of the constant row become the higher bits of ``partial``.
     Combinational, no state.
     """
 

@@ -18,7 +18,7 @@ from xpulpnn.isa.machine import XLEN
 def block_mask(fmt: ElemFmt, row: int, side: int) -> int:
     """Return the bits of the reversed factor a that row ``row`` of a ``side``-bit array multiplies in ``fmt``.
 
-    Factor a has its lanes reversed, so its lane k from the top meets lane k of factor b.
+    The lanes of factor a are reversed, so that lane k from the top is multiplied with lane k of factor b.
     """
     lane = side // fmt.width - 1 - row // fmt.width
     return ((1 << fmt.width) - 1) << (lane * fmt.width)
@@ -34,13 +34,14 @@ class DotpShared(Component):
     ``result = acc + sum(ea(a[i]) * eb(b[i]))`` modulo 2**32 over the lanes of ``fmt``, elements extended by sign or
     zero as in :class:`~xpulpnn.dotp.region.DotpRegion`.
 
-    An array is as wide as the widest format, W bits, and there is one per W bits of the word. The lanes of factor a are
-    reversed within each array: the products of a narrower format w then lie on the anti-diagonal of its blocks and all
-    have weight 2**(W - w). The other blocks are masked at factor a; factor b, which changes more often in kernels,
-    reaches the products directly. The accumulator enters the same sum at that weight, so that one carry-save tree and
-    one carry-propagate adder serve all formats: a single multiply-accumulate cell in Yosys with ``inferred`` adders, an
-    explicit tree and a parallel-prefix adder with ``carry-save``. Signs are handled by inverted product bits and a
-    constant row, as in the regions. Combinational, no state.
+    An array multiplies W by W bits, where W is the width of the widest format, and there is one array per W bits of the
+    word. The lanes of factor a are reversed within each array: the products of a narrower format w then lie on the
+    anti-diagonal of its blocks and all have weight 2**(W - w). The other blocks are masked at factor a, so that factor
+    b, which changes more often in kernels, reaches the products without delay. The accumulator enters the same sum at
+    that weight, so that one carry-save tree and one carry-propagate adder serve all formats: a single
+    multiply-accumulate cell in Yosys with ``inferred`` adders, an explicit tree and a parallel-prefix adder with
+    ``carry-save``. Signs are handled by inverted product bits and a constant row, as in ``DotpRegion``. Combinational,
+    no state.
     """
 
     group = GROUP  # bits that the adder groups before its prefix network
@@ -116,7 +117,7 @@ class DotpShared(Component):
         return self.a_signed, self.b_signed
 
     def signs(self, fmt: ElemFmt) -> list[tuple[Value, Value]]:
-        """Return the signs of the two factors: one pair of signs for all arrays, or a pair for each array."""
+        """Return the signs of both factors: one pair for all arrays, or one pair for each array."""
         return [self.format_signs(fmt)]
 
     def add_rows(self, m: Module, arrays: list[list[Value]], offset: Signal, addend: Signal, total: Signal) -> None:

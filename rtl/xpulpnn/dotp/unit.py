@@ -28,11 +28,11 @@ class DotpUnit(Component):
     to that operation, with the accumulator still combinational: ``rd`` is needed in the cycle of the result, so
     back-to-back accumulation needs no bubble.
 
-    With ``multipliers`` ``replicated`` every format has its own multipliers and adder tree, ``region_h`` to
-    ``region_c``; an idle region is kept quiet according to ``isolation`` (factors, signs and accumulator, except that
-    ``none`` does nothing and ``register`` holds the factors). With ``carry-save`` adders each region outputs its sum as
-    two words; the words of the selected region and the accumulator go through one final adder, ``adder``. With
-    ``shared`` one array, ``array``, serves all formats.
+    With ``multipliers`` ``replicated`` every format has a region with its own multipliers and adder tree, ``region_h``
+    to ``region_c``. ``isolation`` keeps the inputs of idle regions from toggling: ``and`` gates factors, signs and
+    accumulator, ``register`` holds the factors and gates the accumulator, ``none`` does nothing. With ``carry-save``
+    adders each region outputs its sum as two words; the words of the selected region and the accumulator go through one
+    final adder, ``adder``. With ``shared`` one multiplier array, ``array``, serves all formats.
 
     Parameters
     ----------

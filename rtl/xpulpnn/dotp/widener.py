@@ -8,16 +8,16 @@ from xpulpnn.isa.machine import XLEN
 class WeightWidener(Component):
     """Extends weights of half or a quarter of a format's width by sign or zeros, one for each lane of the format.
 
-    With ``half`` the weights are in half number ``part[0]`` of the word, with ``quarter`` in quarter number ``part``;
-    otherwise the word passes unchanged. Halves of H, B and N and quarters of H and B are supported; other results are
-    undefined. Combinational.
+    With ``half`` the weights are taken from the half of the word with number ``part[0]``, with ``quarter`` from the
+    quarter with number ``part``; otherwise the word passes unchanged. Halves of H, B and N and quarters of H and B are
+    supported; other results are undefined. Combinational.
     """
 
     word: In(XLEN)  #: Word of weights.
     fmt: In(ElemFmt)  #: Format of the activations.
     half: In(1)  #: The weights have half the width of the format.
     quarter: In(1)  #: The weights have a quarter of the width of the format.
-    part: In(2)  #: Number of the slice.
+    part: In(2)  #: Number of the half or quarter that holds the weights.
     is_signed: In(1)  #: The weights are signed.
     result: Out(XLEN)  #: Word of the format, in the same cycle.
 

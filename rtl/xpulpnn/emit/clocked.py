@@ -36,7 +36,7 @@ class ArrayOfRegisters:
 
 
 def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | None:
-    """Return the lines that all elements share, with ``index`` for the element's number; None if they differ more."""
+    """Return the lines of array elements, with ``index`` for the element number; None if they differ elsewhere."""
     tokens = {number: _TOKEN.findall(text) for number, text in texts.items()}
     if len({len(row) for row in tokens.values()}) > 1:
         return None
@@ -46,7 +46,7 @@ def _common(name: str, texts: dict[int, str], index: str) -> tuple[str, ...] | N
 
 
 def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
-    """Return one loop over all elements, or one over even and one over odd ones; the first element may be separate."""
+    """Return one loop over all array elements, or one over even and one over odd; the first element may be separate."""
     numbers = sorted(texts)
     for step in (1, 2):
         loops: list[Loop] = []
@@ -64,7 +64,7 @@ def _loops(name: str, texts: dict[int, str], index: str) -> tuple[Loop, ...]:
 
 
 def _generic(name: str, column: list[tuple[int, str]], index: str) -> str | None:
-    """Return the token that all elements share, with ``index`` for the element's number; None if they differ more."""
+    """Return the token of array elements, with ``index`` for the element number; None if it differs elsewhere."""
     if len({token for _, token in column}) == 1:
         return column[0][1]
     if all(token == f"{name}{number}" for number, token in column):

@@ -65,7 +65,7 @@ class Combinational:
         return width < PRIORITY_WIDTH and covers_all(disjoint([(patterns, []) for patterns, _ in node.arms]), width)
 
     def _element(self, nodes: list[Node], target: str) -> str | None:
-        """Return the process as the selection of an array element by an index; None if it is something else."""
+        """Return ``array[index]`` if the process selects an element of an array of registers; None if it does not."""
         first, last = nodes[0], nodes[-1]
         if len(nodes) > 2 or isinstance(last, Assign) or last.selector is None or last.default:
             return None
@@ -93,7 +93,7 @@ class Combinational:
         return f"({self._nets.printer.sig(last.selector).operand} == {rest}) ? {other} : {word}"
 
     def _expression(self, nodes: list[Node], target: str) -> str | None:
-        """Return the final value of the process as one expression; None if it is long."""
+        """Return the final value of the process as one expression; None if it is too long to read."""
         if _arms(nodes) > _MAX_ARMS:
             return None
         text = self._assigned(nodes, target)

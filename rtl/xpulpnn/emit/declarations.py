@@ -1,7 +1,7 @@
-"""Types of class members, and their meanings from ``#:`` comments in the source.
+"""Types of class members, and their descriptions in ``#:`` comments of the source.
 
-``"rdata": In(32),  #: Read data.`` gives the meaning of ``rdata``. A comment on lines of its own begins with the names
-of its members, and continuation lines are indented by three spaces: ``#: addr, we: As in OBI.``
+In ``"rdata": In(32), #: Read data.`` the comment describes ``rdata``. A comment on lines of its own begins with the
+names of the members that it describes, and continuation lines are indented by three spaces: ``#: addr, we: As in OBI.``
 """
 
 import ast
@@ -17,7 +17,7 @@ _FURTHER = "   "  # between the mark and the text of a continuation line
 
 @cache
 def declared_meanings(kind: type) -> dict[str, str]:
-    """Return the meanings of the members of a class by their names, in the order of the source."""
+    """Return the description of each member of a class from its ``#:`` comment, by member name, in source order."""
     meanings: dict[str, str] = {}
     node = _class_node(kind)
     if node is None:

@@ -1,6 +1,6 @@
 """Simplifies single operators: constant operands, operands of other widths, redundant signs.
 
-Afterwards every operator whose operands Verilog would extend has operands of its own width, so that its text means the
+Afterwards operands that Verilog would extend have the width of the operation, so that the text of an operator means the
 same in every context.
 """
 
@@ -79,7 +79,7 @@ def _known_comparison(cell: Cell) -> bool | None:
 
 
 def known_result(cell: Cell) -> Sig | None:
-    """Return the result of an operator that is constant or only renames, extends or moves bits, else None."""
+    """Return the result of an operator if it is constant or a rearrangement of operand bits; None if it needs gates."""
     kind, ports = cell.type, cell.ports
     if kind in COMPARISONS:
         known = _known_comparison(cell)
@@ -107,7 +107,8 @@ def known_result(cell: Cell) -> Sig | None:
 def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
     """Merge a literal operand of ``cell`` with a literal operand of ``driver``, the driver of its operand ``port``.
 
-    Two bitwise operations of one type become one; a comparison of a masked value becomes a comparison of its bits.
+    Two bitwise operations of one type become one; a comparison of a masked value becomes a comparison of the bits that
+    the mask keeps.
     """
     other = "AB"[port == "A"]
     literal = const_bits(cell.ports[other])
@@ -133,7 +134,7 @@ def absorb_literals(cell: Cell, driver: Cell, port: str) -> None:
 
 
 def inverted(cell: Cell, driver: Cell) -> Sig | None:
-    """Simplify an inverter by its driver: return that inverter's operand, or make ``cell`` the inverse comparison."""
+    """Simplify an inverter: return the operand of a driving inverter, or make ``cell`` the inverse comparison."""
     if driver.type == "$not":
         return driver.ports["A"]
     if driver.type in _OPPOSITE:
@@ -144,7 +145,7 @@ def inverted(cell: Cell, driver: Cell) -> Sig | None:
 
 
 def _tested_bit(cell: Cell) -> Sig | None:
-    """Return the bit that a comparison leaves unchanged (``x == 1``, ``x != 0``); None for other comparisons."""
+    """Return the bit that a comparison only copies (``x == 1``, ``x != 0``); None for other comparisons."""
     if cell.type not in ("$eq", "$ne") or sig_width(cell.ports["A"]) != 1 or sig_width(cell.ports["B"]) != 1:
         return None
     true_value = "1" if cell.type == "$eq" else "0"
@@ -175,7 +176,7 @@ def _single(sig: Sig) -> Iterator[Const | Slice]:
 
 
 def _bitwise(cell: Cell) -> Sig | None:
-    """Return the result of a bitwise operator that needs no gate, if it is a concatenation of few parts."""
+    """Return the result of a bitwise operator if constant operand bits make it a concatenation of few parts."""
     identity, absorbing = _IDENTITY[cell.type], _ABSORBING.get(cell.type)
     a, b = cell.ports["A"], cell.ports["B"]
     result: list[Const | Slice] = []

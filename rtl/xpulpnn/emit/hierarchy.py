@@ -59,7 +59,7 @@ def likeness(component: wiring.Component, fragment: Fragment, children: list[tup
 
     Equal components have the same type, attributes and ports, the same children under the same names (``children``,
     with their modules), and statements with the same text. A component with an attribute that cannot be pickled,
-    another signal in the place of a port, or a clock domain or memory of its own is unique.
+    another signal in the place of a port, or with its own clock domain or memory, is unique.
     """
     members, values = component.signature.members, vars(component)
     own = {name: value for name, value in values.items() if name not in members and not name.startswith(_LIBRARY)}

@@ -15,9 +15,10 @@ class TextPiece:
 
 
 def ordered(pieces: Sequence[TextPiece], candidates: set[str]) -> list[TextPiece]:
-    """Order statements so that nets in ``candidates`` are declared by their assignments where no loop prevents it.
+    """Order statements so that assignments of nets in ``candidates`` precede all reads, and can declare the nets.
 
-    Independent statements keep their order, as the area and delay that ABC reaches depend on the order of the text.
+    A net in a combinational loop is declared separately. Independent statements keep their order, as the area and delay
+    that ABC reaches depend on the order of the text.
     """
     makers = {piece.wire: piece for piece in pieces if piece.wire in candidates}
     result: list[TextPiece] = []
@@ -87,7 +88,7 @@ _BREAKS = {", ": 0, " ? ": 1, " : ": 1, " | ": 2, " ^ ": 3, " & ": 4, " == ": 5,
 
 
 def comment(text: str) -> list[str]:
-    """Return ``text`` as Verilog comment lines; the lines of ``text`` after the first are list items."""
+    """Return Verilog comment lines: the first line of ``text`` as a paragraph, all others as indented items."""
     head, *items = text.split("\n")
     lines = wrap(head, COLUMNS - 3, break_on_hyphens=False)
     for item in items:

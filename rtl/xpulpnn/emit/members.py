@@ -1,4 +1,4 @@
-"""Meanings of the flattened ports of components, and the fields of structured ports."""
+"""Descriptions of the flattened ports of components, and the fields of structured ports."""
 
 import inspect
 import re
@@ -30,10 +30,11 @@ def summary(component: wiring.Component) -> str:
 
 
 def member_meanings(component: wiring.Component) -> dict[str, str]:
-    """Return the meaning of every flattened port, by its name, from the ``#:`` comments on its path of member names.
+    """Return the description of every flattened port, by port name, from ``#:`` comments on the members in its path.
 
-    That of ``insn__payload__word`` is the component's comment on ``insn``, the longest documented prefix of the path,
-    the array indices, and the comment of the signature of ``insn`` on ``payload.word``. Others are left out.
+    The description of ``insn__payload__word`` joins the component's comment on ``insn``, the longest documented prefix
+    of the path, any array indices, and the comment on ``payload.word`` in the signature of ``insn``. Ports without
+    comments are left out.
     """
     meanings = {}
     for port in component_ports(component):
@@ -63,7 +64,7 @@ def _texts(described: object, signature: wiring.Signature, names: list[str]) -> 
 
 
 def _documented(described: object) -> dict[str, str]:
-    """Return the meanings of ports or members by name, also those that a wrapper has from the components inside it."""
+    """Return the descriptions of ports or members by name; a wrapper takes over those of the components inside it."""
     documented: dict[str, str] = {}
     for inner in getattr(described, "wrapped", ()):
         documented |= _documented(inner)

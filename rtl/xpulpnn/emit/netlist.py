@@ -230,7 +230,7 @@ class Netlist:
     def structure(self, cells: Mapping[str, rtlil.Cell], expanded: Container[str]) -> Callable[[str], Hashable]:
         """Return a function that maps nets driven by ``cells`` to keys, equal for equal expressions.
 
-        Nets in ``expanded``, which are driven by ``cells`` too, stand for their operators.
+        A net in ``expanded``, which ``cells`` drive too, enters a key by its expression, any other net by name.
         """
 
         @cache
@@ -249,12 +249,12 @@ class Netlist:
         return key
 
     def merge(self, twins: Mapping[str, str], *tables: dict[str, Sig]) -> None:
-        """Replace each key net by the equal value net wherever it is read, also in further ``tables`` of values."""
+        """Replace each key of ``twins`` by its value, an equal net, wherever it is read, also in further ``tables``."""
         self.module.cells = [cell for cell in self.module.cells if not (cell.is_operator and cell.result in twins)]
         self._rewrite({twin: (Slice(name, 0, self.wires[name].width),) for twin, name in twins.items()}, *tables)
 
     def share(self, names: Mapping[Sig, str]) -> None:
-        """Make readers of a concatenated or sliced value read the net that names it."""
+        """Replace each key of ``names``, a concatenation or slice, by the net with that value wherever it is read."""
         self._replace(lambda sig: (Slice(names[sig], 0, sig_width(sig)),) if sig in names else sig)
 
     def _trim_operands(self, cell: rtlil.Cell) -> bool:

@@ -74,7 +74,7 @@ class Nets:
         return None
 
     def _name_connections(self, cell: rtlil.Cell) -> None:
-        """Name the nets at the ports of a submodule after instance and port, and drop aliases of its inputs."""
+        """Name the nets at the ports of a submodule after instance and port, and drop aliases called like the port."""
         instance = self.names[cell.name]
         for port, sig in cell.ports.items():
             same = [
@@ -92,7 +92,7 @@ class Nets:
                 self.names[wire] = self.space.take(f"{instance}_{port}")
 
     def _adopt_aliases(self) -> None:
-        """Give a net without a source name that of a net or field which is an alias of the whole net."""
+        """Name a net without a source name after a net or field that is an alias of the whole net."""
         ports_first = sorted(self.aliases, key=lambda name: name not in self.ports)
         for table, names in ((self.aliases, ports_first), (self.fields, list(self.fields))):
             for name in names:
@@ -194,7 +194,7 @@ class Nets:
         self.read[chunk.wire] |= ((1 << chunk.width) - 1) << chunk.low
 
     def condition(self, sig: Sig) -> str:
-        """Return the Verilog expression of a one-bit condition; that of an active-low reset port is its inverse."""
+        """Return the Verilog expression of a one-bit condition; an active-low reset port is inverted."""
         wire = self.whole_net(sig)
         if wire is not None and self.is_inverted(wire):
             self.note_read(Slice(wire, 0, 1))

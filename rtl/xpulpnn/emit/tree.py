@@ -1,4 +1,4 @@
-"""Processes as trees of choices, and merging of processes with the same conditions."""
+"""Trees of the ``if`` and ``case`` statements of RTLIL processes, and merging of trees with the same conditions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Patterns = tuple[str, ...]
 
 @dataclass(slots=True)
 class ChoiceNode:
-    """A ``case`` whose first arm with a matching pattern runs, else the default; without selector an ``if`` chain."""
+    """A ``case``, whose first arm with a matching pattern runs, else the default; without selector an ``if`` chain."""
 
     selector: Sig | None
     arms: "list[tuple[Any, list[Node]]]"  # patterns, or without a selector the tested bit, and the body
@@ -34,7 +34,7 @@ def is_empty(nodes: Sequence[Node]) -> bool:
 
 
 def without_repeats(nodes: Sequence[Node], width: int, known: Sig | None = None) -> list[Node]:
-    """Drop assignments of a value that the assigned net already has."""
+    """Drop assignments that repeat the value which the net already has."""
     remaining: list[Node] = []
     for node in nodes:
         if isinstance(node, Assign):

@@ -13,7 +13,7 @@ Unpacked = tuple[Slice, tuple[Slice, ...]]  # a structure, and its fields, most 
 def unpacked(structure: Slice, fields: Iterable[Slice], read: Set[Slice]) -> list[Unpacked]:
     """Return assignments that give every field in ``read`` a net; none if bit selects are more readable.
 
-    A field that is read whole and has fields that are read gets a separate assignment.
+    A field that is read both whole and by its inner fields is unpacked by a separate assignment.
     """
     own = [field for field in fields if field.width < structure.width]
     inner = [field for field in own if not any(_contains(other, field) for other in own)]

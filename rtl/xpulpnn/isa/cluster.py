@@ -1,6 +1,6 @@
 """Addresses, registers and event lines of the cluster as software sees them (guide, "The cluster").
 
-Plain numbers and enumerations, for gates, simulators, software and golden models. Register numbers are byte offsets
+Plain numbers and enumerations, for hardware, simulators, software and golden models. Register numbers are byte offsets
 within their block.
 """
 
@@ -198,7 +198,7 @@ NO_MASTER = (1 << MASTER_BITS) - 1
 
 
 def bank_of_word(word: Any, word_bits: int, bank_bits: int) -> Any:
-    """Return a word number's bank with ``ClusterConfig.bank_hash``: the XOR of its groups of ``bank_bits`` bits.
+    """Return the bank of a word number with ``ClusterConfig.bank_hash``: the XOR of its groups of ``bank_bits`` bits.
 
     ``word``, an integer or an Amaranth value, has ``word_bits`` bits; only the low ``bank_bits`` bits of the result are
     valid.

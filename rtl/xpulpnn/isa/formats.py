@@ -1,4 +1,4 @@
-"""Enumerations shared by gates, golden models and software."""
+"""Enumerations shared by hardware, golden models and software."""
 
 from enum import Enum, IntEnum
 

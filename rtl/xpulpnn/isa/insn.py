@@ -113,9 +113,9 @@ class Insn:
     #:   ``pv.cusdot*``: a = NN-RF entry, b = rs2.
     a_signed: bool = False
     b_signed: bool = False
-    #: entry: Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``, slice.
+    #: entry: Number in the mnemonic: NN-RF entry of ``pv.cusdot*``, top selector of ``pv.shufflei``, part of a word.
     entry: int | None = None
-    #: wgt_fmt: Element format of the weights, where it is narrower than ``fmt``; ``entry`` is the slice.
+    #: wgt_fmt: Element format of the weights, where narrower than ``fmt``; ``entry`` is the part of the weight word.
     wgt_fmt: ElemFmt | None = None
     second_extension: Extension | None = None  #: A second extension that the row needs.
     #: mask, match: A word fits the pattern if ``word & mask == match``.
@@ -132,7 +132,7 @@ class Insn:
     is_jump = _OpIn(_CLASSES[InsnClass.JUMP])  #: Unconditional jump.
     is_mac_load = _OpIn(MAC_LOAD_OPS)  #: Mac&Load of any form.
     is_nn_form = _OpIn(NN_FORM_OPS)  #: Mac&Load of one product, both factors in the NN-RF.
-    #: is_pair: Mac&Load of two products, a weight with both activations of a pair; the sums are in rd and the next.
+    #: is_pair: Mac&Load of two products, a weight with both activations of a pair; the sums are in rd and rd + 1.
     is_pair = _OpIn(PAIR_OPS)
     uses_dotp = _OpIn(DOT_PRODUCT_OPS | MAC_LOAD_OPS)  #: The dot-product unit computes the result.
     multiplies_high = _OpIn(HIGH_PRODUCT_OPS)  #: The upper half of a product is written.

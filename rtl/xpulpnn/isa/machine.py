@@ -1,4 +1,4 @@
-"""Facts about the machine that gates, simulators, software and test benches share, and instruction timing."""
+"""Constants of the core and instruction timing, shared by hardware, simulators, software and test benches."""
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum

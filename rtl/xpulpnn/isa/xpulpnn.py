@@ -154,8 +154,7 @@ _PAIR_LOADS = (("--", "-----", "(rs1!),w,p,t"), ("11", "00000", "w,p"))
 
 
 def _pairs() -> Iterator[Insn]:
-    """Yield the Mac&Load of two products; then those with weights of half or a quarter of the activations' width, by
-    slices of a word."""
+    """Yield the Mac&Load of two products: weights as wide as the activations, then weights of half or a quarter."""
     for fmt in ElemFmt:
         yield from _pair_forms(fmt, f"{fmt.value:03b}", ("0", "0"), ("00", "01"), {"extension": Extension.XPULPML_PAIR})
     for fmt, ratio in ((H, 1), (H, 2), (B, 1), (B, 2), (N, 1)):
@@ -170,7 +169,7 @@ def _pairs() -> Iterator[Insn]:
 def _pair_forms(
     fmt: ElemFmt, funct3: str, bit31: tuple[str, str], bits26: tuple[str, str], kinds: dict[str, Any]
 ) -> Iterator[Insn]:
-    """Yield the Mac&Load of two products for a format; each pair of bits holds those of accumulating and other rows."""
+    """Yield the Mac&Load of two products for a format; ``bit31`` and ``bits26`` begin with the accumulating rows."""
     suffix = fmt.suffix if kinds.get("wgt_fmt") is None else f"{fmt.suffix}.{kinds['wgt_fmt'].suffix}{kinds['entry']}"
     for number, (name, sums) in enumerate((("mlsduo", "rd2~"), ("mlduo", "rd2"))):
         for (signs, signed), (bits, base, operands) in product(_SIGNS.items(), _PAIR_LOADS):

@@ -32,7 +32,7 @@ class CoreChoice:
     def core_for(self, kernel: Kernel, variant: str) -> CoreConfig:
         """Return the core for a variant: ``extended`` if only it has the instructions.
 
-        For Mac&Loads of pairs, ``extended`` gets the options of XpulpNN 3. Raises
+        For Mac&Loads of two activations with one weight, ``extended`` gets the options of XpulpNN 3. Raises
         :class:`~xpulpnn.errors.LayerError` for an unknown variant.
         """
         needed, extended = kernel.variant(variant).extensions, self.extended
@@ -43,7 +43,7 @@ class CoreChoice:
         return extended if needed <= extended.extensions else self.config
 
     def runnable(self, kernel: Kernel, names: Sequence[str]) -> tuple[str, ...]:
-        """Return those of ``names`` that a core can run; if none, all of them, so that the caller reports an error."""
+        """Return the variants in ``names`` that a core can run; if none, return all, so that the caller reports it."""
         runnable = [name for name in names if kernel.variant(name).extensions <= self.core_for(kernel, name).extensions]
         return tuple(runnable or names)
 

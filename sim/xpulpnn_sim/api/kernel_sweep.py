@@ -118,7 +118,7 @@ def precisions_of(kernel: Kernel, widths: Sequence[int], results: Sequence[int])
 
 
 def combinations(kernels: Sequence[str], cores: Sequence[CoreConfig]) -> Iterator[Combination]:
-    """Yield every combination on the first core that supports it; exact rules also on one with their instruction."""
+    """Yield every combination on the first core that supports it; exact rules also on one with exact requantisation."""
     searching = [*_with_qnt(cores)]
     for name in kernels:
         computing = find_kernel(name)

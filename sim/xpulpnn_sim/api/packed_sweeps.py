@@ -82,7 +82,7 @@ def _library(request: SweepRequest) -> list[SweepPoint]:
 
 
 def _with_baselines(request: SweepRequest, pairs: Iterable[tuple[int, int]]) -> Iterator[SweepPoint]:
-    """Yield packed products, bit-serial ones if an instruction set counts bits, and products of bytes."""
+    """Yield packed products, bit-serial ones if an instruction set has a popcount, and products of bytes."""
     for w, a in pairs:
         yield from _packed(request, w, a)
         if ISAS[-1] in request.isas:
@@ -118,7 +118,7 @@ def _illegal(request: SweepRequest, w: int, a: int) -> str:
 
 
 def _overflow(request: SweepRequest) -> Iterator[SweepPoint]:
-    """Yield products with the deepest legal packing for each pair of widths, all operands at their maximum."""
+    """Yield products of operands with the largest values, as many per register as their widths allow."""
     by_register = {method.register: method for method in methods(ISAS[0]) if Scheme.P1 in method.schemes}
     for (scheme, register), w, a in product(MAPPED, WIDTHS, WIDTHS):
         depth = most_depth(scheme, register, w, a)

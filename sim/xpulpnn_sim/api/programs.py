@@ -67,7 +67,7 @@ def check_vectors(
     Raises
     ------
     InputError
-        For an invalid line, with its number; before a model is compiled if it is among the first 65,536.
+        For an invalid line, with its number; one among the first 65,536 is found before a model is compiled.
     ToolError
         If the model cannot be built.
     """

@@ -41,7 +41,7 @@ def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bo
 
 
 def _ends(transfer: ObiTransfer) -> bool:
-    """Return whether a write is the last one of its run in an aligned block, so that another run may follow."""
+    """Return whether a write ends its AXI burst, as the last of its transfers or at the end of an aligned block."""
     return transfer.beats == 1 or (transfer.address + _size()) % BLOCK_BYTES == 0
 
 
@@ -298,7 +298,7 @@ async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=60, timeout_unit="us")
 async def nothing_is_lost_between_bursts(dut: Dut) -> None:
-    """A transfer of a run is granted in every cycle, also at the change of bursts, if the memory never stalls."""
+    """Transfers to consecutive addresses are granted in every cycle, across bursts too, if the memory never stalls."""
     rng = await start(dut)
     content = np.zeros(_BYTES, np.uint8)
     AxiSubordinate(dut, "axi", content, L2_BASE, Stalls(), rng)

@@ -139,7 +139,7 @@ def _link_entries(update: int, entries: int) -> Callable[[Drawn, Drawn], None]:
 
 
 def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]]:
-    """Yield a function for each dependence that it can create between two instructions, then one that creates none."""
+    """Yield functions that each create one possible dependence between two instructions, then one that creates none."""
     for producer in _destinations(first):
         for consumer in sorted(second.reads | set(_destinations(second)) - {"rd1"}):
             yield _link(producer, consumer)

@@ -50,7 +50,7 @@ class Registers(WordMemory):
 
 
 def _transfers(offsets: list[int], rng: Random) -> list[ObiTransfer]:
-    """Return random accesses to the registers, writes with all byte enables, and accesses one address bit away."""
+    """Return random accesses to the registers, writes with all byte enables, and accesses one bit away from them."""
 
     def access(offset: int, write: int, enables: int) -> ObiTransfer:
         return ObiTransfer(CONTROL + offset, write, enables, rng.getrandbits(32))

@@ -64,7 +64,7 @@ def _shorten_period(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _words(rng: Random) -> Iterator[ObiTransfer]:
-    """Write words to every register that differ in any two bits, so that swapped bits are noticed, and single bytes."""
+    """Write words and single bytes to every register; any two bits differ in some word, to notice swapped bits."""
     for register, word in product(_STORED, separating_words(rng)):
         for enables in (ALL_BYTES, *rng.sample(_SINGLE_BYTES, WORD_BYTES)):
             value = word if enables == ALL_BYTES else word ^ WORD_MASK
@@ -73,7 +73,7 @@ def _words(rng: Random) -> Iterator[ObiTransfer]:
 
 
 def _ends(rng: Random) -> Iterator[ObiTransfer]:
-    """Count up to compare values that differ in any two bits, and past values that differ from them in one bit."""
+    """Count up to compare values among which any two bits differ, and past counts one bit away from them."""
     for half in ("LOW", "HIGH"):
         config, count, compare = (TIMER + Timer[f"{name}_{half}"] for name in ("CONFIG", "COUNT", "COMPARE"))
         yield ObiTransfer(config, 1, value=TimerConfig.ENABLE | TimerConfig.EVENT)

@@ -79,8 +79,8 @@ class InterruptDriver(Agent):
 
 
 class CoreMemory(ObiMemory):
-    """Memory at a port of a core, which has no outstanding access while it sleeps: without a clock it would not see
-    the answer."""
+    """Memory at a port of a core. A sleeping core must have no outstanding access, as it would not see the answer
+    without a clock."""
 
     def __init__(self, dut: Dut, port: str, memory: WordMemory, timing: ObiTiming, rng: Random) -> None:
         super().__init__(dut, port, memory, timing, rng)

@@ -28,7 +28,7 @@ def _failing(config: ClusterConfig) -> list[range]:
 
 
 def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
-    """Return addresses at all borders of the address map, one bit away from blocks, in blocks, and random ones."""
+    """Return addresses near all borders of the address map, inside its ranges, one bit away from these, and random."""
     borders = [edge for base, size, _ in ranges(config) for edge in (base, base + size)]
     near = [(edge + WORD_BYTES * offset) & WORD_MASK for edge in borders for offset in range(-_NEAR_WORDS, _NEAR_WORDS)]
     near += [rng.choice(_BAD_OUTSIDE[::WORD_BYTES]) for _ in range(_TRANSFERS // 20)]

@@ -220,7 +220,7 @@ async def reset_clears_all_registers(dut: Dut) -> None:
         await env.write_command(debug.TRANSFER | Command.WRITE | Command.POSTEXEC | Command.POSTINCREMENT | 0x101F)
         for register in (DmReg.DATA0, DmReg.SBDATA0):
             await env.access(register)
-        await env.expect(CommandError.BUSY, "in use", busy=True, goes=env.count - 1)
+        await env.expect(CommandError.BUSY, "in use", busy=True, started=env.count - 1)
         if granted:
             await env.step(gnt=1)
         if first == DmReg.DMCONTROL:

@@ -89,7 +89,7 @@ async def identifiers(dut: Dut) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def transfers_of_every_identifier(dut: Dut) -> None:
-    """An identifier is in use until its last transfer ends, even if it is freed before; the queue is full."""
+    """An identifier is in use until its last transfer ends, even if it is freed before, also with a full queue."""
     with DmaEnv(dut, await start(dut), PROMPT, late_timing(36)) as env:
         rng, equal, count = env.rng, env.board.equal, len(env.ports)
         flags_of_port = [deque(rng.sample(range(8), 8)) for _ in env.ports]
@@ -246,7 +246,7 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def lines_of_every_length(dut: Dut) -> None:
-    """Lines whose lengths differ in every bit, each followed by a part of a next line."""
+    """Lines with each bit of the length set once, each followed by part of the next line."""
     with DmaEnv(dut, await start(dut)) as env:
         rng, longest = env.rng, bench_data()["line"].bit_length()
         for bits in range(longest):

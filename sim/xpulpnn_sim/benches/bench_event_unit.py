@@ -96,7 +96,7 @@ async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequ
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_bit_is_its_own(dut: Dut) -> None:
-    """Masks and buffers are tested with words that differ in any two bits, so that swapped bits are noticed."""
+    """Masks and buffers hold words; any two bits differ in some word, so that swapped bits are noticed."""
     rng, env = await _start(dut)
     words = separating_words(rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]

@@ -145,7 +145,7 @@ async def a_core_alone_is_predicted(dut: Dut) -> None:
 
 
 def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
-    """Return runs of lines that fill a set; each line differs from the previous one in another bit of the tag."""
+    """Return groups of lines that each fill a cache set; each line differs from the previous one in another tag bit."""
     line, first = _first_line(rng) + rng.randrange(way_bytes) & -ICACHE_LINE_BYTES, way_bytes.bit_length() - 1
     runs, bits, apart = list[list[int]](), XLEN - first, max(2, (XLEN - first) // ways)
     for run in range(bits):

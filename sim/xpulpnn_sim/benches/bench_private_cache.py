@@ -31,7 +31,7 @@ class ChangingCode:
         self._settled_lines: dict[int, int] = {}
 
     def settle(self, address: int | None = None) -> None:
-        """From now on accept only words of the current generation, at all addresses or in the line at ``address``."""
+        """From now on accept only the current generation of code, at all addresses or in the line at ``address``."""
         if address is None:
             self._settled = self.generation
         else:

@@ -1,7 +1,7 @@
 """Bench of the quantiser: codes, addresses and their order, and cycles, with an ideal and a stalling memory.
 
 Handshake: ``start`` is high with stable operands while the operation is in EX, until the cycle with ``done``; a falling
-``start`` abandons it. One threshold is outstanding at a time; ``answered`` is also high while none is.
+``start`` abandons it. One threshold is outstanding at a time; ``answered`` is also high while there is none.
 """
 
 from collections import defaultdict

@@ -80,34 +80,36 @@ async def every_bit_of_registers_is_kept(env: debug.DebugEnv) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def every_word_of_the_memory_is_known(env: debug.DebugEnv) -> None:
-    """Harts read all words of the module's memory with and without orders; writes to other words change nothing."""
+    """Harts read all words of the module's memory during a command or a resume request; other writes change nothing."""
     rng, count = env.rng, env.count
     # one bit away from the words that report something, while no hart has halted
     near = {event ^ 1 << bit: rng.getrandbits(32) for event in debug.NOTIFICATIONS for bit in range(2, 12)}
     await env.access_memory(elsewhere := sorted({*near} - {*debug.NOTIFICATIONS}), near)
     await env.compare(*debug.HALT_REGISTERS, where=f"behind {len(elsewhere)} words")
     words = [rng.getrandbits(32) for _ in debug.DATA_REGISTERS]
-    for goes in (rng.randrange(count), None):
+    for started in (rng.randrange(count), None):
         words = [word ^ WORD_MASK for word in words]
         for register, word in zip(debug.DATA_REGISTERS, words, strict=True):
             await env.write(register, word)
         for hart in range(count):
             await env.notify(rng.choice((Place.HALTED, Place.RESUMING)), hart)
-        if goes is None:
+        if started is None:
             await env.write(DmReg.HAWINDOW, WORD_MASK)
             await env.select(0, Control.HASEL | Control.RESUMEREQ)
         else:
-            await env.notify(Place.HALTED, goes)
-            await env.select(goes)
+            await env.notify(Place.HALTED, started)
+            await env.select(started)
             await env.write_command(
                 rng.choice((0, Command.POSTEXEC)) | debug.TRANSFER_WRITE | rng.randrange(0x1000, 0x1020)
             )
         flags = {place: Flag.RESUME for place, hart in enumerate(env.model.harts) if hart.resuming}
-        flags |= {} if goes is None else {goes: Flag.GO}
-        where = f"hart {goes} goes"
+        flags |= {} if started is None else {started: Flag.GO}
+        where = f"hart {started} starts"
         # only the data registers accept writes of harts
         data = [word ^ WORD_MASK for word in words[:2]]
-        written = {at: rng.getrandbits(32) for at in _EVERYWHERE if at not in debug.NOTIFICATIONS and goes is not None}
+        written = {
+            at: rng.getrandbits(32) for at in _EVERYWHERE if at not in debug.NOTIFICATIONS and started is not None
+        }
         written |= {Place.DATA + WORD_BYTES * place: word for place, word in enumerate(data)}
         await env.access_memory(written, written)
         for register, word in zip(debug.DATA_REGISTERS, data, strict=False):
@@ -116,9 +118,9 @@ async def every_word_of_the_memory_is_known(env: debug.DebugEnv) -> None:
         expected = memory_words(env.command, words[2:], data, flags, count)
         rows = zip(_EVERYWHERE, observed, expected, strict=True)
         env.board.equal({hex(at): hex(word) for at, word, known in rows if word != known}, {}, f"{where}: words")
-        await env.expect(Error.NONE, where, busy=goes is not None, goes=goes)
-        if goes is not None:
-            await env.finish(goes)
+        await env.expect(Error.NONE, where, busy=started is not None, started=started)
+        if started is not None:
+            await env.finish(started)
         await env.compare(*debug.HALT_REGISTERS, *debug.DATA_REGISTERS, where=where)
 
 
@@ -152,14 +154,14 @@ async def commands_become_instructions(env: debug.DebugEnv) -> None:
             await env.clear()
         else:
             await env.expect_code(where)
-            await env.expect(Error.NONE, where, busy=True, goes=0)
+            await env.expect(Error.NONE, where, busy=True, started=0)
             await env.finish(0)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def a_command_is_of_one_hart(env: debug.DebugEnv) -> None:
-    """Only the selected hart gets the order; only reports and resets of this hart end the command."""
+    """Only the selected hart is told to execute a command; only reports and resets of this hart end it."""
     rng, count = env.rng, env.count
     endings = {"exception": Error.EXCEPTION, "late exception": Error.EXCEPTION}
     endings |= dict.fromkeys(("success", "inactive"), Error.NONE)
@@ -182,7 +184,7 @@ async def a_command_is_of_one_hart(env: debug.DebugEnv) -> None:
             await env.select(elsewhere := rng.choice([*others, *absent]))
             for other in range(count):
                 await env.notify(Place.HALTED, other)
-            await env.expect(Error.NONE, f"{where}: begun", busy=True, goes=hart)
+            await env.expect(Error.NONE, f"{where}: begun", busy=True, started=hart)
             if ending in ("success", "exception", "late exception"):
                 if ending != "exception":
                     await env.notify(Place.GOING)
@@ -197,7 +199,7 @@ async def a_command_is_of_one_hart(env: debug.DebugEnv) -> None:
             elif ending == "reset":
                 for other in others:
                     await env.select(other, Control.HARTRESET)
-                    await env.expect(Error.NONE, f"{where} of {other}", busy=True, goes=hart)
+                    await env.expect(Error.NONE, f"{where} of {other}", busy=True, started=hart)
                 await env.select(hart, Control.HARTRESET)
             elif ending == "mask":
                 await env.write(DmReg.HAWINDOW, 1 << hart)
@@ -235,7 +237,7 @@ async def a_command_is_not_disturbed(env: debug.DebugEnv) -> None:
         for at_once in (True, False):
             await env.write_command(debug.TRANSFER_WRITE | 0x100A, at_once=at_once)
             await env.access(register, value)
-            await env.expect(Error.BUSY, where, busy=True, goes=0)
+            await env.expect(Error.BUSY, where, busy=True, started=0)
             match place % 3:
                 case 0:
                     await env.finish(0)
@@ -263,7 +265,7 @@ async def a_command_is_not_disturbed(env: debug.DebugEnv) -> None:
             await env.compare(address, where=f"busy {busy}")
             if address != DmReg.COMMAND:
                 await env.write(address, rng.getrandbits(32))
-        await env.expect(Error.NONE, "other accesses", busy=busy, goes=0 if busy else None)
+        await env.expect(Error.NONE, "other accesses", busy=busy, started=0 if busy else None)
         if busy:
             await env.finish(0)
         await env.compare(*debug.DM_REGISTERS, where="behind other accesses")
@@ -287,7 +289,7 @@ async def each_register_may_start_a_command(env: debug.DebugEnv) -> None:
         await env.expect(Error.NONE, f"all but {register:#x}")
         for value in (None, rng.getrandbits(32)):
             await env.access(register, value)
-            await env.expect(Error.NONE, f"{register:#x}", busy=True, goes=0)
+            await env.expect(Error.NONE, f"{register:#x}", busy=True, started=0)
             await env.finish(0)
     for error, cleared in product((Error.BUSY, Error.NOT_SUPPORTED, Error.EXCEPTION, Error.HALT_RESUME), range(8)):
         await env.access(DmReg.ABSTRACTAUTO, 0)
@@ -308,7 +310,7 @@ async def each_register_may_start_a_command(env: debug.DebugEnv) -> None:
         if remaining or error == Error.NOT_SUPPORTED:
             await env.expect(remaining or error, f"{error!r} without {cleared}")
         else:
-            await env.expect(Error.NONE, f"{error!r} cleared", busy=True, goes=0)
+            await env.expect(Error.NONE, f"{error!r} cleared", busy=True, started=0)
             await env.finish(0)
         await env.expect_code(f"{error!r} without {cleared}")
         await env.clear()

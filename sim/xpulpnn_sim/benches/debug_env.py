@@ -184,13 +184,13 @@ class DebugEnv:
         await self.notify(Place.GOING)
         await self.notify(Place.HALTED, hart)
 
-    async def expect(self, error: int, where: str, *, busy: bool = False, goes: int | None = None) -> None:
+    async def expect(self, error: int, where: str, *, busy: bool = False, started: int | None = None) -> None:
         observed = await self.access(DmReg.ABSTRACTCS)
         self.board.equal(hex(observed), hex(8 << 24 | BUSY * busy | error << 8 | 2), f"{where}: abstractcs")
         orders = await self.access_memory(Place.FLAGS + WORD_BYTES * hart for hart in range(self.count))
         expected = [Flag.RESUME if hart.resuming else 0 for hart in self.model.harts]
-        if goes is not None:
-            expected[goes] = Flag.GO
+        if started is not None:
+            expected[started] = Flag.GO
         self.board.equal(orders, expected, f"{where}: orders to harts")
 
     async def expect_stable(self, expected: int) -> None:

@@ -38,7 +38,7 @@ _ENABLED = obi.masks(WINDOW_BYTES)
 
 
 def _place(address: Any, size: int) -> Any:
-    """Return the memory index of the byte at an address, or of several; every address bit changes the index."""
+    """Return the memory index of an address, or of an array of addresses; every address bit changes the index."""
     # no power of two is a multiple of the prime
     return (address + address // _PAGE_BYTES % _PRIME * WRITE_BLOCK_BYTES) % size
 
@@ -53,7 +53,7 @@ ALIASES = [page * _PAGE_BYTES for page in _PAGES if not _in_tcdm(page * _PAGE_BY
 
 
 def are_disjoint(sources: Addresses, targets: Addresses) -> bool:
-    """Return whether all sources are in one memory, all targets are in one memory, and no byte is both."""
+    """Return whether all sources are in one memory, all targets are in one memory, and none is a source."""
     insides = [_in_tcdm(side).tolist() for side in (sources, targets)]
     indices = (_place(side, TCDM_BYTES).tolist() for side in (sources, targets))
     places = [{*zip(inside, index, strict=True)} for inside, index in zip(insides, indices, strict=True)]
@@ -114,7 +114,7 @@ class CommandManager(obi.ObiManager):
     answer: obi.ObiTransfer | None = None  # transfer that is answered in this cycle
 
     def _noise(self) -> dict[str, int]:
-        """Return random values with a register's address, which the unit must ignore while nothing is requested."""
+        """Return random request signals with a register's address, which the unit must ignore while ``req`` is 0."""
         return super()._noise() | {"addr": self._rng.choice([*Dma])}
 
     def _on_answer(self, transfer: obi.ObiTransfer) -> None:

@@ -27,7 +27,7 @@ def end_flags(number: int) -> int:
 
 
 def transfer(direction: str, length: int, ext: int, tcdm: int, flags: int = 0, base: int = L2_BASE) -> Words:
-    """Return a one-dimensional command from the lower half of a memory to the upper half, at two offsets."""
+    """Return a 1D command; ``ext`` and ``tcdm`` are offsets in the lower half (source) or upper half of a memory."""
     bases = {IN: (base, TCDM_TARGETS), OUT: (base + L2_TARGETS, TCDM_BASE), WITHIN: (TCDM_BASE, TCDM_TARGETS)}
     outside, inside = bases[direction]
     command = length | flags | (DmaCommand.FROM_EXTERNAL if direction != OUT else 0)
@@ -80,7 +80,7 @@ def transfers_in_lines(rng: Random, count: int) -> Iterator[Words]:
 
 
 def transfers_anywhere(rng: Random) -> Iterator[Words]:
-    """Yield 2D commands whose addresses differ in any two bits, so that swapped address bits are noticed."""
+    """Yield 2D commands; any two address bits differ in some command, so that swapped address bits are noticed."""
     for direction in DIRECTIONS:
         for words in zip(*(separating_words(rng) for _ in range(4)), strict=True):
             words_apart = _three_lines(direction, words, rng)
@@ -90,7 +90,7 @@ def transfers_anywhere(rng: Random) -> Iterator[Words]:
 
 
 def _three_lines(direction: str, words: Sequence[int], rng: Random) -> Words:
-    """Return a command for three lines with these addresses and strides; bits without meaning are random."""
+    """Return a 2D command of three lines with the addresses and strides ``words``; unused bits are random."""
     tcdm, tcdm_stride, ext, ext_stride = words
     if direction == WITHIN:
         ext = TCDM_BASE | ext % TCDM_SPACE

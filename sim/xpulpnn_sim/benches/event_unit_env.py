@@ -58,9 +58,9 @@ class EventUnitEnv:
     ) -> list[Answer]:
         """Execute one cycle; return the responses in it.
 
-        ``accesses`` are those of cores, of which a waiting one may request too but is not granted; ``lines`` are event
-        lines; ``shared`` is an access of the shared view; ``fetching``, ``halting`` and ``debugging`` are bit masks of
-        cores with an outstanding fetch, with a halt request, and in debug mode.
+        ``accesses`` are those of cores; a core that waits may request one too, which is not granted. ``lines`` are
+        event lines, ``shared`` is an access through the shared registers. ``fetching``, ``halting`` and ``debugging``
+        are bit masks of cores with an outstanding fetch, with a halt request, and in debug mode.
         """
         inputs = (accesses, lines, shared, fetching, halting, debugging)
         self._request(accesses, shared)

@@ -71,18 +71,18 @@ class PipelineTiming:
             if fetched is None or item.cause is not None or fetched.insn.op in _ACTING:
                 cycle = max(cycle, self._accessed)
             cycles.append(cycle)
-            free = leaves = cycle + execution_cycles(item, self._config)
+            free = left_ex = cycle + execution_cycles(item, self._config)
             if "mem_addr" in item.record:
-                self._accessed = leaves + 1
+                self._accessed = left_ex + 1
             if fetched is None or item.cause is not None:
-                self._drained = max(self._drained, leaves)
+                self._drained = max(self._drained, left_ex)
                 continue
-            self._results(fetched, leaves)
+            self._results(fetched, left_ex)
             # WB writes loaded registers, the bases of Mac&Loads, two sums and the results of pv.rq*, EX everything else
             writes_late = fetched.destination if _writes_late(fetched.insn, self._config) else 0
             if _moves_base_late(fetched.insn):
                 writes_late = fetched.base if fetched.base != fetched.rd else 0
-            self._drained = max(self._drained, leaves + (2 if writes_late else 1))
+            self._drained = max(self._drained, left_ex + (2 if writes_late else 1))
             if redirect_of(item) is not None:
                 free += (Cost.TAKEN_BRANCH if is_branch(item) else Cost.JUMP).cycles
         return cycles
@@ -110,11 +110,11 @@ class PipelineTiming:
             self._forwarded[register] = forwarded
             self._stored[register] = forwarded + 1
 
-    def _results(self, fetched: Fetched, leaves: int) -> None:
+    def _results(self, fetched: Fetched, left_ex: int) -> None:
         """Record when the results of an instruction can be read: from EX in its last cycle, from WB a cycle later."""
-        insn, late = fetched.insn, leaves + 1
-        self._write(fetched.base, late if _moves_base_late(insn) else leaves)
-        self._write(fetched.destination, late if _writes_late(insn, self._config) else leaves)
+        insn, late = fetched.insn, left_ex + 1
+        self._write(fetched.base, late if _moves_base_late(insn) else left_ex)
+        self._write(fetched.destination, late if _writes_late(insn, self._config) else left_ex)
         if insn.is_pair and fetched.destination:
             self._write(fetched.destination + 1, late)
         if insn.loads_parameter:

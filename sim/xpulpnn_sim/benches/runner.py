@@ -230,7 +230,7 @@ def run_bench(
 ) -> BenchOutcome:
     """Run a bench on ``design``, and keep its results, log and data in the folder ``results``.
 
-    The bench is the module ``bench_<module>``, or that of the name of the top module. Raises :class:`ToolError` if the
+    The bench is ``bench_<module>``, by default with the name of the top module. Raises :class:`ToolError` if the
     design does not compile, or the simulation ends without results.
     """
     suffix = waves.suffix[1:] if waves else ""

@@ -94,10 +94,10 @@ class CcOptions(Configuration, CompilerChoice, Json):
     """Tell of every loop whether it is a hardware loop, and why not."""
     extra: Annotated[Repeated, Parameter(name=("--pass", "-X"), metavar="OPTION")] = ()
     """Other option for the compiler, or the linker with -Wl. As with any C compiler -g, -W, -f, -m, -std, -U, -include,
-    -isystem, -iquote, -w, -pedantic, -pipe, -MMD, -MD, -MP, -MF and -MT stand for themselves; instruction set and ABI
-    are those of the configuration."""
+    -isystem, -iquote, -w, -pedantic, -pipe, -MMD, -MD, -MP, -MF and -MT need no --pass; instruction set and ABI are
+    those of the configuration."""
     linking: Annotated[Repeated, Parameter(name="--link", metavar="OPTION")] = ()
-    """-L DIR or -l NAME, which stand for themselves too; m and c are in the runtime."""
+    """-L DIR or -l NAME, which need no --link; the runtime contains m and c."""
     script: Annotated[Path | None, Parameter(name="-T", metavar="FILE")] = None
     """Linker script instead of the runtime's."""
     nostartfiles: Annotated[bool, Parameter(name="--nostartfiles")] = False

@@ -79,12 +79,12 @@ class ClusterRuns(Jobs, Report):
     l2_latency: Count = 1
     """Cycles the memory outside a cluster takes to answer."""
     tile_rows: Count | None = None
-    """Compute tiles of so many output rows (matmul: pixels) on a cluster, operands in the memory outside, moved by DMA;
-    without any of the options of tiles only what does not fit into the TCDM, in tiles that take least time."""
+    """Compute tiles of N output rows (matmul: pixels) on a cluster, with operands in external memory that the DMA
+    moves. Without options for tiles only a layer that does not fit into the TCDM has tiles, the fastest ones."""
     tile_channels: Count | None = None
-    """Likewise, tiles of so many output channels."""
+    """Compute tiles of N output channels on a cluster, as with --tile-rows."""
     no_overlap: bool = False
-    """Likewise, and move nothing while tiles are computed: one buffer each."""
+    """Move no data while a tile is computed, so that one buffer per operand suffices."""
 
     @property
     def tiling(self) -> Tiling | None:

@@ -60,7 +60,7 @@ class Stop:
 
 @contextmanager
 def interruptible() -> Generator[Stop]:
-    """Run a block until it ends or the user interrupts it, which ``interrupted`` of the yielded object says."""
+    """Run a block until it ends or the user interrupts it; ``interrupted`` of the yielded object tells which."""
     stop = Stop()
     try:
         with single_interrupt():

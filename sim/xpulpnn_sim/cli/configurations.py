@@ -86,7 +86,7 @@ class Configuration(Settings):
 @arguments
 class Exact:
     exact: bool = False
-    """Simulate the very adders that generate emits (slower); otherwise sums are left to the simulator."""
+    """Simulate the adders that generate emits (slower) instead of the simulator's own sums."""
 
     def for_simulation(self, config: Target) -> Target:
         """Return the configuration with plain adders, which simulate faster, unless ``exact`` is set."""

@@ -94,7 +94,7 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
     """Waveforms around the first mismatch."""
     wave_window: Annotated[tuple[int, int] | None, parsed_by(Waves.window, metavar="FROM:TO")] = None
-    """Cycles of the first kernel to write instead."""
+    """Write these cycles of the first kernel instead."""
 
     @property
     def variants(self) -> tuple[str, ...]:

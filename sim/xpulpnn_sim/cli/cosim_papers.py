@@ -45,7 +45,7 @@ class UlppackOptions(Simulated, GrantStalls, Seed, Jobs, Report, Json):
     scheme: str | None = None
     """P1, P2, or with the register's bits, such as P2-16."""
     depth: Count | None = None
-    """Operands packed into one (default the best)."""
+    """Elements packed into one operand (default the best)."""
     iterations: Annotated[Count | None, Parameter(name="--iter")] = None
     """Products added up before the result is taken out (default the most)."""
     block: Annotated[str | None, Parameter(metavar="MxP")] = None
@@ -179,8 +179,8 @@ _MILLION = 1e6
 class BnnOptions(Simulated, GrantStalls, Seed, Json):
     preset: Preset = BOTH_FORMS
     variant: Annotated[tuple[str, ...], listed(tuple(CLASSIFIER_VARIANTS))] = ()
-    """Order of bits in words: a window of one channel to a word, as in the paper, 32 channels to a word, or these as
-    crumbs of two bits in the second convolution (default all, with --cores all but window)."""
+    """Bits of a word: window, a receptive field of one channel, as in the paper; dense, 32 channels; crumbs, as dense,
+    but two bits per channel in the second convolution (default all, with --cores all but window)."""
     popcount: Annotated[tuple[str, ...], listed(POPCOUNTS)] = ()
     """Count of bits, by hardware or software (default all, with --cores hardware)."""
     cores: CoreCounts = ()

@@ -28,13 +28,13 @@ class GenerateOptions(Configuration, Json):
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build")
     """Folder of TOP.v and TOP.json."""
     prefix: str = DEFAULT_PREFIX
-    """Begins the name of every module, so that two designs fit into one."""
+    """Prefix of the names of all modules, so that one design can contain two."""
     reset: Reset = "sync"
     """sync: rst, active high, at the clock edge; async-low: rst_n, active low, at once."""
     initial: Literal["on", "off"] = "on"
-    """Registers have initial values too, as FPGAs and simulators know them."""
+    """Registers also have initial values, which FPGAs and simulators support."""
     separator: Separator = "__"
-    """Between the two parts of the name of a port of the top module, such as instr__req."""
+    """Text between the two parts of a port name of the top module, such as instr__req."""
     split: bool = False
     """One file per module, and TOP.f with their names, instead of TOP.v."""
     package: bool = False

@@ -75,7 +75,7 @@ class Requantising:
 @arguments
 class Specialising:
     specialise: bool = False
-    """Kernel functions for the one layer, its sizes constants: faster, and more code."""
+    """Generate kernel functions for one layer, with its sizes as constants: faster, but more code."""
 
 
 @arguments
@@ -93,7 +93,7 @@ class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoic
     """Kernel with a program in plain C beside it."""
     layer: Annotated[str | None, _LAYER] = None
     variant: str = "nn_4x4"
-    """Way to write the kernel, as of cosim."""
+    """Variant of the kernel, as in cosim."""
     no_build: bool = False
     """Write the sources only."""
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build/kernel")
@@ -137,13 +137,13 @@ class LibraryOptions(Configuration, Requantising, CompilerChoice, Json):
     precision: Words = ()
     """Widths of inputs, weights and results such as 8x8x8+8x4x8 (default: all of 8, 4 and 2 bits, and accumulators)."""
     variant: Words = ()
-    """Ways to write them, as of cosim (default: the fastest on the core)."""
+    """Variants of the kernels, as in cosim (default: the fastest on the core)."""
     windows: Annotated[Words, _WINDOWS] = ()
     outside: bool = False
-    """Also functions that are told the value around the map, such as the zero point of the inputs."""
+    """Also functions that take the padding value, such as the zero point of the inputs."""
     pulp_nn: bool = False
-    """Functions with the public names of PULP-NN, and of the kernels those alone that they need unless --kernel names
-    others; --requantise bn64: those with kappa and lambda of 64 bits."""
+    """Functions with the public names of PULP-NN, and only the kernels that they need unless --kernel names others.
+    With --requantise bn64, the functions with kappa and lambda of 64 bits."""
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build/library")
     """Folder of library, headers and README."""
 
@@ -205,7 +205,7 @@ class PackOptions(Requantising, Json):
     precision: Annotated[str | None, Parameter(metavar="XxWxY")] = None
     """Widths of inputs, weights (add: of the second map) and results (default 8 bits, signs as usual)."""
     variant: str | None = None
-    """Way to write the kernel, as of cosim (default: the fastest on the usual core)."""
+    """Variant of the kernel, as in cosim (default: the fastest on the usual core)."""
     output: Annotated[NewFile, Parameter(alias="-o")] = Path("build/layer.c")
     """NAME.c, and NAME.h beside it; NAME.h, with the arrays in it; or NAME.npz."""
 

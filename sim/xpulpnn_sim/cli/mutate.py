@@ -50,11 +50,11 @@ class MutationOptions(Fresh, Jobs, YosysChoice, Json):
     mutants: Count = 200
     """Mutants of each unit, or of each core."""
     seed: Natural = 1
-    """Choice of the mutants."""
+    """Seed for the choice of mutants."""
     limit: Annotated[int, at_least(1, "S")] = 60
     """Seconds of computing for each test on a mutant."""
     proof: Annotated[int, at_least(0, "S")] = 60
-    """Seconds to prove a mutant equivalent that nothing finds, 0 for no proofs."""
+    """Seconds for the proof that an undetected mutant is equivalent; 0 for no proofs."""
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build", "mutate")
     """Folder for models and verdicts."""
 
@@ -71,9 +71,9 @@ class UnitMutationOptions(MutationOptions):
     bench_seed: Natural = 1
     """Seed of the benches."""
     listing: Annotated[bool, Parameter(name="--list")] = False
-    """Show the units, and go."""
+    """List the units and exit."""
     summary: bool = False
-    """Show what all campaigns in the folder have found, and go."""
+    """Show what all campaigns in the folder have found, and exit."""
 
 
 @command("mutate units")

@@ -40,17 +40,17 @@ class NetExploreOptions(Simulated, Samples, Report, Json):
     labels: Path | None = None
     """IDX file with the classes of --images."""
     test: Path | None = None
-    """Labelled images that decide nothing, for what accuracies are shown of (default: the rest of --images)."""
+    """Labelled images for the accuracies that are shown; they decide nothing (default: the rest of --images)."""
     test_labels: Path | None = None
     """IDX file with the classes of --test."""
     test_limit: Count | None = None
     """Only the first N images of --test."""
     calibrate: Count = 100
-    """Images that ranges are of."""
+    """Number of images that determine the ranges of tensors."""
     decide: Count = 1000
-    """Images behind those that decide."""
+    """Number of images after those of --calibrate; accuracy on these images decides."""
     trials: Count = 300
-    """Assignments that are evaluated: all if there are not more, else the outcome of a search."""
+    """Assignments of bit widths to evaluate: all if there are not more, else those that a search chooses."""
     verify: Natural = 3
     """Points that are run on the design as whole networks, the chosen one first."""
     jobs: Count = 1

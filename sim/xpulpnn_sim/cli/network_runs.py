@@ -163,10 +163,10 @@ class NetRunOptions(NetworkRuns, ImageOptions, Dask, Fresh):
     network: Path = field(kw_only=False)
     """The layers, FILE.json; their weights are in the npz file that it names."""
     l2_bytes: Count = USUAL_L2_BYTES
-    """Size of the memory outside, or of that of one core, for code and data."""
+    """Size of the memory outside a cluster, or of the memory of a single core, for code and data."""
     check: Literal["first", "all", "results", "none"] = "first"
-    """Images of which every retirement is checked besides the results of every layer, which are of all: the first, all,
-    or none, which is results too."""
+    """Images for which every retirement is checked: the first, all, or none (also called results). The results of every
+    layer are checked for all images."""
     jobs: Count | None = None
     """Processes (default: processors that may be used)."""
     liberty: OldFile | None = None

@@ -50,9 +50,9 @@ class Samples:
     """Values of the samples 0 and 255 of an image, such as -1:1 (default 0:1; of TFLite the codes of the
     input as they are)."""
     mean: Annotated[str | None, Parameter(metavar="LIST")] = None
-    """Numbers that are subtracted from that, by colour or one for all, before a network of ONNX sees it."""
+    """Numbers to subtract from the samples of an ONNX network, one for each colour or one for all."""
     std: Annotated[str | None, Parameter(metavar="LIST")] = None
-    """Numbers that it is divided by then, as many (default 1)."""
+    """Numbers by which to divide the differences, one for each colour or one for all (default 1)."""
 
     @property
     def bounds(self) -> tuple[Fraction, Fraction] | None:
@@ -94,12 +94,12 @@ class ImportArguments(Samples, ImageOptions, Seed, Json):
     name: str | None = None
     """Name of the network (default: that of the output)."""
     quantise: Annotated[str | None, Parameter(metavar="BITS")] = None
-    """8, 4 or 2 bits for a model in floating point, whose ranges are those of --images: one number for all, or one for
-    each layer with weights, such as 8,4,4, or NAME=4 for the layer NAME; 4/8 means weights of 4 bits and maps of 8 that
-    are read."""
+    """Quantise a floating-point model, with ranges from --images, to 8, 4 or 2 bits: one number for all layers, or one
+    for each layer with weights, such as 8,4,4, or NAME=4 for the layer NAME; 4/8 means 4-bit weights and 8-bit
+    inputs."""
     fast: bool = False
-    """Requantise TFLite's models in 32 bits (bn32), for cores on which the exact rule is slow, and tell how many codes
-    that moves in each layer, for --images or a few random inputs."""
+    """Requantise TFLite's models in 32 bits (bn32), for cores on which the exact rule is slow, and tell how many
+    results that changes in each layer, for --images or a few random inputs."""
 
 
 @command("net import")

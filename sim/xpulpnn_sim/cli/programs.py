@@ -120,8 +120,8 @@ def show(printed: Output) -> None:
 def report(
     executable: Executable, ended: Exit, trapped: Trapped | None, config: CoreConfig, core: str, summary: str
 ) -> dict[str, Any]:
-    """Print how a run ended, after a failure with the last exception, to stderr, since stdout is the program's
-    output; return a record of the end."""
+    """Print to stderr how a run ended, after a failure with the last exception, since stdout is the program's output.
+    Return a record of the end."""
     name_of = executable.symbol_at
     remark(f"{ended.text} ({summary})")
     exception, line, fault = None, "", ended.pc

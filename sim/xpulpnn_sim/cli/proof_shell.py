@@ -21,11 +21,11 @@ from xpulpnn_sim.tools.yosys import Yosys, find_abc, find_yosys
 @arguments
 class ProofOptions(Configuration, Fresh, Timeout, YosysChoice, Json):
     self_test: bool = False
-    """Instead, put faults into the core, one by one, and see whether what must find each does."""
+    """Instead, put faults into the core, one by one, and see whether the proofs find each of them."""
     listing: Annotated[bool, Parameter(name="--list")] = False
-    """Show what there is to prove, and go."""
+    """List what can be proved, and exit."""
     output: Annotated[Path | None, Parameter(alias="-o", metavar="DIR")] = None
-    """Folder for outcomes and examples (default build/NAME/PRESET)."""
+    """Folder for results and counterexamples (default build/NAME/PRESET)."""
 
 
 class Workplace(NamedTuple):

@@ -106,9 +106,9 @@ class RiscvFormalOptions(ProofOptions, Jobs):
     checks: Words = ("*",)
     """Checks by their names in riscv-formal, such as reg+pc_fwd or insn_c_* (default all that apply)."""
     depth: Annotated[int, between(_LEAST_DEPTH, _MOST_DEPTH)] = DEPTH
-    """Clock cycle after reset in which what retires is checked."""
+    """Clock cycle after reset in which the retiring instruction is checked."""
     uncut: bool = False
-    """Cut nothing: for a failure that the core itself may not be able to show (slow)."""
+    """Use no cutpoints, for a failure that the core itself may not be able to show (slow)."""
 
 
 @command("prove riscv-formal")

@@ -93,7 +93,7 @@ GROUPS = {
 """Common first words of commands, and their help texts."""
 
 _DEFAULTS = {"cosim": "kernel", "net": "run", "verify": "random", "mutate": "units"}
-"""Command of a group that is called if the second word is none."""
+"""Command of a group that runs if the second word names no command."""
 
 
 @cache

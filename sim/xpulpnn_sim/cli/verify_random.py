@@ -283,7 +283,7 @@ class CoverageOptions(StressedPrograms, Report):
     aim: Numbers = ()
     """Numbers of the crosses that one program aims at, as a failing program names them; with --seed."""
     no_steering: bool = False
-    """No programs that aim at what is missing."""
+    """No programs that aim at missing coverage."""
 
     def source(self) -> CoverageSource:
         sources = self.sources()

@@ -117,7 +117,7 @@ class ExplorationLoop:
     def run(
         self, points: Sequence[Point], steps: Sequence[Sequence[PointStep]], total_points: int | None = None
     ) -> list[PointResult]:
-        """Evaluate points; raise :class:`InputError` if ``total_points``, those of all calls, exceed the limit."""
+        """Evaluate points; raise :class:`InputError` if ``total_points``, the points of all calls, exceed the limit."""
         options = self._options
         pairs = zip(points, steps, strict=True)
         tasks = [Task(point, listed, options.output, fresh_since=self._fresh_since) for point, listed in pairs]
@@ -149,7 +149,7 @@ class ExplorationLoop:
         return results
 
     def _start(self, tasks: Sequence[Task], factor: float) -> None:
-        """Report the size of the run, ``factor`` times that of these tasks; raise InputError if it is too large."""
+        """Report the size of the run, ``factor`` times the size of ``tasks``; raise InputError if it is too large."""
         options = self._options
         self._started = perf_counter()
         for kind, usual in self._expected_s.values():
@@ -329,16 +329,16 @@ class _PointSteps:
         return next((f"{spec}: {rule}" for spec in self._specs if (rule := spec.obstacle(config))), "")
 
     def steps(self, points: Sequence[Point], notes: list[str]) -> list[list[PointStep]]:
-        """Return the steps of each point, and note the kernels it cannot run; a kernel must run on some point."""
-        rules = {spec: [spec.obstacle(point.config) for point in points] for spec in self._specs}
+        """Return the steps of each point, and note kernels that it cannot run; each kernel must run on some point."""
+        obstacles_of = {spec: [spec.obstacle(point.config) for point in points] for spec in self._specs}
         steps: list[list[PointStep]] = [[*self.flows] for _ in points]
-        for spec, obstacles in rules.items():
+        for spec, obstacles in obstacles_of.items():
             if all(obstacles):
                 raise InputError(f"kernel {spec}: {obstacles[0]}")
             named = zip(points, obstacles, strict=True)
             notes += [f"-: {spec} does not run on {point.label}: {rule}" for point, rule in named if rule]
         for number, point in enumerate(points):
-            able = [spec.for_config(point.config) for spec in self._specs if not rules[spec][number]]
+            able = [spec.for_config(point.config) for spec in self._specs if not obstacles_of[spec][number]]
             steps[number] += [step(spec) for step in self._of_kernel for spec in dict.fromkeys(able)]
             steps[number] += self._general
         return steps

@@ -27,7 +27,7 @@ _PINS = ("clk", "rst")
 
 
 class Wrapper:
-    """Registers at every port of a component, in modules whose hierarchy must be kept, or they would be merged."""
+    """Registers at every port of a component, in modules that must not be flattened, or tools would merge them."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         ports = [port for port in manifest["ports"] if port["name"] not in _PINS]

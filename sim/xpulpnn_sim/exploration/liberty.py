@@ -47,7 +47,7 @@ class Expression:
             raise ValueError(f"expression must be Boolean, not {text}") from None
 
     def evaluate(self, values: Mapping[str, Any], ones: Any = True) -> Any:
-        """Return the value for bools, arrays or bit vectors; ``ones`` is true: ``True``, or a vector of ones."""
+        """Return the value for bools, arrays or bit vectors; ``ones`` is the value that stands for true."""
         given = {f"v{number}": values[name] for number, name in enumerate(self.inputs)}
         return eval(self._code, {}, {"ones": ones, "zero": ones ^ ones, **given})
 
@@ -210,7 +210,7 @@ class TimingArc:
 
 
 class InternalPower:
-    """Internal energy per edge of an output after an edge at ``related_pin``, or of an input if that is empty."""
+    """Internal energy per edge, of an output after an edge at ``related_pin``, or of an input if there is none."""
 
     def __init__(self, related_pin: str, group: LibertyGroup, units: _Units) -> None:
         energy = units.volt**2 * units.load

@@ -24,7 +24,7 @@ _FO4_STEPS = 100
 
 
 class Library:
-    """Cells, areas in um2 if ``physical``; raises :class:`ToolError` for a malformed file or a missing cell."""
+    """A cell library; areas are in um2 if ``physical``. Raises :class:`ToolError` for a bad file or a missing cell."""
 
     def __init__(self, content: bytes, source: object, *, name: str = "", physical: bool = True) -> None:
         self.content, self.physical = content, physical

@@ -146,7 +146,7 @@ _DENSITIES = 4
 def with_origins(
     source: NetlistModule, flat: NetlistModule, mapped: MappedNetlist
 ) -> tuple[MappedNetlist, dict[str, float]]:
-    """Return the netlist with instances of gates and readable names of nets, and shares of the area by method."""
+    """Return the netlist with instances of gates and readable net names, and area shares by attribution method."""
     names = net_names(flat)
     driven = [net for gate in mapped.gates if gate.cell.sequential for net in gate.driven]
     # maps all names of a register output to one of them
@@ -165,7 +165,7 @@ def with_origins(
 
 
 def _random(name: str) -> int:
-    """Return random test vectors of a net; a quarter of them each has ones with probability 1/2, 1/4, 3/4 and 1/2."""
+    """Return random test vectors of a net; four equal parts have ones with probability 1/2, 1/4, 3/4 and 1/2."""
     random = Random(name)
     part = VECTORS // _DENSITIES
     drawn = [random.getrandbits(part) for _ in range(_DENSITIES + 2)]
@@ -216,7 +216,8 @@ class _Source:
                 self.names[_up_to_inversion(value)] += [(name, value) for name in known]
 
     def name(self, value: int, path: str) -> str:
-        """Return a net name with this value (or ``!`` and a name with its inverse), preferably in ``path``, or ""."""
+        """Return the name of a net with this value, or ``!`` and a net of inverse value, preferably in ``path``, or
+        ""."""
         named = self.names.get(_up_to_inversion(value), ())
         inside = [item for item in named if item[0].rpartition(".")[0] == path] or named
         if not inside:
@@ -239,7 +240,7 @@ def _mapped_values(part: CombinationalCells) -> dict[int, int]:
 def _attribute_gates(
     mapped: MappedNetlist, part: CombinationalCells, known: _Source, values: Mapping[int, int]
 ) -> tuple[dict[MappedGate, frozenset[str]], dict[str, float]]:
-    """Return the instances of each gate, a single one if it is attributed, and shares of the area by method."""
+    """Return the instances to which each gate may belong, and the share of the area that each method attributes."""
     instances: dict[MappedGate, frozenset[str]] = {}
     area: dict[str, float] = dict.fromkeys(("function", "readers", "shared"), 0.0)
 

@@ -59,7 +59,7 @@ class ExploreOptions:
     top: Annotated[str | None, Parameter(choices=ALL_TOPS, help=_TOP)] = None
     preset: Annotated[_Repeated, Parameter(help=_PRESET, metavar="LIST")] = ()
     settings: Annotated[_Repeated, Parameter(name="--set", metavar="KEY=VALUE")] = ()
-    """Change one parameter in all of them; repeatable."""
+    """Change one parameter of all configurations; repeatable."""
     sweep: Annotated[_Repeated, Parameter(metavar="KEY=V1,V2,...")] = ()
     """Every one of these values with every combination of the others, such as multipliers=shared,replicated or
     widths=16+8,16+8+4+2; repeatable."""
@@ -82,10 +82,10 @@ class ExploreOptions:
     seeds: _Count = DEFAULT_SEEDS
     """FPGA placements."""
     repeat: _Count = 1
-    """Map each design N times, its cells and nets in another order each time; medians with least and largest figures
+    """Map each design N times, with cells and nets in another order each time, and show medians, minima and maxima
     (FPGA flows have --seeds)."""
     clock: Annotated[str | None, Parameter(metavar="NS")] = None
-    """Period in ns, or frequency as in 200MHz, to map, size and route for; adds the slack."""
+    """Clock to map, size and route for: a period in ns, or a frequency such as 200MHz; adds the slack."""
     yosys: Annotated[str, Parameter(help=_YOSYS, metavar="WHICH", show_default=False)] = ""
     kernel: Annotated[_Repeated, Parameter(help=_KERNEL, metavar="KERNEL:BITS[:VARIANT[:LAYER]]")] = ()
     energy: bool = False

@@ -27,7 +27,7 @@ LAYER = "16x16x32:64x3x3"  # the papers' layer, for cycles
 LAYER_ROWS = "4x16x32:64x3x3"  # four of its sixteen rows of pixels, for energy on gates
 OWN_MATMUL = "32x64x16"
 CLUSTER_MATMUL = "32x288x32"
-"""MatMul with the layer's depth of accumulation and one block of the result for each core."""
+"""MatMul with as many products per result as the paper's layer, and a block of results for each core."""
 
 LAYER_WINDOW = 8 * WINDOW_CYCLES
 """Number of clock cycles of a layer whose switching is counted; it is large, as the phases of a layer differ."""

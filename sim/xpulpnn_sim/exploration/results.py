@@ -176,7 +176,7 @@ ENERGY_PARTS = ("switching", "internal", "clock", "leakage")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleEnergy:
-    """Energy in fJ per clock cycle of an instance by itself: at nets, inside cells, for the clock, and leakage."""
+    """Energy in fJ per cycle of an instance without submodules: at nets, inside cells, for the clock, and leakage."""
 
     path: str
     module: str

@@ -146,7 +146,7 @@ class Task:
 
 
 def earlier_files(folder: Path) -> frozenset[str]:
-    """Return the names of the files that earlier runs wrote into the folder of a point; none for other folders."""
+    """Return names of the files that earlier runs wrote into the folder of a point; none if it is no such folder."""
     try:
         record = json.loads((folder / RESULT).read_text())
         names = [str(name) for name in record["files"]] if record["keys"] else []

@@ -1,9 +1,9 @@
 """Static timing analysis of a mapped netlist with the delay tables of its library, and with OpenSTA if installed.
 
-The conventions are those of ABC's ``stime``. Register outputs count as inputs, register inputs as outputs. Every input
-is driven by the library's driving cell, of whose delay only the load-dependent part counts; every output has the output
-load; wires have no load. Slew and arrival of a net are each the worst over its arcs. For several arcs between two pins,
-the worst table counts, with the sense of the first arc.
+The conventions are those of ABC's ``stime``. Register outputs count as inputs, register inputs as outputs. The
+library's driving cell drives every input; only the load-dependent part of its delay counts. Every output has the output
+load, and wires have no load. Slew and arrival of a net are each the worst over its timing arcs. Among several arcs
+between two pins, the worst table counts, with the unateness of the first arc.
 """
 
 import re
@@ -177,7 +177,7 @@ class _Analysis:
         self._propagate()
 
     def through_nets(self, nets: Collection[int]) -> "_Analysis":
-        """Return the analysis of only the paths through one of ``nets``, whose arrival times are kept."""
+        """Return the analysis of only the paths through one of ``nets``; arrival times at these nets are kept."""
         analysis = copy(self)
         analysis.previous, analysis.fixed = self, frozenset(nets) & self.arrival.keys()
         analysis.arrival = {net: self.arrival[net] for net in analysis.fixed}
@@ -245,7 +245,7 @@ class _Analysis:
 def longest_paths(
     netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]] = ()
 ) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
-    """Return the longest path, that through a net of each set in ``through``, and its arrival times there."""
+    """Return the longest path, the longest one through a net of each set, and the arrival times at those nets."""
     analysis = _Analysis(netlist, library)
     path = analysis.worst()[0]
     if not through:

@@ -119,7 +119,7 @@ def _width(table: NamedTable, column: int, folded: int | None) -> int:
 
 
 def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
-    """Split the columns into tables of at most ``width`` characters, each with the columns that identify a row."""
+    """Split the columns into blocks of at most ``width`` characters, each with the columns that identify a row."""
     places = range(len(table.columns))
     parts = [list(members) for _, members in groupby(places, key=lambda i: table.columns[i].group)]
     lead: list[int] = []

@@ -155,7 +155,7 @@ def hint(text: str | Markup) -> Markup:
 
 
 def choice(name: str, title: str, options: Mapping[str, str], *, buttons: bool = False, first: str = "") -> Markup:
-    """Return a control that selects one of ``options``, texts by value, first ``first``; hidden for a single one."""
+    """Return a control for one of ``options`` (texts by value), first ``first``; it is hidden for a single option."""
     if buttons:
         option = Markup('<button type="button" data-choice="{}" value="{}">{}</button>\n')
         listed = Markup().join(option.format(name, *each) for each in options.items())

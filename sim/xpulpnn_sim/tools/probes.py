@@ -170,7 +170,8 @@ PIPELINE_CUTS: Mapping[str, tuple[str, ...]] = {
 
 LOOP_REGISTERS = {"start": "hw_loops/w:lpstart", "end": "hw_loops/w:lpend", "count": "hw_loops/w:lpcount"}
 NNRF_REGISTERS = "nn_rf/w:nn_*"
-"""Yosys selections of registers with arbitrary initial values in proofs; those of loops lack the number of the loop."""
+"""Yosys selections of registers with arbitrary initial values in proofs; users append the number of the hardware loop
+to LOOP_REGISTERS."""
 
 UNIT_NETS: Mapping[str, Mapping[str, str]] = {
     unit: _table(text)

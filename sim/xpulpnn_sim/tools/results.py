@@ -116,7 +116,7 @@ def cached_results(folder: str) -> Results:
 
 
 def digest(*parts: object) -> str:
-    """Return 32 hexadecimal digits that are equal for equal parts in every process; a module stands for its sources."""
+    """Return 32 hexadecimal digits, equal for equal parts in every process; for a module its sources are hashed."""
     sha = hashlib.sha256()
     for part in parts:
         _add(sha, part)

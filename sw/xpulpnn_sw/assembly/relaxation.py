@@ -15,7 +15,7 @@ _ALIGNMENT = re.compile(r"\s*\.(align|p2align|balign)\s+(\w+)\s*(?:,\s*(?:,\s*(\
 
 
 def at_full_length(statement: str) -> str:
-    """Return an instruction that the linker must not shorten; it cannot shorten one with a lower address part."""
+    """Return an instruction so that the linker keeps its length, as it always does with a lower address part."""
     if _LOWER_PART.search(statement):
         return statement
     return f".option push; .option norelax; {statement.strip()}; .option pop"

@@ -33,8 +33,8 @@ def temporaries(blocking: Blocking) -> int:
 class BlockStore:
     """Base of the code that stores the results of a block.
 
-    If all pixels use the same output pointer, ``steps`` holds registers with the distances between neighbouring pixels
-    and, at the end, from the last pixel back to the next store of the first pixel; otherwise ``steps`` is empty.
+    If all pixels share an output pointer, ``steps`` are registers that hold the distances by which each store moves it:
+    to the next pixel and, after the last pixel, back to the first. Otherwise ``steps`` is empty.
     """
 
     b: Builder

@@ -202,7 +202,7 @@ class Builder:
         self(f"pv.rq{'x' * exact}{'us'[signed]}.{ElemFmt.of_width(bits).suffix}", word, value, shift, lane)
 
     def search(self, places: Sequence[int], values: Sequence[int], work: Sequence[int], bits: int) -> None:
-        """Search ascending tables: move each pointer in ``places`` past the half-words below its value."""
+        """Search ascending tables: move each pointer ``places[i]`` past the half-words that are below ``values[i]``."""
         for half in [1 << level for level in reversed(range(bits))]:
             for threshold, place in zip(work, places, strict=False):
                 self("lh", threshold, (half - 1) * THRESHOLD_BYTES, place)
@@ -281,7 +281,7 @@ class Builder:
 
     @contextmanager
     def replaced(self, mnemonic: str, rs1: int, rs2: int, write: Callable[[], None]) -> Generator[None]:
-        """Branch to instructions that ``write`` emits later, instead of executing those of the context."""
+        """Write a branch from the instructions of the context to a replacement, which ``write`` emits later."""
         other, end = Label(), Label()
 
         def write_other() -> None:
@@ -338,7 +338,7 @@ class Builder:
 
     @contextmanager
     def inner_loop(self, count: Value, length: int, counter: int) -> Generator[None]:
-        """Write the innermost MatMul loop as hardware loop 0; its instructions count for the operand efficiency."""
+        """Write the instructions of the context as hardware loop 0 and mark them as the innermost loop of a MatMul."""
         with self._hardware_loop(count, counter, 0, short=length <= MAX_SHORT_BODY):
             first = self.position
             yield
@@ -346,7 +346,7 @@ class Builder:
 
     @contextmanager
     def branch_loop(self, pointer: int, end: int) -> Generator[None]:
-        """Write the innermost MatMul loop by branches; it ends when ``pointer`` equals ``end``."""
+        """Write the innermost loop of a MatMul with a branch; the loop ends when ``pointer`` equals ``end``."""
         start = Label(self.position)
         yield
         self.branch("bne", pointer, end, start)

@@ -1,9 +1,9 @@
 """Inner loops of the MatMul, one per :class:`~xpulpnn_sw.kernels.variants.LoopStyle`.
 
-Each multiplies ``nch`` weight rows with ``npx`` activation rows, scheduled without load-use stalls. The weight rows
-that a pointer reads follow each other in memory, so that between the blocks of a pixel group neither the pointer nor
-the word fetched ahead is loaded again. If rows are interleaved, their words alternate in the order of their use, and
-one pointer serves several rows.
+Each loop multiplies ``nch`` weight rows with ``npx`` activation rows, scheduled without load-use stalls. The weight
+rows that a pointer reads follow each other in memory. The pointer and the word fetched ahead therefore stay valid from
+block to block of a pixel group. If rows are interleaved, their words alternate in the order of use, and one pointer
+serves several rows.
 """
 
 from abc import ABC, abstractmethod
@@ -183,7 +183,7 @@ class ScalarLoop(_BranchLoop):
 
 
 class ScalarCountLoop(_BranchLoop):
-    """Loop of RV32IM for single bits, which counts the differing bits of a word by masks and a multiplication."""
+    """Loop of RV32IM for binary operands, which counts the differing bits of words by masks and a multiplication."""
 
     def __init__(self, variant: Variant, precision: Precision, registers: FreeRegisters) -> None:
         super().__init__(variant, precision, registers)
@@ -216,7 +216,7 @@ class ScalarCountLoop(_BranchLoop):
 
 
 class ComputeUpdateLoop(InnerLoop):
-    """Loop of Compute&Update: each product loads a word of the weight row two rows further into the NN-RF."""
+    """Loop of Compute&Update: each product also loads a word of the weight row two rows ahead into the NN-RF."""
 
     AHEAD = 2  # weight rows fetched ahead: as many as a pixel has entries
 

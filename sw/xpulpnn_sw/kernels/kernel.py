@@ -120,7 +120,7 @@ class Function(SharedFunction):
 def finished_function(
     memory: ImageBuilder, fields: tuple[str, ...], addresses: Mapping[str, int], cores: int, **known: Any
 ) -> Function:
-    """Return the function for operands in ``memory``; its arguments are ``addresses`` in the order of ``fields``."""
+    """Return the function for operands in ``memory``; the argument structure has the ``addresses`` of ``fields``."""
     memory.place("arguments", np.array([addresses[name] for name in fields], dtype=np.uint32))
     memory.reserve("stack", cores * STACK_STRIDE)
     return Function(image=memory.finish(), **known)
@@ -132,7 +132,7 @@ _OF_RULE = {Rule.QNT: Extension.XPULPQNT} | dict.fromkeys(EXACT_RULES, Extension
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelRun(SharedFunction):
-    """A function for a kernel's variant with the memory that one call of it needs."""
+    """A function of a kernel variant, with the memory that one call needs."""
 
     layer: Layer
     precision: Precision  # widths of inputs, weights and results
@@ -253,7 +253,7 @@ class Kernel:
 
     @property
     def has_weights(self) -> bool:
-        """True if the second width of a precision is that of weights or of a second map."""
+        """True if the width ``w`` of a precision applies: to weights or to a second feature map."""
         return bool(self.rules) or getattr(self.layer, "operands", 1) > 1
 
     @property

@@ -46,7 +46,7 @@ class Program:
 
     @cached_property
     def dotps(self) -> NDArray[np.int64]:
-        """Number of word products that each instruction adds up; 0 for NN-RF loads, which are products into x0."""
+        """Number of dot products in each instruction; 0 for products into x0, which only load the NN-RF."""
         kinds = ("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot", "pv.mlsduo", "pv.mlduo")
         products = [
             (1 + insn.is_pair) * (insn.op.startswith(kinds) and insn.decode(int(word))["rd"] != 0)
@@ -60,7 +60,7 @@ class Program:
 
     @cached_property
     def is_mul(self) -> Bools:
-        """Mask of the scalar multiplications in the inner loop; for single bits there is one for each word."""
+        """Mask of the scalar multiplications in the inner loop; binary operands need one for each word."""
         return self.is_inner & np.array([insn.op == "mul" for insn in self.insns], dtype=np.bool_)
 
     @cached_property
@@ -106,7 +106,7 @@ def padded_channels(channels: int, bits: int) -> int:
 
 
 def banked_words(words: int, placement: Placement) -> int:
-    """Return the least distance in words between arrays of ``words`` words each that ``placement`` allows."""
+    """Return the least distance, in words, that ``placement`` allows between arrays of ``words`` words."""
     offset = _BANKS_APART if placement == "padded" else 0
     return -(-(words - offset) // BANKED_WORDS) * BANKED_WORDS + offset
 
@@ -118,7 +118,7 @@ def pad_axis(values: Ints, axis: int, length: int) -> Ints:
 
 
 def pack_words(values: Ints, bits: int) -> Words:
-    """Pack the elements of the last axis into words, the first lowest; single bits are 1 for positive elements."""
+    """Pack the elements of the last axis into words, the first element lowest; binary elements are 1 if positive."""
     lanes = XLEN // bits
     words = -(-values.shape[-1] // lanes)
     filled = pad_axis(values, values.ndim - 1, words * lanes).astype(np.int64)
@@ -165,7 +165,7 @@ class ImageBuilder:
         self._contents: list[tuple[int, NDArray[np.uint8]]] = []
 
     def reserve(self, name: str, length: int, *, alignment: int = WORD_BYTES, offset: int = 0) -> int:
-        """Reserve ``length`` zero bytes, ``offset`` behind a multiple of ``alignment``; return the address."""
+        """Reserve ``length`` zero bytes, ``offset`` bytes above a multiple of ``alignment``; return the address."""
         address = offset - (offset - self.end) // alignment * alignment
         if address + length - self.base > MAX_DATA:
             raise LayerError(f"operands must be at most {MAX_DATA} bytes, not {address + length - self.base}")
@@ -223,7 +223,7 @@ _WINDOW, _STRIDE, _PADDING = (3, 3), (2, 2), (0, 1, 0, 1)
 
 
 def fold(values: Ints) -> Ints:
-    """Return a map whose columns a, b, c, d become a, max(a, b, c), max(c, d), 0 for pooling of 3x3 windows, step 2."""
+    """Fold columns for 3x3 pooling of stride 2: every four columns a, b, c, d become a, max(a, b, c), max(c, d), 0."""
     first, second, third, last = (values[:, place::FOLDED_COLUMNS] for place in range(FOLDED_COLUMNS))
     folded = np.zeros_like(values)
     folded[:, ::FOLDED_COLUMNS] = first

@@ -322,7 +322,7 @@ class KernelCode:
             self._frame.load(f"row{pixel}", register)
 
     def _planes_block(self) -> None:
-        """Compute a block plane by plane from the uppermost bits on; the sums are shifted left between the planes."""
+        """Compute a block from planes of input bits, uppermost bits first; the sums are shifted left between planes."""
         inner, frame, b = self._inner, self._frame, self._b
         precision, work = self._blocking.precision, self._temporaries[0]
         self._load_rows()

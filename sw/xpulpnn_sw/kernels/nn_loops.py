@@ -1,7 +1,7 @@
 """Inner loops of cores with both factors in the NN-RF, and the choice of a loop.
 
-Some cores have products that can reload the activation that they do not use; their loops need no separate loads. Cores
-with two products per instruction load a word with every such instruction.
+On some cores a product can reload the activation entry that it does not read; loops for them need no separate loads.
+Cores with two products per instruction load a word with every such instruction.
 """
 
 from collections.abc import Callable, Sequence
@@ -104,7 +104,7 @@ class CrossLoop(NnLoop):
         self._emit_turn(b, _ACCUMULATING, signed=signed)
 
     def emit_turns(self, b: Builder, count: Value, *, signed: bool, fresh: bool) -> None:
-        """Write the products of ``count`` + :attr:`turns_around` words; if ``fresh``, the first set the accumulators.
+        """Write the products of ``count`` + :attr:`turns_around` words; if ``fresh``, first products set accumulators.
 
         The set-up of a hardware loop stalls after a memory access. The loop therefore begins in the middle of an
         iteration, after a product that fetches nothing; the rest of the first and last iterations is written before and
@@ -199,7 +199,7 @@ class PairLoop(CrossLoop):
     def emit_ended(
         self, b: Builder, count: Value, load_row: Callable[[], None], *, signed: bool, written: int
     ) -> list[Callable[[], None]]:
-        """Emit a block without its first ``written`` products and its last two; return functions that emit the last."""
+        """Emit a block without the first ``written`` and the last two products; return functions that emit the two."""
         turn = self._pairs(b, "mlsduo", signed=signed)
         for write in self._pairs(b, "mlduo", signed=signed)[written:]:
             write()
@@ -216,7 +216,7 @@ class PairLoop(CrossLoop):
             write()
 
     def _pairs(self, b: Builder, kind: str, *, signed: bool) -> list[Callable[[], None]]:
-        """Return the products of a word of each row, by slices of the weights; each writes one instruction."""
+        """Return functions that write one product each, for a word of every row, slice by slice of the weights."""
         last, pairs = len(self._slices) - 1, list[Callable[[], None]]()
         for part in range(last + 1):
             for channel, pair, *loaded in _PAIR_TURN.split():

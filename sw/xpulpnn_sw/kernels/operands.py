@@ -29,7 +29,7 @@ def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
 
 
 class Blocking:
-    """Sizes of the loops around the MatMul block, and the rule of its results, if they are not the accumulators."""
+    """Sizes of the loops around the MatMul block, and the requantisation rule, None if results are accumulators."""
 
     def __init__(
         self, variant: Variant, precision: Precision, rule: Rule | None, *, biased: bool = True, folded: bool = False
@@ -67,7 +67,7 @@ class Blocking:
 
     @property
     def stored_bits(self) -> int:
-        """Number of bits that a store writes: all channels of a pixel in a block, from a byte up to a word."""
+        """Number of bits that a store writes: one result or all results of a block for a pixel, at most a word."""
         bits, channels = self.precision.y, self.variant.nch
         if not self.requantises and (not self.variant.xpulp or self.rule in (None, Rule.QNT)):
             return max(bits, BYTE_BITS)
@@ -134,9 +134,9 @@ def place_operands(request: KernelRequest, blocking: Blocking, layer: ProductLay
 def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> layout.Ints:
     """Return the initial accumulator of each channel; kernels that count bits subtract twice the count from it.
 
-    If results are single bits, a result is +1 for a positive final accumulator; in kernels that count, for a negative
-    one: ``bias + products - 2 * count > threshold`` exactly if the count is below half of ``bias + products -
-    threshold``, rounded up.
+    A binary result is +1 if the final accumulator is positive or, in kernels that count bits, if it is negative:
+    ``bias + products - 2 * count > threshold`` exactly if the count is below half of ``bias + products - threshold``,
+    rounded up.
     """
     starts = np.zeros(layer.out_channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
     if blocking.counts:

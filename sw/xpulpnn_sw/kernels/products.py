@@ -147,7 +147,7 @@ class _ProductKernel:
         inside: bool = False,
         **sizes: int,
     ) -> KernelRun:
-        """Return the kernel for packed filter ``rows`` and ``activations``, which ``spare`` words follow in memory."""
+        """Return the kernel for packed filter ``rows`` and ``activations``; ``spare`` words follow the activations."""
         request, memory, blocking = self.request, self.request.memory, self.blocking
         arguments = {"input": memory.place("input", activations, spare=spare)}
         arguments |= place_operands(request, blocking, self.layer, rows)
@@ -230,7 +230,7 @@ def linear_kernel(request: KernelRequest) -> KernelRun:
 
 
 def image_kernel(request: KernelRequest) -> KernelRun:
-    """Return a kernel for a convolution of an image, whose pixels are stored with margins and without gaps."""
+    """Return a kernel for a convolution of an image, whose pixels are stored with the padding and without gaps."""
     layer: ImageConvLayer = request.layer
     tensors, precision = request.tensors, request.precision
     tensors.check(layer, precision)

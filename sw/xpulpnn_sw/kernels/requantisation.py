@@ -115,7 +115,7 @@ class ExactRequantisation:
         return np.stack([self._shift_words(), self.factors.astype(np.int64)], axis=-1)
 
     def with_one_shift(self, bias: Ints, reach: Ints, results: range) -> "tuple[OneShiftRequantisation, Ints] | None":
-        """Return a rule with one shift for all channels, and biases, that give the same results; None without one.
+        """Return a rule with one shift for all channels, and biases, that give the same results; None if there is none.
 
         Accumulators of a channel differ from its bias by at most ``reach``. ``results`` is the range of the results.
         """
@@ -190,8 +190,8 @@ def _at_shift(
 ) -> tuple[int, int] | None:
     """Return a channel's factor and bias that give the same results with the shift ``longest``; None if there are none.
 
-    Results are those before the zero point is added, clipped to ``bounds``. A result begins with the first sum that is
-    not below ``(result - 1/2) * 2**shift / factor``: with a rounded factor, all results must begin later by the same
+    Results are those before the zero point is added, clipped to ``bounds``. A result begins with the least sum of
+    at least ``(result - 1/2) * 2**shift / factor``. With a rounded factor, all results must begin later by the same
     number, which is then added to the bias.
     """
     if factor < 0:
@@ -250,7 +250,7 @@ class Thresholds:
             raise LayerError("thresholds must be ascending in every channel, not falling")
 
     def channel_words(self) -> Ints:
-        """Return the thresholds of each channel, two to a word; the last half of a word is unused."""
+        """Return the thresholds of each channel, two to a word; the upper half of the last word is unused."""
         halves = np.pad(self.values, ((0, 0), (0, 1))).astype(np.int64) & ((1 << HALF_BITS) - 1)
         return halves[:, ::2] | halves[:, 1::2] << HALF_BITS
 
@@ -280,7 +280,7 @@ def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
 
 
 def with_channel_factors(requantisation: "AnyRequantisation", channels: int) -> "AnyRequantisation":
-    """Return a rule with a factor for each channel that gives the results of one with a single factor or none."""
+    """Replace a rule with one factor or none by the equivalent rule with a factor for each channel."""
     if isinstance(requantisation, Multiplication | Shifting):
         kappa = np.full(channels, requantisation.factor, np.int64)
         return Requantisation(kappa=kappa, lam=np.zeros_like(kappa), shift=requantisation.shift)
@@ -296,7 +296,7 @@ BY_RULE: Mapping[Rule, type[AnyRequantisation]] = {each.rule: each for each in _
 
 
 def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:
-    """Return parameters in blocks of ``nch`` channels; a field has a word for each block or words for each channel."""
+    """Return parameters in blocks of ``nch`` channels; integers are one word per block, arrays words per channel."""
     blocks = channels // nch
 
     def words(field: Ints | int) -> Ints:

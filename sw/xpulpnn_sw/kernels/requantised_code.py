@@ -1,7 +1,7 @@
 """Code generator of MatMul functions for cores that requantise in hardware.
 
 The first products of a block do not accumulate, and lambda includes the biases, so that accumulators need no initial
-value. While kappa and lambda of its channels are loaded, the first words of the next block's rows are fetched. Results
+value. The first words of the next block's rows are fetched while kappa and lambda of a block are loaded. Results
 narrower than a word are collected in registers over several blocks, as far as registers and channels allow, and are
 stored as words.
 """
@@ -43,7 +43,7 @@ class RequantisedStore(BlockStore):
         self._stored_bits = XLEN if self._words else self.blocking.stored_bits
 
     def begin(self, shift: int, channel: int = 0) -> None:
-        """Load lambda and, unless loaded for all channels, kappa; by the rule ``exact`` load the ``shift`` too."""
+        """Load lambda, kappa (once if all channels share it) and, by the rule ``exact``, also the ``shift``."""
         if self._is_exact:
             # the summand is needed first
             self.b("pv.rqld", 1, self.parameters)
@@ -228,7 +228,7 @@ class OneFactorCode(KernelCode):
                 self._results(self._frame.register("shift", counter))
 
     def _results(self, shift: int) -> None:
-        """Requantise and store a block; its halves alternate, if they are whole bytes, to avoid stalls."""
+        """Requantise and store a block; results of its halves alternate to avoid stalls if a half fills bytes."""
         b, precision, (acc,) = self._b, self._blocking.precision, self._inner.acc
         lanes = len(acc) // (2 if len(acc) * precision.y % (2 * BYTE_BITS) == 0 else 1)
         for lane in range(lanes):
@@ -242,6 +242,6 @@ class OneFactorCode(KernelCode):
 def product_program(
     blocking: Blocking, structure: Structure, known: Known, *, inside: bool, parts: tuple[int, int] = (1, 1)
 ) -> Program:
-    """Return the function with the ``known`` arguments as constants. ``parts``: parts of the channels, and cores."""
+    """Return the function with ``known`` arguments as constants; ``parts``: numbers of channel parts and of cores."""
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
     return code(blocking, structure, known, inside=inside, parts=parts).write()

@@ -70,7 +70,7 @@ class LayerTensors:
         check_shape("weights", self.weights, weights)
 
     def check(self, layer: FilterLayer, precision: Precision, *, activations: tuple[int, ...] | None = None) -> None:
-        """Raise :class:`LayerError` unless the operands fit ``layer``; ``activations`` replaces the layer's shape."""
+        """Raise :class:`LayerError` unless the operands fit ``layer``; ``activations`` replaces its input shape."""
         if precision.requantised != (self.requantisation is not None):
             raise LayerError(f"requantisation must be there exactly for results below 32 bits, not with {precision}")
         shape, filters = _shapes(layer)
@@ -112,7 +112,7 @@ def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _inside_fractions(layer: FilterLayer, axis: int) -> NDArray[np.float64]:
-    """Return the fractions of filter taps inside the input, for each weight (axis 0) or each pixel (axis 1)."""
+    """Return the fraction of products whose input is not padding, for each weight (axis 0) or pixel (axis 1)."""
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
     top, _, left, _ = layer.padding

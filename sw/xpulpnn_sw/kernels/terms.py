@@ -2,8 +2,8 @@
 
 Work of equal cost, such as rows in memory, is divided into consecutive parts, one for each core. In a convolution,
 groups of pixels at the border of the input take longer. They are therefore dealt to the cores so that no core gets the
-same border in every row: core ``(g + g // cores) % cores`` computes group ``g``. A single core computes all groups at
-once.
+same border in every row: core ``(g + g // cores) % cores`` computes group ``g``. A single core computes all groups in
+sequence.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -41,10 +41,10 @@ class Name(Term):
 
 @dataclass(frozen=True, slots=True)
 class Combination(Term):
-    """An operation of two terms.
+    """An operation on two terms.
 
-    ``mnemonic`` is that of a register instruction, or one of these: ``max0`` is the left term if it is positive, else
-    0. ``min`` is the lesser term. ``share`` is the left term divided by the right one, which is likely a power of two.
+    ``mnemonic`` names a register instruction or one of these operations: ``max0`` is the left term if it is positive,
+    else 0. ``min`` is the lesser term. ``share`` divides the left term by the right, which is likely a power of two.
     """
 
     mnemonic: str
@@ -99,7 +99,7 @@ def group_shares(core: Term = Argument("core"), cores: Term = Argument("cores"))
 
 
 def part_shares(parts: int, all_cores: int) -> dict[str, Term]:
-    """Return terms of a core's groups and channels; of ``all_cores`` cores, teams of ``parts`` share the channels."""
+    """Return terms of a core's groups and channels; teams of ``parts`` cores, of ``all_cores``, split the channels."""
     apart = Argument("cores") - all_cores
     return {
         "parts": Number(parts) - minimum(Number(1), apart * apart) * (parts - 1),

@@ -77,7 +77,7 @@ class Variant(Level):
 
     @property
     def weight_streams(self) -> int:
-        """Number of weight pointers; those that a Mac&Load moves are not ready for the next instruction."""
+        """Number of weight pointers; several avoid waiting for a pointer that the Mac&Load before has moved."""
         if self.style is LoopStyle.PAIR:
             return 1
         if self.style is LoopStyle.CROSS and self.npx > 1:
@@ -86,7 +86,7 @@ class Variant(Level):
 
     @property
     def turns_around(self) -> int:
-        """Iterations that are written outside the body of an inner loop whose first products set the accumulators."""
+        """Iterations peeled off an inner loop if the first products set the accumulators instead of adding to them."""
         return 1 if self.npx == 1 or (self.style is LoopStyle.PAIR and self.in_place) else 2
 
     @property
@@ -100,15 +100,15 @@ class Variant(Level):
         return self.style in (LoopStyle.SCALAR, LoopStyle.XPULPV2)
 
     def counts(self, precision: Precision) -> bool:
-        """Return whether the variant computes products of single bits by counting differing bits, 32 at a time."""
+        """Return whether the variant computes binary products by counting differing bits, 32 at a time."""
         return self.unpacks and precision.w == SIGN_BITS
 
     def computed_precision(self, precision: Precision) -> Precision:
-        """Return the precision of the products: single bits are held as crumbs unless the variant counts bits."""
+        """Return the precision of the products: binary weights are held in two bits unless the variant counts bits."""
         return replace(precision, w=2) if precision.w == SIGN_BITS and not self.unpacks else precision
 
     def row_bits(self, precision: Precision) -> int:
-        """Return the element width in activation rows: that of the weights, or of the inputs if the core mixes both."""
+        """Return the element width in activation rows: the weight width, or the input width if the core mixes both."""
         bits = precision.w
         if self.unpacks:
             return max(bits, BYTE_BITS) if bits != SIGN_BITS else bits
@@ -124,7 +124,7 @@ class Variant(Level):
         return max(1, self.row_bits(precision) // precision.x)
 
     def planes(self, precision: Precision) -> int:
-        """Return into how many activation rows, or planes, a row of wider inputs is cut."""
+        """Return the number of planes: rows that hold some bits of each input if inputs are wider than weights."""
         return max(1, precision.x // self.row_bits(precision))
 
     def vectors(self, precision: Precision) -> frozenset[int]:

@@ -34,7 +34,7 @@ class WindowLayer(Windows):
 
     @property
     def macs(self) -> int:
-        """Elements of all windows, including padding; in a depthwise convolution one multiplication each."""
+        """Elements of all windows, with padding; a depthwise convolution multiplies each of them once."""
         return self.out_height * self.out_width * self.channels * self.area
 
 
@@ -45,12 +45,12 @@ class DepthwiseLayer(WindowLayer):
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=,v=]"
     options = (STRIDE, pad_option("1"), OUTSIDE)
 
-    outside: int = 0  # value around the map, in the range of the inputs
+    outside: int = 0  # padding value, in the range of the inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxPoolLayer(WindowLayer):
-    """Maximum pooling: the greatest element of each window; elements outside the map are ignored."""
+    """Maximum pooling: the greatest element of each window; padding is ignored."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=][:relu]"
     mark = (":relu", "relu")
@@ -60,7 +60,7 @@ class MaxPoolLayer(WindowLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvgPoolLayer(WindowLayer):
-    """Average pooling: the sum of each window divided by its area; elements outside the map count as 0."""
+    """Average pooling: the sum of each window divided by the window's area; padding counts as 0."""
 
     form: ClassVar[str] = "HxWxC:KyxKx[:s=,p=][:scaled]"
     mark = (":scaled", "scaled")
@@ -128,8 +128,8 @@ class TransposeLayer(MapLayer):
 class ConvLayer(Windows):
     """Convolution of a feature map (HWC) in which every output channel depends on all input channels.
 
-    ``acc[oy,ox,o] = bias[o] + sum(weight[o,ky,kx,c] * input[oy*s_y - top + ky, ox*s_x - left + kx, c])``. Elements
-    outside the map are ``outside``.
+    ``acc[oy,ox,o] = bias[o] + sum(weight[o,ky,kx,c] * input[oy*s_y - top + ky, ox*s_x - left + kx, c])``. The
+    padding value is ``outside``.
     """
 
     form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]"
@@ -138,7 +138,7 @@ class ConvLayer(Windows):
 
     out_channels: int  # number of filters
     padding: tuple[int, int, int, int] = (1, 1, 1, 1)  # as in Windows
-    outside: int = 0  # value around the map, in the range of the inputs; 0 means -1 for inputs of one bit
+    outside: int = 0  # padding value, in the range of the inputs; 0 means -1 for binary inputs
     dilation: int = 1  # distance between the input rows of neighbouring filter rows
 
     def __post_init__(self) -> None:
@@ -214,7 +214,7 @@ class PointwiseLayer(ConvLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageConvLayer(ConvLayer):
-    """Convolution of an image that is stored with its margins and without gaps between pixels."""
+    """Convolution of an image that is stored with its padding and without gaps between pixels."""
 
     form: ClassVar[str] = "HxWxC:OxKyxKx[:s=,p=,v=]:image"
     mark = (":image", None)
@@ -260,8 +260,8 @@ class LinearLayer(LayerText):
 class Conv1dLayer(LayerText):
     """Convolution of a sequence of pixels in which every output channel depends on all input channels.
 
-    ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])``. Pixels before and behind the
-    sequence are ``outside``.
+    ``acc[t,o] = bias[o] + sum(weight[o,k,c] * input[t*stride - before + k*dilation, c])``. Padding pixels before
+    and behind the sequence have the value ``outside``.
     """
 
     form: ClassVar[str] = "LxC:OxK[:s=,p=,d=,v=]"
@@ -283,7 +283,7 @@ class Conv1dLayer(LayerText):
 
     @property
     def geometry(self) -> ConvLayer:
-        """Two-dimensional convolution with the same results; the sequence is its only row or, if dilated, column."""
+        """Two-dimensional convolution with the same results; the sequence is the only row or, if dilated, column."""
         (before, behind), in_row = self.padding, self.dilation == 1
         height, width = (1, self.length) if in_row else (self.length, 1)
         kernel_height, kernel_width = (1, self.kernel) if in_row else (self.kernel, 1)

@@ -69,11 +69,11 @@ class Precision:
 
     @property
     def outside(self) -> int:
-        """Default value around a map of inputs: 0, or -1 for single bits."""
+        """Default padding value of a convolution: 0, or -1 for binary inputs."""
         return -1 if self.x == SIGN_BITS else 0
 
     def padding_value(self, value: int) -> int:
-        """Return ``value``, or -1 for inputs of one bit; raise :class:`LayerError` if no input can have the value."""
+        """Return ``value``, or -1 for binary inputs; raise :class:`LayerError` for a value outside the input range."""
         if self.x == SIGN_BITS:
             if value not in (0, self.outside):
                 raise LayerError(f"value around the map must be -1 for inputs of one bit, not {value}")

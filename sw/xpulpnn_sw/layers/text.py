@@ -1,4 +1,4 @@
-"""The text that describes a layer: sizes, options and a mark; limits of sizes; windows on a feature map."""
+"""The text that describes a layer: sizes, options and a suffix such as ``:relu``. Also base of layers with windows."""
 
 import re
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ def random_sizes(rng: Random, *most: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option ``key=value`` of a layer's text; the value is one number, or one for each element, joined by x."""
+    """An option ``key=value`` of a layer's text; the value is one number or several, joined by ``x``."""
 
     key: str
     field: str

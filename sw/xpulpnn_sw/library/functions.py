@@ -83,7 +83,7 @@ class Selection:
     variants: Sequence[str] = ()  # empty: the fastest variant for the core
     windows: Sequence[str] = WINDOWS  # windows of pools, `KyxKx[:s=]`
     rule: Rule = Rule.BN32  # rule that turns accumulators into results
-    outside: bool = False  # whether to add functions that take the value around the map
+    outside: bool = False  # whether to add functions that take the padding value
 
 
 def library_run(run: KernelRun) -> KernelRun:

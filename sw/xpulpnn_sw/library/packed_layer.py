@@ -165,7 +165,7 @@ _ARRAYS = {"lam": "lambda", "values": "thresholds"}  # arrays of a rule's fields
 
 
 def _rule_arrays(rule: Rule) -> dict[str, str]:
-    """Return the arrays that a rule needs besides weights and bias, with the fields of the rule that they fill."""
+    """Map the names of arrays that a rule needs besides weights and bias to the fields of the rule's class."""
     return dict(sorted((_ARRAYS.get(item.name, item.name), item.name) for item in fields(BY_RULE[rule])))
 
 

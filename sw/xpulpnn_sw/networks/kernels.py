@@ -40,8 +40,8 @@ def kernels(
     """Build the kernel of each layer in its variant, with buffers for ``cores`` cores.
 
     ``image`` is the input of the network. With ``specialise`` functions have the sizes of their layer built in. Raises
-    :class:`LayerError` for layers that do not match, or that read a map in another layout than that in which it is
-    written.
+    :class:`LayerError` for layers that do not match, or that read a feature map in another layout than the one in which
+    it is written.
     """
     check_network(network)
     assert len(variants) == len(network.stages)
@@ -68,7 +68,7 @@ def input_type(stage: Stage, run: KernelRun, symbol: str) -> MapType:
 
 
 def edges(network: Network, runs: Runs) -> Iterator[Edge]:
-    """Yield an edge for each map that a layer reads, in the order of the layers."""
+    """Yield an edge for each feature map that a layer reads, in the order of the layers."""
     for number, run in runs.items() if isinstance(runs, Mapping) else enumerate(runs):
         for source, symbol in zip(network.sources(number), run.inputs, strict=True):
             yield Edge(source=source, reader=number, symbol=symbol)
@@ -94,7 +94,7 @@ def packed_input(network: Network, image: Ints, variants: Sequence[str], *, core
 
 
 def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Edge]]]:
-    """Return the packed input and its readers by name: a copy for each layout in use, the first called INPUT."""
+    """Return packed copies of the input by name, one per layout in use, with their readers; the first is INPUT."""
     pieces: dict[tuple[object, ...], tuple[str, Words, list[Edge]]] = {}
     for edge in edges(network, runs):
         if edge.source != NETWORK_INPUT:
@@ -109,7 +109,7 @@ def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Ed
 
 
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
-    """Raise :class:`LayerError` unless a layer reads a map in the layout in which it is written."""
+    """Raise :class:`LayerError` unless a layer reads a feature map in the layout in which it is written."""
     orders = "pixel by pixel", "channel by channel"
     wants_planes, in_planes = isinstance(stage.layer, DepthwiseLayer), written.output.planes
     if wants_planes != in_planes:

@@ -1,4 +1,4 @@
-"""Legalisation: rewrites a network so that every layer has a kernel and finds its maps in that kernel's layout."""
+"""Legalisation: rewrites a network so that every layer has a kernel and reads feature maps in the kernel's layout."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -45,10 +45,9 @@ Shape = tuple[int, ...]
 def pad_channels(stage: Stage, old: int, inputs: int, outputs: int, filling: int | None) -> Stage:
     """Pad a layer's ``old`` input channels to ``inputs``, and its results to ``outputs`` channels.
 
-    Added channels come last. Added inputs hold ``filling``; None is an unknown value, the same in all.
-    Weights of added input channels are 0; weights of one bit, which cannot be 0, become crumbs. If the inputs have one
-    bit too, added weights alternate between 1 and -1, so that the products of two added channels cancel; the bias
-    compensates the product of an odd one.
+    Added channels come last. Added inputs hold ``filling`` or, if it is None, one unknown value. Their weights are 0;
+    binary weights, which cannot be 0, are widened to two bits. If the inputs are binary too, added weights alternate
+    between 1 and -1, so that the products of two added channels cancel. The bias compensates the product of an odd one.
     """
     own = stage.tensors
     if isinstance(stage.layer, DepthwiseLayer):
@@ -60,7 +59,7 @@ def pad_channels(stage: Stage, old: int, inputs: int, outputs: int, filling: int
 
 
 def padding_value(stage: Stage, filling: int | None) -> int | None:
-    """Return the value of a layer's added results if its added input channels hold ``filling``; None: unknown."""
+    """Return the value of a layer's added results if the added input channels hold ``filling``; None if unknown."""
     least = -(1 << (stage.precision.y - 1)) if stage.precision.y_signed else 0
     match stage.tensors:
         case LayerTensors(requantisation=ExactRequantisation(zero=zero)):
@@ -114,7 +113,7 @@ def _more_inputs(stage: Stage, old: int, inputs: int, filling: int | None) -> St
 
 
 def _uniform_value(stage: Stage, filling: int | None) -> int:
-    """Return ``filling``; raise :class:`LayerError` if it is unknown, or differs from the padding around the map."""
+    """Return ``filling``; raise :class:`LayerError` if it is unknown, or differs from the padding value."""
     around = -1 if stage.precision.x == SIGN_BITS and not stage.pad else stage.pad
     if filling is None or (any(getattr(stage.layer, "padding", ())) and around != filling):
         raise LayerError(f"channels that {stage.name} reads must be even with its value around the map, not odd")
@@ -179,11 +178,11 @@ def _depthwise(stage: Stage, own: LayerTensors, channels: int) -> Stage:
 
 
 def pad_to_words(network: Network) -> Network:
-    """Add channels to maps where kernels need them to fill whole words.
+    """Pad the channels of feature maps where kernels need whole words of them.
 
-    Original channels come first and keep their values; layers keep their names. If the last layer has filters over all
-    channels, it gets no more outputs. The input gets channels if a depthwise layer or a pooling that reads it needs
-    them (see :func:`padded_input`).
+    Original channels come first and keep their values. The network's outputs get no more channels if the last layer has
+    filters over all channels. The network's input gets channels if a depthwise layer or a pooling that reads the input
+    needs them (see :func:`padded_input`).
     """
     maps = _Maps(network)
     stages: list[Stage] = []
@@ -218,7 +217,7 @@ def _input_padding_value(bits: int) -> int:
 
 
 def _splits(stage: Stage, written: Shape) -> bool:
-    """Return whether a layer reads a vector, ``written`` without pixels, as a map of several pixels."""
+    """Return whether a layer reads a vector, of shape ``written``, as a feature map of several pixels."""
     shape = stage.inputs[0].shape
     return len(written) == 1 and not isinstance(stage.layer, LinearLayer) and shape[-1] != written[-1]
 
@@ -228,7 +227,7 @@ def _unit(bits: int) -> int:
 
 
 def _read_units(stage: Stage) -> set[int]:
-    """Return the numbers of which a map's channels must be multiples, so that the kernel of ``stage`` can read it."""
+    """Return numbers that must divide the channels of a feature map, so that the kernel of ``stage`` can read it."""
     own = stage.precision
     if isinstance(stage.layer, DepthwiseLayer):
         return {_unit(own.x)}
@@ -241,7 +240,7 @@ def _read_units(stage: Stage) -> set[int]:
 
 
 class _Maps:
-    """The maps of a network, and the numbers of channels that kernels need in them."""
+    """The feature maps of a network, and the numbers of channels that kernels need in them."""
 
     def __init__(self, network: Network) -> None:
         self.shapes: dict[str, Shape] = {}
@@ -288,7 +287,7 @@ class _Maps:
             self._same |= dict.fromkeys(joined, joined)
 
     def _has_gaps(self, name: str) -> bool:
-        """Return whether the writer and the readers expect different numbers of channels in memory."""
+        """Return whether writer and readers of a feature map expect different numbers of channels in memory."""
         channels = self.shapes[name][-1]
         in_memory = {-(-channels // unit) * unit for unit in self._units[name]}
         if name in self._dense:
@@ -310,7 +309,7 @@ class _Maps:
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
-    """Let convolutions, in ``variants`` that can, fold columns of results that only a maximum pooling reads."""
+    """Let convolutions fold columns for a maximum pooling, their only reader, if their ``variants`` can do that."""
     stages = list(network.stages)
     for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
         readers = [after for after in range(len(stages)) if before.name in network.sources(after)]

@@ -44,7 +44,7 @@ class Stage:
 
     @property
     def pad(self) -> int:
-        """Value of the padding around the input; for inputs of one bit, which cannot be 0, 0 stands for -1."""
+        """Padding value of the input; 0 stands for -1 if inputs are binary."""
         return getattr(self.layer, "outside", 0)
 
     @property
@@ -137,7 +137,7 @@ class Scaling:
     shift: int = 0
 
     def by_colour(self, colours: int) -> list[tuple[int, int, int]]:
-        """Return subtract, multiply and add by colour; raises :class:`LayerError` for another count of numbers."""
+        """Return subtract, multiply and add by colour; raises :class:`LayerError` unless ``colours`` fits them."""
         given = {"subtract": self.subtract or 0, "multiply": self.multiply, "add": self.add}
         columns = {name: (own,) * colours if isinstance(own, int) else own for name, own in given.items()}
         for name, column in columns.items():

@@ -189,7 +189,7 @@ def _object(content: Any, what: str, rules: Mapping[str, _Rule], *, is_first: bo
 
 
 def read_network(path: Path) -> NetworkModel:
-    """Read a network from its JSON file and the npz file named there; raises InputError or LayerError for others."""
+    """Read a network from its JSON file and the npz file named there; raises InputError or LayerError if invalid."""
     try:
         content = json.loads(path.read_text())
     except OSError as error:

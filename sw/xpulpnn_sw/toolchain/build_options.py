@@ -78,7 +78,7 @@ def core_name(config: CoreConfig) -> str:
 
 
 def core_note(config: CoreConfig, name: str, cluster: "ClusterLayout | None" = None) -> str:
-    """Return the assembly text of the note for a core, called ``name`` or like its preset, or for a cluster."""
+    """Return the assembly text of the note on a core, called ``name`` or like its preset, and on a cluster if given."""
     name = name or core_name(config)
     note = CoreNote.of(config, name)
     values = (name, *(" ".join(map(str, sorted(part))) for part in (note.extensions, note.widths, note.groups)))

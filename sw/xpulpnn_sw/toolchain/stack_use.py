@@ -47,7 +47,7 @@ class StackPath:
 
 
 def stack_paths(content: bytes) -> tuple[StackPath, StackPath]:
-    """Return the deepest path of calls from ``main``, and that from functions given to ``xp_fork``; empty if none."""
+    """Return the deepest path of calls from ``main``, and from functions given to ``xp_fork``; empty if none."""
     functions = _functions(content)
     names = {function.name: address for address, function in functions.items()}
     for name in _ENDS:

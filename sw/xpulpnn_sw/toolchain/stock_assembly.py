@@ -68,7 +68,7 @@ class SourcePlaces:
         return str(self._source)
 
     def _shown(self, path: str) -> str:
-        """Return a path for messages: as the user wrote it if ``path`` is the source, else unchanged."""
+        """Return ``path`` for a message; if it is the source file, as the user wrote it."""
         resolved = Path(path)
         return str(self._source) if resolved == self._source or resolved == self._source.absolute() else path
 

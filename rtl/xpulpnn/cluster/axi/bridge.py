@@ -19,11 +19,12 @@ _KIND = data.StructLayout({"write": 1, "last": 1})
 class AxiBridge(Component):
     """AXI4 manager for a port with reads and writes, which are answered in the order of their grants.
 
-    Runs of the DMA engine become bursts: one for each run of reads, up to 256 bytes, and one for each aligned block of
-    64 bytes of a run of writes, since a write burst is answered only after its last transfer. No burst crosses 4 KiB.
-    On an OBI port, which has no runs, every transfer is a burst. All channels to AXI come from registers: a request
-    appears there in the cycle after its grant, and an answer is passed on in the cycle in which it arrives. Up to 16
-    transfers of several read and write bursts are outstanding together; AXI does not order reads and writes.
+    The DMA engine announces transfers to consecutive addresses as a run. A run of reads becomes a burst of up to 256
+    bytes. A run of writes becomes a burst for each aligned block of 64 bytes, since a write burst is answered only
+    after its last transfer. No burst crosses 4 KiB. On an OBI port every transfer is a burst of its own. All channels
+    to AXI come from registers: a request appears there in the cycle after its grant, and an answer is passed on in the
+    cycle in which it arrives. Up to 16 transfers of several read and write bursts are outstanding together; AXI does
+    not order reads and writes.
 
     A failed write burst fails for all of its transfers. Reset drops all outstanding transfers: the connected
     subordinate must be reset too.

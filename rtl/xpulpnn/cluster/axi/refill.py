@@ -13,7 +13,7 @@ _INSTRUCTION = 4  # protection bit of fetches
 class AxiRefill(Component):
     """AXI4 manager for the refill port: reads of 64 bits, a burst of two for each line of 16 bytes.
 
-    A line must be requested whole, from its first double word on, as the cache does. The address appears at AXI in the
+    A line must be requested whole, from the first double word on, as the cache does. The address appears at AXI in the
     cycle after the first grant, and an answer is passed on in the cycle in which it arrives; up to 16 transfers are
     outstanding. Reset drops them: the connected subordinate must be reset too.
     """

@@ -23,9 +23,9 @@ def _access_layout(writes):
 class AccessQueue(Component):
     """Queue of accesses that wait for their grants.
 
-    An access goes to the external port, or word by word to the two ports of the TCDM. A port continues with its word of
-    the next access when its word is granted, so a lost arbitration stops the other port only when the queue is full. Up
-    to one access per cycle; an access is requested from the cycle after it enters the queue.
+    An access goes to the external port, or word by word to the two ports of the TCDM. A port whose word is granted goes
+    on to its word of the next access, so a port that loses arbitration stops the other one only when the queue is full.
+    Up to one access per cycle; an access is requested from the cycle after it enters the queue.
     """
 
     def __init__(self, writes: bool):

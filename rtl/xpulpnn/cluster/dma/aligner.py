@@ -10,10 +10,11 @@ KEPT_BYTES = 2 * WINDOW_BYTES
 
 
 class Aligner(Component):
-    """A queue of bytes: 1 to 8 enter and 1 to 8 leave in every cycle, each group at any offset in its window.
+    """Byte queue that changes the alignment of a stream: 1 to 8 bytes enter and 1 to 8 leave in every cycle.
 
-    Byte i of the stream is stored in lane i modulo 8, two bytes deep: one rotation moves the bytes of a window to their
-    lanes, and another moves the bytes of the lanes to a window. A byte can leave in the cycle after it entered.
+    Entering and leaving bytes are adjacent, at any offset in a window, an aligned block of 8 bytes. Byte i of the
+    stream is stored in lane i modulo 8, and a lane holds two bytes. One rotation moves entering bytes to their lanes,
+    another moves leaving bytes from their lanes to a window. A byte can leave in the cycle after it entered.
     """
 
     row: In(stream.Signature(Row))  #: Bytes that enter.

@@ -9,7 +9,7 @@ from xpulpnn.isa.cluster import DMA_LENGTH_BITS
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 WINDOW_BYTES = EXT_DATA_BITS // BYTE_BITS
-"""Largest number of bytes that the DMA engine moves per cycle: one aligned window."""
+"""Bytes of a window, the aligned block that the DMA engine can move in a cycle."""
 
 OFFSET_BITS = (WINDOW_BYTES - 1).bit_length()
 BEATS = DmaPortSignature().members["beats"].shape
@@ -27,14 +27,14 @@ class Side(data.Struct):
 
 
 class Errand(data.Struct):
-    """Part of a transfer that the reading or the writing side of the DMA engine makes."""
+    """Transfer as the reading or the writing side of the DMA engine sees it."""
 
     side: Side
     length: DMA_LENGTH_BITS  # bytes
 
 
 class Chunk(data.Struct):
-    """Bytes of a transfer that lie in one aligned window."""
+    """Bytes of a transfer in one window, an aligned block of 8 bytes."""
 
     external: 1
     address: XLEN  # address of the first byte

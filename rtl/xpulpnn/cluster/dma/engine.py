@@ -13,14 +13,14 @@ from xpulpnn.core.obi import ObiSignature
 
 
 class Engine(Component):
-    """Copies bytes from sources to targets: eight per cycle where both sides have whole windows.
+    """Copies bytes from sources to targets: eight per cycle where both have whole aligned blocks of 8 bytes.
 
     The writes of a transfer begin when all writes of the previous transfer are answered. Reads run ahead, so a transfer
     may read bytes that an earlier transfer has not yet written: software that needs the order waits for the end of the
     earlier transfer.
     """
 
-    #: sources, targets: Both sides of the transfers, in the same order.
+    #: sources, targets: Bytes to read and bytes to write, of the same transfers in the same order.
     sources: In(stream.Signature(Errand))
     targets: In(stream.Signature(Errand))
     done: Out(1)  #: The last accepted target has ended: all bytes are written.

@@ -12,8 +12,8 @@ REQUEST_FIELDS = ("addr", "we", "be", "wdata", "beats")
 class ExternalShare(Component):
     """Arbitrates reads and writes for the external port; writes win, and up to 16 transfers are outstanding.
 
-    Combinational. A request stays until it is granted, and the writes of a run to an aligned block of 64 bytes are
-    granted without a read between: a bridge may answer them all together.
+    Combinational. A request stays until it is granted. Writes that are announced as a run and are in one aligned block
+    of 64 bytes are granted without a read between them, since a bridge may answer them all together.
     """
 
     #: reads, writes: Accesses of the reading and of the writing side of the engine.

@@ -8,11 +8,11 @@ from xpulpnn.component import Component, In, Out
 
 
 class LineWalker(Component):
-    """Divides the lines of a transfer into chunks.
+    """Divides the lines of a transfer into chunks, the bytes of a line that lie in one window.
 
-    A chunk is the rest of its window, of the line or of the transfer, whichever is least. It makes one chunk per cycle.
-    A line length of 0 means one line of all bytes. A transfer of no bytes has no chunks. Runs end with the line, or at
-    a multiple of 256 bytes; with a fixed address every chunk is a run.
+    A window is an aligned block of 8 bytes. One chunk per cycle. A line length of 0 means one line of all bytes; a
+    transfer of no bytes has no chunks. The windows of a line up to the next multiple of 256 bytes form a run, which a
+    bridge may make a burst; with a fixed address every chunk is a run of its own.
     """
 
     errand: In(stream.Signature(Errand))  #: Side to divide; accepted when the one before is done.
@@ -77,7 +77,7 @@ class LineWalker(Component):
         return made, free & left.any()
 
     def _beats(self, m, beats, fixed, address, nearest):
-        """Count the windows from the current address to the end of the line or of the block of the run."""
+        """Count the windows that are left in the run: up to the end of the line or the next multiple of 256 bytes."""
         block_windows = RUN_BYTES // WINDOW_BYTES
         touched = Signal(len(nearest) + 1)
         windows = touched[OFFSET_BITS:]

@@ -15,8 +15,9 @@ ROWS = OUTSTANDING  # largest number of windows requested and not delivered
 class Reader(Component):
     """Reads chunks ahead of the writes and delivers them in order.
 
-    At most 16 windows are requested or stored. At a change between TCDM and external memory, reading waits until all
-    answers have come. Reads one window per cycle, with a latency of two cycles more than that of the memory.
+    A chunk lies in one window, an aligned block of 8 bytes. At most 16 windows are requested or stored. At a change
+    between TCDM and external memory, reading waits until all answers have come. Reads one window per cycle, with a
+    latency of two cycles more than that of the memory.
     """
 
     chunk: In(stream.Signature(Chunk))  #: Chunks to read.

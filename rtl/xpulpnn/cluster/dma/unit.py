@@ -16,11 +16,11 @@ from xpulpnn.isa.cluster import DmaCommand
 class Dma(Component):
     """Copies between the TCDM and external addresses, and within the TCDM, as the cores command.
 
-    Software reads an identifier from the command register of its port, writes the words of one or more commands to it,
-    waits for its bit in the status register to be 0 and writes the bit to the status register. Transfers are executed
-    in order, up to 8 bytes per cycle. A word of a command waits while another port is within a command. At its end a
-    transfer notifies the core that commanded it, or all cores, as its command says; a transfer of the shared port can
-    only notify all.
+    Software reads an identifier from a command register and writes the words of one or more commands to that register.
+    It waits until the bit of the identifier in the status register is 0, and writes the bit to free the identifier.
+    Transfers are executed in order, up to 8 bytes per cycle. A word of a command waits while another port is within a
+    command. When a transfer ends, it notifies the core that commanded it, or all cores, as the command says; a transfer
+    of the shared port can only notify all.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -14,10 +14,10 @@ NUMBER_BITS = 3
 class BarrierUnit(Component):
     """Collects triggers until exactly the cores of the trigger mask have triggered.
 
-    ``status |= triggers``; in the cycle in which the trigger mask is not 0 and status equals it, the cores of the
-    target mask receive the event and status restarts. A trigger of that cycle counts for the next use of the barrier.
-    If several cores write a mask in the same cycle, the lowest core wins. A trigger in cycle t is in ``status`` in t+1,
-    with the event if it was the last. Reset clears all.
+    Every trigger sets a bit of ``status``. In the cycle in which ``status`` equals the trigger mask, unless that is 0,
+    the cores of the target mask receive the event and ``status`` restarts. A trigger of that cycle counts for the next
+    use of the barrier. If several cores write a mask in the same cycle, the lowest core wins. A trigger in cycle t is
+    in ``status`` in t+1, with the event if it was the last. Reset clears all.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -35,8 +35,8 @@ class CoreUnit(Component):
     Accesses are granted at once. Stores and ordinary loads are answered in the next cycle. A waiting access is answered
     when its condition holds: an event in buffer and mask, a mutex, a word or room in the dispatch queue, two cycles
     after the request at the earliest. Loads that wait for events return buffer and mask at that time. An event that
-    arrives in the cycle in which it is cleared stays. Mask and buffer have bits for the lines that exist; byte enables
-    are ignored; where there is no register the answer is an error. The shared view uses cycles without an access of the
+    arrives in the cycle in which it is cleared stays. Mask and buffer have bits for the lines that exist. Byte enables
+    are ignored. Where there is no register the answer is an error. The shared view uses cycles without an access of the
     core. Reset clears everything.
 
     With debug mode of the cores, a halt request ends a waiting access with an error; the core repeats the access when

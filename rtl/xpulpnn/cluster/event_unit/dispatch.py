@@ -19,8 +19,8 @@ class Dispatch(Component):
     A word belongs to the team that is set when the word is pushed. Every core has its own position in the queue and
     skips, one per cycle, words for other cores. The entry of a word is free when all cores have read or skipped the
     word. One push per cycle, from the lowest waiting core; a push waits while there is no room. A word pushed in cycle
-    t is available in t+1. Reset empties the queue and puts all cores into the team; of several stores to the team in
-    the same cycle the lowest core wins.
+    t is available in t+1. Reset empties the queue and puts all cores into the team. If several cores set the team in
+    the same cycle, the lowest core wins.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -12,8 +12,8 @@ class MutexUnit(Component):
     """Lock that cores wait for, with a message word from each owner to the next.
 
     While the mutex is free, the lowest waiting core gets it. A store by any core unlocks it and leaves the message; a
-    store while it is free only changes the message. Of several stores in the same cycle the lowest core wins. Unlocked
-    in cycle t, granted in t+1. Reset frees the mutex and clears the message.
+    store while it is free only changes the message. If several cores store in the same cycle, the lowest core wins.
+    Unlocked in cycle t, granted in t+1. Reset frees the mutex and clears the message.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -16,10 +16,10 @@ VIEW_BITS = 13  # address bits that distinguish the registers of the view
 class SharedView(Component):
     """Converts accesses of the shared view to accesses of cores' private views.
 
-    The registers of a core are accessed through the slot of that core, barriers and triggers of software events through
-    the slot of core 0. One access at a time; it is answered two cycles after its grant, and later while the core uses
-    its slot itself. Registers whose reads wait or trigger are not in this view. Where there is no register the answer
-    is an error.
+    A slot is a request to the private view of a core. The registers of a core are accessed through the slot of that
+    core, barriers and triggers of software events through the slot of core 0. One access at a time; it is answered two
+    cycles after its grant, and later while the core uses its slot itself. Registers whose reads wait or trigger are not
+    in this view. Where there is no register the answer is an error.
     """
 
     def __init__(self, config: ClusterConfig):

@@ -11,9 +11,9 @@ from xpulpnn.isa.machine import WORD_BYTES
 class SwEvents(Component):
     """Events that cores send to each other by software.
 
-    A store to a trigger sends its event to the cores in the data, a load of a waiting trigger to the cores in the
-    loading core's target mask; a mask of 0 means all cores. Triggers of one event by several cores in the same cycle
-    are combined. Triggered in cycle t, on the lines in t+1.
+    A store to a trigger register sends the event to the cores in the stored mask, a load of a waiting trigger to the
+    cores in the target mask of the loading core. A mask of 0 means all cores. Triggers of one event by several cores in
+    the same cycle are combined. Triggered in cycle t, on the lines in t+1.
     """
 
     def __init__(self, config: ClusterConfig):

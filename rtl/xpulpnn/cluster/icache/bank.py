@@ -23,9 +23,9 @@ class BankState(enum.Enum, shape=2):
 class CacheBank(Component):
     """One bank of the shared instruction cache: tags and lines in single-port memories, one miss at a time.
 
-    A request granted in cycle t is looked up; a hit is answered in t + 2, and requests may be granted in every cycle.
-    A miss requests its line in t + 2, and is answered in the cycle after the last part of the line has come; that cycle
-    stores the line, and requests are granted again from the next cycle on. The counter arbiter chooses among several
+    A request granted in cycle t is looked up; a hit is answered in t + 2, and requests may be granted in every cycle. A
+    miss requests the line in t + 2. In the cycle after the last part of the line has come, the miss is answered and the
+    line is stored; requests are granted again from the next cycle on. The counter arbiter chooses among several
     requests. A line of which a part could not be read, or that was requested before a flush, is answered and not
     stored.
     """

@@ -14,8 +14,8 @@ class CacheControl(Component):
 
     The registers are those of :class:`~xpulpnn.isa.cluster.Icache`. A flush takes effect in the cycle of the write; a
     write of ``ENABLE`` flushes too. ``FLUSH``, ``FLUSH_PRIVATE``, ``FLUSH_ADDRESS`` and ``CLEAR_COUNTERS`` read as 0.
-    While ``COUNT`` is set, counters count events of all caches of their level; reset sets them to 0, and they wrap; an
-    event is counted one cycle late. Answers in the next cycle.
+    While ``COUNT`` is set, counters count events of all caches of a level, one cycle late; they wrap, and reset sets
+    them to 0. Answers in the next cycle.
     """
 
     #: private, shared: Controls of the caches of each level.

@@ -21,12 +21,12 @@ class FetchState(enum.Enum, shape=2):
 class PrivateCache(Component):
     """Set-associative instruction cache that prefetches the next line.
 
-    A hit takes one cycle: granted at once, answered in the next; a word per cycle, also across lines. A miss requests
-    its line in the cycle in which a hit would be answered, and is answered in the cycle in which the line comes;
-    nothing is granted meanwhile. In the cycle in which a line is stored, fetches from the same set are not granted.
-    After a lookup the next line is requested if the cache does not have it, in the same cycle as a miss would be,
-    unless it was the last line requested. One line is outstanding at a time: a miss waits for a prefetched line, and
-    uses it if it is the line missed.
+    A hit is granted at once and answered in the next cycle: a word per cycle, also across lines. A miss requests its
+    line in the cycle in which a hit would be answered, and is answered in the cycle in which the line arrives; no fetch
+    is granted meanwhile. In the cycle in which a line is stored, fetches from the same set are not granted. When no
+    miss waits, the line after that of the last lookup is requested, unless the cache has it or requested it last. One
+    line is outstanding at a time, so a miss waits for a line that is being prefetched, and uses it if it is the missed
+    line.
 
     A line of which a half could not be read is not stored; a word of that half is answered with the error. A line that
     was requested before a flush is not stored either, and serves no fetch answered after the flush. While the cache is

@@ -10,10 +10,10 @@ from xpulpnn.isa.machine import WORD_BYTES, XLEN
 class ClusterControl(Component):
     """Start of the cores, their boot addresses, the end of a program and its result.
 
-    Registers: ``Control.EOC`` bit 0; ``FETCH_ENABLE`` a bit per core, beside the input of the cluster; ``CLOCK_GATE``
-    bit 0, set by reset: the clocks of waiting cores may stop; ``BOOT_ADDRESS`` of each core, which reads as the input
-    until it is written; ``RETURN``. ``CONFIG`` and ``DEBUG_STATUS`` have no function and read as 0. Answers in the next
-    cycle.
+    Registers: ``Control.EOC`` bit 0; ``FETCH_ENABLE`` a bit per core, which starts a core as the input of the cluster
+    does; ``CLOCK_GATE`` bit 0, set by reset: the clocks of waiting cores may stop; ``BOOT_ADDRESS`` of each core, which
+    reads as the input until it is written; ``RETURN``. ``CONFIG`` and ``DEBUG_STATUS`` have no function and read as 0.
+    Answers in the next cycle.
     """
 
     def __init__(self, cores: int):

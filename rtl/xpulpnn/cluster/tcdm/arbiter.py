@@ -9,11 +9,11 @@ from xpulpnn.config import Arbiter as ArbiterKind
 class Arbiter(Component):
     """Grants one of several requests.
 
-    Combinational; every cycle with a request has a grant. With ``counter`` the inputs are the leaves of a binary
-    tree, and a counter of grants points to one leaf; where both halves of a node request, the half with that leaf wins.
-    With ``strict`` the next requesting input after the last winner wins, in circular order. In both a request waits for
-    at most ``inputs - 1`` grants. With ``fixed`` the lowest number wins, and others may starve. After reset input 0 is
-    preferred.
+    Combinational; every cycle with a request has a grant. With ``counter`` the inputs are the leaves of a binary tree,
+    and a counter of grants selects one leaf. Where both branches of a node have requests, the branch with the selected
+    leaf wins. With ``strict`` the next requesting input after the last winner wins, in circular order. In both a
+    request waits for at most ``inputs - 1`` grants. With ``fixed`` the lowest number wins, and others may starve. After
+    reset input 0 is preferred.
     """
 
     def __init__(self, inputs: int, kind: ArbiterKind):
@@ -37,7 +37,7 @@ class Arbiter(Component):
         """Build a binary tree whose root is controlled by the top bit of the counter of grants.
 
         An input is granted if it requests and loses at no level. A level only depends on the counter and on the
-        requests of the other half of the node, so all levels are decided in parallel.
+        requests of the other branch, so all levels are decided in parallel.
         """
         levels = (self.inputs - 1).bit_length()
         preferred = Signal(levels)

@@ -20,17 +20,18 @@ class BankArbiter(Component):
     """One bank of the TCDM: arbitration, selection of the winner's access, write of a test-and-set.
 
     Grants in the cycle of the request; the bank answers in the next. In the cycle after the load of a test-and-set no
-    master is granted. With ``dma_priority`` low, masters that are not cores are served when no core requests or when
-    one of them has waited for 16 cycles, which delays a waiting core at most once in 16 cycles. With ``broadcast`` all
-    loads of the word that the winner loads are granted with it. If the cores have ``late_results``, a master can claim
-    the bank without a request; if such a claim wins, the bank serves no master in that cycle.
+    master is granted. With ``dma_priority`` low, masters that are not cores are served when no core requests, or when a
+    master that is no core has waited for 16 cycles, which delays a waiting core at most once in 16 cycles. With
+    ``broadcast`` all loads of the word that the winner loads are granted with it. With ``late_results`` of the cores,
+    the bank arbitrates claims, which come earlier in the cycle because they do not wait for the decoding of the
+    address. If the winner then makes no request, the bank serves no master in that cycle.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):
         self.masters = masters  # number of masters, the cores first
         words = config.bank_words
         ports = {
-            "req": In(masters),  #: Masters that request the bank.
+            "req": In(masters),  #: Masters that request the bank, or claim it with late results of the cores.
             #: access: Access of each master; stable until it is granted.
             "access": In(data.ArrayLayout(access_layout(words), masters)),
             "gnt": Out(masters),  #: Masters that are served in this cycle.
@@ -88,7 +89,7 @@ class BankArbiter(Component):
         return m
 
     def _yielding(self, m, req, wins):
-        """Serve masters other than cores if no core requests, or if one of them has waited for long."""
+        """Serve masters other than cores if no core requests, or if such a master has waited for 16 cycles."""
         cores = self.config.cores
         others = self.masters - cores
         m.submodules.core_arbiter = core_arbiter = Arbiter(cores, self.config.arbiter)

@@ -17,8 +17,8 @@ class TcdmInterconnect(Component):
     Words are interleaved over the banks. A request, read or write, is granted in the same cycle if it wins its bank,
     and answered in the next; a master may request in the cycle of the response. A losing master keeps its request. A
     load whose address has bit 20 set is a test-and-set. Only that bit and the address bits of the memory count. Reset
-    drops responses. If the cores have ``late_results``, masters win banks by claims, which are known earlier in the
-    cycle than requests; a claim without a request blocks the bank for the cycle, and may be withdrawn.
+    drops responses. With ``late_results`` of the cores, masters win banks by claims, which are known earlier in the
+    cycle than requests. A claim without a request blocks the bank for the cycle; it may be withdrawn in the next.
     """
 
     def __init__(self, config: ClusterConfig, masters: int):

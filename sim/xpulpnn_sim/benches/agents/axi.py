@@ -33,7 +33,7 @@ class AxiSubordinate:
 
     ``content`` holds the bytes from the address ``base`` on, and gets those that are written. Accesses to other
     addresses, or of a burst that begins in ``failing``, are answered with an error. Call :meth:`reset` when the unit is
-    reset under way.
+    reset during transfers.
     """
 
     def __init__(

@@ -41,9 +41,9 @@ async def pulse_reset(dut: Dut, cycles: int = RESET_CYCLES) -> None:
 async def start(dut: Dut, *inputs: str) -> Random:
     """Start the clock and reset the unit; return the source of all random stimuli.
 
-    Before that ``inputs`` are driven to 0, by default those that ``verify unit`` found, and none in other runs, since
-    simulators do not tell cocotb the direction of a port. The clock, if any, is ``clk`` with a period of 10 ns; the
-    reset, if any, is ``rst``, active high, or ``rst_n``, active low, for two cycles.
+    Before the reset ``inputs`` are driven to 0. By default these are the inputs that ``verify unit`` found; other runs
+    have no default, since simulators do not tell cocotb the direction of a port. The clock, if any, is ``clk``
+    with a period of 10 ns; the reset, if any, is ``rst``, active high, or ``rst_n``, active low, for two cycles.
     """
     for name in inputs or bench_data()["inputs"]:
         getattr(dut, name).value = 0

@@ -30,7 +30,8 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 class RetirementMonitor(PortMonitor):
     """Collects the retirements of a core or back end at its ports ``<prefix>valid``, ``<prefix>insn``, ...
 
-    :attr:`waits` counts the cycles without a retirement by their cause. A cycle with neither raises ``AssertionError``.
+    :attr:`waits` counts the cycles without a retirement by their cause. A cycle with neither a retirement nor
+    a cause raises ``AssertionError``.
     """
 
     def __init__(self, dut: Dut, prefix: str, extra: Sequence[str] = ()) -> None:
@@ -165,8 +166,8 @@ def redirect_of(item: Retired) -> int | None:
 class StreamDriver:
     """Offers a stream of instructions with the bubbles that fetching causes; the only writer of ``insn__*``.
 
-    A jump is followed by one cycle without an instruction; a taken branch by cycles without until ``branch__valid``,
-    and one more. While a taken branch is waiting, and in cycles without an instruction, the payload shows other
+    A jump is followed by one cycle without an instruction, a taken branch by such cycles until ``branch__valid`` and
+    one more. While a taken branch is waiting, and in cycles without an instruction, the payload shows other
     instructions, which must have no effect.
     """
 

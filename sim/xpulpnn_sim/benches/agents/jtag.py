@@ -104,7 +104,7 @@ class JtagManager:
         await self.shift(register, IR_BITS)
 
     async def data(self, value: int, bits: int, *, idle: int = 0) -> int:
-        """Scan the data register; return what was in it. More cycles in Run-Test/Idle may follow."""
+        """Scan the data register and return its previous value; then stay in Run-Test/Idle for ``idle`` more cycles."""
         await self.modes(1)
         return await self.shift(value, bits, idle=idle)
 

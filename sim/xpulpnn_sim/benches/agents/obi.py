@@ -23,7 +23,7 @@ _SPREAD = 0x9E37_79B1
 
 
 def masks(size: int) -> list[int]:
-    """Return the mask of the bits of a word of ``size`` bytes, by the byte enables."""
+    """Return, for each value of the byte enables, the mask of the enabled bits of a word of ``size`` bytes."""
     places = [_BYTE_MASK << BYTE_BITS * byte for byte in range(size)]
     return [sum(mask for byte, mask in enumerate(places) if enables >> byte & 1) for enables in range(1 << size)]
 

@@ -16,7 +16,7 @@ _SHOWN_MISMATCHES = 8
 class Scoreboard:
     """Compares observed with expected values; a mismatch fails the test with its stimulus, the unit and the seed.
 
-    The unit has the name that ``verify unit`` gave it, in other runs that of the top module.
+    The unit is named as in ``verify unit``, in other runs after the top module.
     """
 
     def __init__(self) -> None:

@@ -119,7 +119,7 @@ def wide_mult_rows(config: CoreConfig) -> list[ControlledRow]:
 
 
 def ex_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return the instructions of the EX stage whose result depends on operands alone, and those as ID passes them."""
+    """Return EX-stage instructions whose result depends on operands alone, with control words as ID passes them."""
 
     def depends_on_operands(insn: Insn) -> bool:
         has_result = insn.writes_rd | insn.is_branch | insn.is_store

@@ -160,6 +160,6 @@ def _multiples(places: U32, away: Sequence[int], rng: Random) -> U32:
 
 
 def _near_multiple(insn: Insn, drawn: Sources, rng: Random) -> U32:
-    """Return addends that bring the sum next to a multiple of the power of two shifted out, so that carries matter."""
+    """Return addends that bring the sum before its shift next to a multiple of ``2**shift``, so that carries matter."""
     bare = half_product_sum(insn, replace(drawn, rd=np.zeros_like(drawn.rd)))
     return _multiples(immediate("is3", drawn.word), (-1, 0, 1), rng) - bare

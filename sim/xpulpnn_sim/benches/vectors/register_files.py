@@ -19,7 +19,7 @@ Columns = dict[str, np.ndarray]
 def nn_accesses(entries: int, beats: int, rng: Random, *, pairs: bool = False, weights: int = NNRF_WEIGHTS) -> Columns:
     """Return random reads and writes; every entry is written and read back at least once in the first cycles.
 
-    With ``pairs`` there are two more entries, the first of which is read as activation 2. ``weights`` is the number of
+    With ``pairs`` there are two more entries, for second activations. ``weights`` is the number of
     entries readable as weights.
     """
     numbers = [*range(entries), *(range(SECOND_PAIR, NNRF_WORDS) if pairs else ())]

@@ -226,7 +226,7 @@ def product_expectation(insn: Insn, effects: Effects, operands: OperandColumns) 
 
 
 def array_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
-    """Return the outputs of a unit that computes both dot products and products of words."""
+    """Return the expected outputs of a unit that computes both dot products and products of words."""
     if insn.is_pair:
         return _both_sums(effects)
     words = product_expectation(insn, effects, operands)
@@ -252,8 +252,8 @@ def operation_result(
 ) -> dict[str, U32]:
     """Return the outputs of a multi-cycle unit: the value of rd, or the unclipped ``product`` of a requantisation.
 
-    With ``pairs`` both sums of two products, of which the first is 0 for other instructions, and the incremented base;
-    with ``late`` products have separate outputs, from which WB writes.
+    With ``pairs`` the outputs include both sums of a Mac&Load of two products; the first is 0 for other instructions.
+    With ``late``, products have outputs of their own, from which WB writes rd.
     """
     if insn.is_pair:
         base = {} if effects.base is None or not insn.writes_base else {"result": effects.base}
@@ -325,7 +325,7 @@ def row_vectors(
 
 
 def with_latency(vectors: RowVectors, rng: Random) -> RowVectors:
-    """Return the vectors for a unit that samples factors and control word, with ``enable``, one cycle before ``rd``."""
+    """Return the vectors for a unit that samples factors and control word (with ``enable``) a cycle before ``rd``."""
     # some cycles are idle: factors and control word of another vector without `enable` must change nothing
     count = len(vectors.row)
     rows: list[tuple[int, int, int]] = []  # vector sampled, vector whose result appears, enable

@@ -1,9 +1,9 @@
 """Checks the counter values that programs read against retirements and the causes of waits.
 
 Events that retirements show are counted from the retirements, cycles from the cycle of the reading instruction. A stall
-is a cycle in which ID holds its instruction back or is empty, which makes a bubble. The bubble is reported as a wait of
-the same name, or, if an older instruction stalls meanwhile, as a wait with the cause of that stall. So only a least and
-a greatest value of a stall counter are known, which are equal where no older instruction stalls.
+is a cycle in which ID issues no instruction and so makes a bubble. The bubble is reported as a wait of the same name,
+or, while an older instruction stalls, as a wait with the cause of that older stall. Stall counters are therefore
+checked against a least and a greatest value, which are equal if no older instruction stalls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ class _Hart:
         self._waited: dict[WaitCause, int] = {}
 
     def follow(self, records: Records, waits: U32) -> tuple[int, str, int, int] | None:
-        """Check the next block. Returns the first wrong value: its position, register, and bounds."""
+        """Check the next block. Returns the position, register and bounds of the first wrong value, or None."""
         words = records["insn"]
         is_access = (words & _OPCODE == _SYSTEM) & (words >> _FUNCT3 & 3 != 0) & (records["trap"] == 0)
         places = np.flatnonzero(is_access & _WATCHED[words >> _CSR])
@@ -170,7 +170,7 @@ class _Hart:
 
     @staticmethod
     def _padded(sums: NDArray[Any]) -> NDArray[np.int64]:
-        """Append a copy of the last sum, for the time after the last retirement."""
+        """Repeat the last sum, so that the array has one entry more than there are retirements, as all sums have."""
         return np.concatenate([sums, sums[-1:]]).astype(np.int64)
 
     def _events(self, records: Records, waits: U32, trapped: NDArray[np.bool_]) -> dict[str, NDArray[np.int64]]:
@@ -289,7 +289,8 @@ def _written(funct3: int, old: int | None, operand: int) -> int | None:
 
 
 def _read(counter: _Counter, read: int | None, *, high: bool) -> tuple[int, int] | None:
-    """Return the bounds if the value read violates them; otherwise set the counter to it, except for an upper half."""
+    """Return the bounds if the value read violates them; otherwise set the counter to a value that is not a high
+    half."""
     if read is None or not (counter.known or counter.bits == XLEN):
         return None
     least, most = counter.least, counter.most

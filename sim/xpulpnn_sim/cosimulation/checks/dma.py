@@ -52,7 +52,7 @@ class DmaCheck(Checker):
         self._late: list[tuple[int, int, Any]] = []
 
     def __call__(self, block: Block) -> None:
-        """Check a block except its last cycle, whose events are checked with the next block."""
+        """Check the events of a block; those of the last cycle are checked together with the next block."""
         last = [int(block.records(core)["cycle"][-1]) for core in range(self._cores) if block.filled[core]]
         if not last:
             return
@@ -90,13 +90,13 @@ class DmaCheck(Checker):
         self._transfers = [transfer for transfer in self._transfers if transfer.pending or any(transfer.notifies)]
 
     def _port(self, access: DeviceAccess) -> int | None:
-        """Return the command port of an access: the number of the core, or the number of cores for the shared port."""
+        """Return the command port of an access: a core's number, the number of cores for the shared port, or None."""
         if PRIVATE_DMA <= access.address < PRIVATE_DMA + BLOCK_BYTES:
             return access.core
         return self._cores if DMA <= access.address < DMA + BLOCK_BYTES else None
 
     def _apply_all(self, writes: NDArray[Any]) -> None:
-        """Apply stores all at once; if several write the same byte, the last one counts."""
+        """Apply stores to the memory model at once; if several write the same byte, the last one counts."""
         for base, content in self._memory.pieces.items():
             at = writes["address"].astype(np.int64) - base
             inside = writes[(at >= 0) & (at < content.size)]
@@ -121,7 +121,7 @@ class DmaCheck(Checker):
                     transfer.allowed[address + lane] += bytes([byte])
 
     def _moved(self, cycle: int, address: int, value: int) -> None:
-        """Check a byte that the engine writes: a transfer must wait for it, and its source must have had the value."""
+        """Check a byte that the engine writes: a transfer must expect it, and the source must have had its value."""
         for transfer in self._transfers:
             sources = transfer.pending.get(address)
             if sources is None:

@@ -64,7 +64,7 @@ def device_accesses(block: Block, core: int) -> Iterator[DeviceAccess]:
 
 
 def line_events(grants: NDArray[Any]) -> Iterator[tuple[int, int, int]]:
-    """Extract cycle, kind (0 DMA event, 1 DMA interrupt, 2 timers) and the lines as a word from a log of grants."""
+    """Extract cycle, kind (0 DMA event, 1 DMA interrupt, 2 timers) and bit mask of lines from a log of grants."""
     chosen = grants[grants["hart"] >= LINE_EVENT]
     return zip(
         chosen["cycle"].tolist(), (chosen["hart"] - LINE_EVENT).tolist(), chosen["address"].tolist(), strict=True
@@ -93,7 +93,7 @@ class _Request(NamedTuple):
 
 
 class EventUnitCheck(Checker):
-    """Checks the accesses of all cores to the event unit; events of DMA engine and timers are the design's."""
+    """Checks the accesses of all cores to the event unit; events of DMA engine and timers are taken from the design."""
 
     def __init__(self, config: ClusterConfig, name_of: NameOf = lambda pc: "") -> None:
         self._unit = EventUnitModel(config)
@@ -181,7 +181,7 @@ class EventUnitCheck(Checker):
                 raise self._wrong(request, answer.data, self._now + 1)
 
     def _wrong(self, request: _Request, data: int | None = None, cycle: int | None = None) -> DifferenceError:
-        """Return the error for an access that the model answers with ``data`` in ``cycle``, or not at all."""
+        """Return the error for an access that the model answers in ``cycle`` with ``data``, or not at all."""
         when = "wait" if cycle is None else f"be answered in cycle {cycle}"
         value = "" if data is None else f" with 0x{data:x}"
         got = "" if request.access.write else f" with 0x{request.record.data:x}"
@@ -203,7 +203,7 @@ class TimerCheck(Checker):
         self._events = deque[tuple[int, int]]()
 
     def __call__(self, block: Block) -> None:
-        """Check the accesses and events of a block except its last cycle."""
+        """Check the accesses and events of a block; those of the last cycle are checked with the next block."""
         last = [int(block.records(core)["cycle"][-1]) for core in self._cores if block.filled[core]]
         if not last:
             return

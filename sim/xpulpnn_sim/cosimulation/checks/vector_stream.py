@@ -1,9 +1,9 @@
-"""Runs single-instruction vectors on the design under test; many vectors form one instruction stream.
+"""Runs vectors, each an instruction with operands and expected results, on the design as one instruction stream.
 
 Before the instruction of a vector the stream loads x10, x11 and x12 from a block of parameters. If the instruction uses
-the NN-RF, Mac&Load instructions without a result fill it before and read it afterwards. Retirements do not show the
-parameters of the requantisation and both activations of the second pair; for these only the write by the vector's
-instruction is checked. The words of a vector's memory are written just before its instruction accesses them.
+the NN-RF, Mac&Load instructions without a result fill the NN-RF before and read it afterwards. Retirements do not show
+the requantisation parameters and the second pair of activations; for these only the write by the vector's instruction
+is checked. The words of a vector's memory are written just before its instruction accesses them.
 """
 
 from collections.abc import Iterable, Iterator

@@ -70,7 +70,7 @@ def registers_of(insn: Insn) -> dict[str, int]:
 
 
 def expressible(insn: Insn) -> bool:
-    """Return whether vectors can describe an instruction: no control transfer, no store, no state except registers."""
+    """Return whether vectors can describe an instruction: it must not jump or store, and change only registers."""
     return (
         insn.size == machine.WORD_BYTES
         and insn.op in HANDLERS

@@ -75,8 +75,8 @@ class Rig:
         }
 
     def _no_inline(self) -> Iterator[str]:
-        """Yield directives that make all instances of the repeated module use the same compiled function. The module is
-        not inlined, and its inputs stay variables, which the simulator would otherwise replace by their drivers."""
+        """Yield Verilator directives by which instances of the repeated module share one compiled function. The module
+        is not inlined, and its inputs stay variables, which Verilator would otherwise replace by their drivers."""
         if not self.repeated:
             return
         yield f'no_inline -module "{self.repeated}"'
@@ -138,14 +138,14 @@ endmodule
 """
 
     def _fields(self, direction: Literal["seen", "driven"]) -> list[str]:
-        """Return the port for each word of the C++ struct of observed or driven ports; an empty name for none."""
+        """Return the port at each word of the C++ struct of observed or driven ports, or an empty name."""
         nothing = Adapter(KINDS[0], {})
         places = [(kind, adapter) for kind in KINDS for adapter in self._adapters_of(kind) or [nothing]]
         return [adapter.ports.get(field, "") for kind, adapter in places for field in getattr(kind, direction)]
 
 
 def _concatenation(names: Sequence[str]) -> str:
-    """Concatenate signals as 32-bit words, the first one in the lowest bits; an empty name stands for 0."""
+    """Concatenate signals in Verilog, 32 bits each, the first one in the lowest bits; an empty name gives a 0."""
     return ", ".join(f"32'({name})" if name else "32'd0" for name in reversed(names))
 
 
@@ -217,7 +217,7 @@ def _zig() -> Path | None:
 
 
 def _compiler_command(chosen: str) -> str:
-    """Return the text of a shell script that runs the compiler, since make takes the path of one file."""
+    """Return a shell script that runs the compiler, since make takes only the path of a file as its compiler."""
     if chosen == MODEL_COMPILERS[1]:
         return '#!/bin/sh\nexec g++ "$@"\n'
     # without -mcpu zig optimises for the machine that it runs on
@@ -225,8 +225,8 @@ def _compiler_command(chosen: str) -> str:
 
 
 def _cxx_headers() -> str:
-    """Return include options for the headers of the system's C++ library, since zig would otherwise first compile its
-    own. They are the folders that g++ searches for C++ but not for C."""
+    """Return include options for the headers of the system's C++ library, since zig would otherwise first compile a
+    library of its own. The folders are those that g++ searches for C++ but not for C."""
     folders: dict[str, list[str]] = {}
     for language in ("c", "c++"):
         command = ["g++", "-E", "-v", "-x", language, os.devnull]
@@ -246,7 +246,7 @@ def _sweep(cache: Path) -> None:
 
 
 def _whole(generated: Sequence[str], chosen: str) -> str:
-    """Join all C++ files of a model into one, since reading the headers takes longer than compiling most files."""
+    """Return a C++ file that includes all files of a model, as reading the headers takes longer than compiling most."""
     off, on = _UNOPTIMISED[chosen]
     slow = [name for name in generated if name.endswith("Slow.cpp")]
     lines = [f'#include "{name}"' for name in generated if name not in slow]
@@ -257,7 +257,7 @@ def _whole(generated: Sequence[str], chosen: str) -> str:
 def _runtime(
     cache: Path, objects: Path, identity: str, make: list[str], environment: dict[str, str], *, trace: bool
 ) -> Path:
-    """Compile Verilator's run-time library in ``objects`` unless the cache holds it; returns its path."""
+    """Compile Verilator's run-time library in ``objects`` unless the cache holds it; return the path of the library."""
     archive = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.a"
     if not is_usable(archive):
         with locked(archive.with_suffix(".lock")):

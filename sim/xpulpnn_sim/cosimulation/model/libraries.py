@@ -1,4 +1,4 @@
-"""Compiled models of configurations: top modules and their ports."""
+"""Compiled models of cores and clusters, with the driver connected to the ports of their top modules."""
 
 import ctypes
 import hashlib
@@ -51,8 +51,8 @@ _OTHER_BUS_PORTS = {
 
 
 def rig_of(verilog: str, manifest: Mapping[str, Any]) -> Rig:
-    """Connect the driver to the ports of a back end, core or cluster, by their names. All cores of a cluster start
-    together; the number of the cluster is 0."""
+    """Connect the driver to the ports of a back end, core or cluster, which are found by their names. All cores of a
+    cluster start together. The driver leaves ``cluster_id`` at 0."""
     directions = {port["name"]: port["direction"] for port in manifest["ports"]}
     adapters: list[Adapter] = []
     if "insn__ready" in directions:
@@ -85,7 +85,8 @@ def _bus(kind: schema.PortKind, prefix: str, directions: Mapping[str, str]) -> A
 
 
 def _hart(number: str, directions: Mapping[str, str]) -> Adapter:
-    """Return the adapter of a core; ``number`` is empty without a cluster. That of core 0 drives the shared inputs."""
+    """Return the adapter of core ``number`` (empty without a cluster). The adapter of core 0 drives the shared
+    inputs."""
     ports = {name: f"{name}[{number}]" if number else name for name in schema.HART.seen if name in directions}
     if number in ("", "0"):
         ports |= {name: name for name in schema.HART.driven if directions.get(name) == "input"}
@@ -148,8 +149,8 @@ Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig
 
 
 def simulated(config: Config) -> Config:
-    """Replace structures of a core, or of the core of a cluster, by structures that simulate faster, such as compressor
-    trees by sums. Retirements and bus accesses are the same in every cycle; operands of idle units and data without a
+    """Choose structures that simulate faster, such as sums instead of compressor trees, for a core or the cores of a
+    cluster. Retirements and bus accesses stay the same in every cycle; operands of idle units and data without a
     request may differ. ``xpulpnn prove units`` proves the dot-product structures equal."""
     if isinstance(config, ClusterConfig):
         return replace(config, core=simulated(config.core))
@@ -162,15 +163,15 @@ def simulated(config: Config) -> Config:
 def model_library(
     engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False, covered: bool = False
 ) -> Path:
-    """Return the path of the compiled model of ``config``; if ``covered``, it records covered lines and bits."""
+    """Return the path of the compiled model; if ``covered``, it counts executed lines and toggled bits."""
     both_edges = not trace  # a waveform shows a clock with one rising edge per cycle
     emitted = cached_emission(TOPS[engine], observed(config), both_edges=both_edges)
     return build_model(replace(rig_of(*emitted), both_edges=both_edges), trace=trace, covered=covered)
 
 
 def write_coverage(library: Path, path: Path) -> None:
-    """Write the coverage of the model of ``library`` that this thread simulated last; it must not be closed yet. Raises
-    :class:`ToolError` for a library without coverage."""
+    """Write the coverage of the model of ``library`` that this thread simulated last, before that model is closed.
+    Raises :class:`ToolError` for a library without coverage."""
     try:
         function = ctypes.CDLL(str(library)).write_coverage
     except (OSError, AttributeError):

@@ -70,7 +70,7 @@ class Machine:
 
     @classmethod
     def of(cls, options: object, **more: Any) -> "Machine":
-        """Build a machine from the attributes of ``options`` that have the names of settings, and from ``more``."""
+        """Build a machine from ``more`` and the attributes of ``options`` that have the names of its other fields."""
         names = (setting.name for setting in fields(cls) if setting.name not in more)
         return cls(**{name: getattr(options, name) for name in names if hasattr(options, name)}, **more)
 

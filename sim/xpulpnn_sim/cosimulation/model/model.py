@@ -89,7 +89,7 @@ class Block:
         return self._records[hart][: self.filled[hart]]
 
     def lines(self, hart: int = 0) -> U32:
-        """Return the interrupt lines at each retirement, or at the entry of a handler for its first instruction."""
+        """Return the interrupt lines at each retirement; for the first instruction of a handler, those at its entry."""
         return self._lines[hart][: self.filled[hart]]
 
     def waits(self, hart: int = 0) -> U32:
@@ -158,7 +158,7 @@ class Model(_Native):
             self._call("collect", hart, *block.destination(hart))
 
     def advance(self, limit: int) -> schema.Event:
-        """Run to an event, to the cycle ``limit``, or to the end of the stream; returns the reasons to stop."""
+        """Run until an event, the cycle ``limit`` or the end of the stream; return the events that stopped the run."""
         self._call("advance", limit, self._status, self.harts)
         self._block.filled = self.harts["records"].tolist()
         self._block.granted = int(self.status["grants"])
@@ -199,7 +199,7 @@ class RetirementChain(_Native):
         return np.unique(unknown[:count])
 
     def distribute(self, hart: int, count: int, groups: int) -> tuple[U32, dict[str, U32]]:
-        """Sort values by result group; returns the start of each group, and the sorted arrays by name."""
+        """Sort retired values by result group; return the start of each group, and the sorted arrays by name."""
         starts = np.empty(groups + 1, np.uint32)
         values = np.empty((len(schema.VALUE_FIELDS), count), np.uint32)
         self._call("distribute", hart, groups, starts, values)

@@ -90,7 +90,7 @@ class CsrFlag(IntFlag):
 
 
 class BusField(IntEnum):
-    """Bus signals in which an access may differ, numbered after the offsets of record fields to be distinct."""
+    """Bus signals in which an access may be wrong; the numbers follow the offsets of record fields, to be distinct."""
 
     BUS_REQ = RETIREMENT.itemsize
     BUS_ADDR = auto()
@@ -100,8 +100,8 @@ class BusField(IntEnum):
 
 
 class DeviceWait(IntEnum):
-    """Causes of waits of a core in a cluster that the port of the core reports as GRANT or RESPONSE. The numbers
-    continue after those of :class:`~xpulpnn.isa.retirement.WaitCause`."""
+    """Causes of waits in a cluster that the port of a core by itself reports as GRANT or RESPONSE. The numbers continue
+    after those of :class:`~xpulpnn.isa.retirement.WaitCause`."""
 
     BANK_CONFLICT = len(WaitCause)
     BARRIER = auto()

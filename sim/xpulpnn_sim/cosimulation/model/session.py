@@ -75,7 +75,7 @@ class RunResult:
 
     @property
     def stalls(self) -> dict[str, int]:
-        """Cycles without a retirement of all harts, by cause; empty if they were not counted."""
+        """Cycles in which a hart retires nothing, summed over all harts, by cause; empty if they were not counted."""
         return stalls_of(self.account, devices=len(self.accounts) > 1) if self.accounts else {}
 
     def read(self, address: int, size: int) -> bytes:
@@ -83,7 +83,7 @@ class RunResult:
 
 
 def stalls_of(account: NDArray[np.uint64], *, devices: bool) -> dict[str, int]:
-    """Return the cycles without a retirement by cause; ``devices``: with causes that only a cluster has."""
+    """Return the cycles without a retirement by cause; ``devices`` adds the causes that only a cluster has."""
     totals = account.sum(axis=0)
     causes = STALLS if devices else tuple(WaitCause)
     return {cause.name.lower(): int(totals[cause]) for cause in causes if cause}
@@ -145,7 +145,7 @@ class Session:
         self.model.collect(self._blocks[0])
 
     def ended(self, name_of: NameOf, line_of: NameOf = lambda pc: "") -> Exit | None:
-        """Return the end of the run if the last events cause it. With several cores its text names the core."""
+        """Return how the run ended if the last events end it, else None. With several cores the text names the core."""
         if self._in_cluster and self.model.events & RESTING and not self.model.events & OUTSIDE:
             return self._at_rest(name_of, line_of)
         end = self._ended(name_of)

@@ -49,7 +49,7 @@ def stream_text(words: NDArray[np.uint32], pcs: NDArray[np.uint32]) -> NDArray[A
 
 
 class ResultGroup(NamedTuple):
-    """Instructions whose results are computed together: same row of the table, same length, same results."""
+    """Instructions whose results are computed in one call: equal table row and length, and equal use of ``rd``."""
 
     insn: Insn
     length: int

@@ -74,7 +74,7 @@ class Images:
 
 
 def read_images(path: Path, labels: Path | None = None) -> Images:
-    """Read the images in a folder or file, and labels from ``labels``, or from names or files beside them."""
+    """Read the images of a folder or file, with labels from ``labels``, from file names, or from files beside them."""
     for name, file in ("images", path), ("labels", labels):
         if file is not None and not file.exists():
             raise InputError(f"{name} must be in a file or folder that exists, and there is no {file}")

@@ -1,4 +1,4 @@
-"""Networks as self-checking C programs: the sources, with the golden model's results for examples of inputs."""
+"""Networks as self-checking C programs: their source files, with example inputs and the golden model's results."""
 
 import json
 from collections.abc import Sequence

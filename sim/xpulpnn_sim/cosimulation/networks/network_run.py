@@ -46,7 +46,7 @@ class BuiltDeployment(network_work.BuiltNetwork):
         return [*program.results(outcome.output), program.final(stored.tobytes())]
 
     def target_figures(self, outcome: RunResult) -> dict[str, Any]:
-        """Return the record; cycles of a layer count from barrier to barrier, its stalls are those of all cores."""
+        """Return the record; cycles of a layer count from barrier to barrier, stalls are summed over all cores."""
         program, plan = self.program, self.program.deployment
         times = program.times(outcome.memory[TCDM_BASE], image_after(outcome, program.outside))
         spans = _spans(plan)
@@ -106,7 +106,7 @@ def _rows(program: DeployedProgram, account: NDArray[Any], steps: range, layer: 
 
 
 def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], steps: range) -> dict[str, Any]:
-    """Return the record of the steps of a layer; ``begin`` counts from the first step of the program."""
+    """Return the record of a layer's steps; ``begin`` is the cycle, counted from the program's first step."""
     plan, first = program.deployment, program.deployment.steps[steps.start]
     parts = [_step(program, outcome, times, number) for number in steps]
     is_tiled = first.tile is not None
@@ -144,8 +144,8 @@ def _widths(insn: Insn, word: int) -> tuple[int, int]:
 
 
 def build_network(case: network_work.NetworkCase) -> network_work.BuiltNetwork:
-    """Build the program of a network with the input of the case; raises an error if it does not fit into memory. On a
-    cluster ``cycles`` of its records count from the first transfer to the last result in external memory."""
+    """Build the program of a network for the input of ``case``; raises an error if it does not fit into memory. A run
+    on a cluster counts its ``cycles`` from the first transfer to the last result in external memory."""
     bits = sum(stage.tensors.weights.size * stage.precision.w for stage in case.network.stages if stage.multiplies)
     network_work.require_memory(case, bits // BYTE_BITS, "weights")
     return BuiltDeployment(case, case.config) if isinstance(case.config, ClusterConfig) else BuiltChain(case)
@@ -160,7 +160,7 @@ class BuiltChain(network_work.BuiltNetwork):
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:
-        """Bytes that each instruction loads and stores in an execution, ``[instruction][0 or 1]``."""
+        """Bytes that each instruction loads (column 0) and stores (column 1) when it is executed once."""
         program = self.chain.function.function
         widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
         return np.array(widths, np.int64).reshape(-1, 2)

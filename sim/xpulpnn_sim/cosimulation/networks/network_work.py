@@ -175,8 +175,8 @@ def _placed(name: str, symbol: Symbol, first: int, last: int) -> dict[str, Any]:
 
 
 def outside_plan(symbols: Mapping[str, Symbol], moved: Sequence[Sequence[DmaTransfer]]) -> list[dict[str, Any]]:
-    """Return the areas of external memory that the DMA engine accesses, each with the first and last step of an access;
-    ``moved`` holds the transfers of each step."""
+    """Return the areas of external memory that the DMA engine accesses, each with the first and last step that accesses
+    it; ``moved`` holds the transfers of each step."""
     pieces: list[dict[str, Any]] = []
     for name, symbol in sorted(symbols.items(), key=lambda item: item[1].address):
         inside = range(symbol.address, symbol.address + symbol.length)
@@ -283,7 +283,7 @@ def compared(case: NetworkCase, results: LayerResults) -> Iterator[Comparison]:
 
 
 def is_folding(stage: Stage) -> bool:
-    """Return whether a layer stores its results folded for the pooling layer that follows."""
+    """Return whether a layer stores maxima of neighbouring columns, for the pooling layer that follows."""
     return isinstance(stage.tensors, LayerTensors) and stage.tensors.folded
 
 

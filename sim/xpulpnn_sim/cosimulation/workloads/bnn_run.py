@@ -40,8 +40,8 @@ class BnnCase:
 
 
 def run_bnn(case: BnnCase) -> workload.Result:
-    """Classify a synthetic image with random weights. ``cycles`` of the record are those of the call, on a cluster from
-    barrier to barrier; ``layers`` those of core 0."""
+    """Classify a synthetic image with random weights. ``cycles`` of the record count the call of the classifier, on a
+    cluster from barrier to barrier; ``layers`` are measured on core 0."""
     return BnnWork(case).run()
 
 

@@ -40,8 +40,8 @@ def trained_network(path: Path) -> Network:
 
 def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
     """Return a network with random weights and a random input; the results of every layer fill their range. With fewer
-    than 8 ``bits`` activations are unsigned, so that the requantisation includes ReLU, the first layer computes with 8
-    bits, and the last one returns its accumulators."""
+    than 8 ``bits`` activations are unsigned, so that the requantisation includes ReLU. The first layer then has inputs
+    and weights of 8 bits, and the last one returns its accumulators."""
     rng = np.random.default_rng(seed)
     patches = rng.integers(0, 256, (SIDE // 4, SIDE // 4, COLOURS)).repeat(4, axis=0).repeat(4, axis=1)
     pixels = ((patches * 3 + rng.integers(0, 256, patches.shape)) // 4).astype(np.uint8)
@@ -71,7 +71,7 @@ def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
 
 
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
-    """Return a convolution and its pooling layer, with ReLU for signed results and windows clipped at the edge."""
+    """Return a convolution and its pooling layer, with ReLU for signed results and pooling windows cut at the edge."""
     side, filters = SIDE >> number, _FILTERS[number]
     convolution = (ConvLayer if number else ImageConvLayer)(
         height=side,

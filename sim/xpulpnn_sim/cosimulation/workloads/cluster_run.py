@@ -29,7 +29,7 @@ RELEASED, BEGIN, DONE, READY = range(len(TIMES))  # indices of the times in the 
 
 
 def tiling_figures(program: TiledProgram, outcome: RunResult, times: NDArray[np.int64]) -> dict[str, Any]:
-    """Return the record of a layer in tiles, from the reports of the cores. Each step lies between two barriers."""
+    """Return the record of a layer in tiles, from the times that the cores report at the barriers between the steps."""
     plan = program.plan
     steps = [
         _step(program, number, step, times, moving_cycles(outcome, times[number, 0, RELEASED], step_end(times, number)))
@@ -66,7 +66,7 @@ def step_end(times: NDArray[np.int64], number: int) -> int:
 
 
 def _step(program: TiledProgram, number: int, step: TileStep, times: NDArray[np.int64], moving: int) -> dict[str, Any]:
-    """Return the record of a step; cycles count from the first barrier of the program."""
+    """Return the record of a step; its times are in cycles since the first barrier of the program."""
     own, start = times[number], times[0, 0, RELEASED]
     tile = step.work.tile if step.work else None
     rows, channels = (program.division.rows_of(tile), tile.channels) if tile else (None, None)

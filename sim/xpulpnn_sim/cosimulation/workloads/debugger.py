@@ -35,8 +35,8 @@ class Debugger:
         return self.listener.getsockname()[1]
 
     def settings(self, harts: int) -> dict[str, int]:
-        """Return fields of ``SETTINGS``. If ``holds`` is set, the program starts after halt requests to each hart
-        alone, by which debuggers examine harts, and then to all of them."""
+        """Return fields of ``SETTINGS``. With ``holds`` the program starts only after a debugger has requested a halt
+        of each hart alone, to examine it, and then of all harts."""
         return {"jtag": self.listener.fileno() + 1, "held": (harts + 1) * self.holds}
 
     def ended(self, events: Event, end: Exit | None) -> Exit | None:

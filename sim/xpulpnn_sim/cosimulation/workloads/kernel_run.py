@@ -149,7 +149,7 @@ def run_case(
 
 
 def write_waves(path: Path, window: tuple[int, int] | None, cases: Sequence[Case], results: Sequence[Result]) -> None:
-    """Write waveforms of the cycles ``window`` of the first case, without it those of the first mismatch."""
+    """Write waveforms of the first case in the cycles ``window``, or without ``window`` of the first mismatch."""
     wrong = next((number for number, result in enumerate(results) if result.record["mismatches"]), 0)
     position = results[wrong].mismatch_position
     if window is not None:
@@ -175,7 +175,7 @@ class KernelWork(Workload):
         return [compared_results(self.kernel, self.memory(outcome), self.case, self.tensors)]
 
     def kernel_figures(self, rows: NDArray[np.uint64], cycles: int) -> dict[str, Any]:
-        """Return the record of a kernel from the cycles of its function, ``[core][instruction][cause]``."""
+        """Return the record of a kernel from the cycles spent in its function, ``[core][instruction][cause]``."""
         case, kernel = self.case, self.kernel
         program, layer, total = kernel.function, kernel.layer, rows.sum(axis=0)
         executions, cycles_at = total[:, WaitCause.NONE], total.sum(axis=1)
@@ -211,7 +211,7 @@ class KernelStream(KernelWork):
         super().__init__(case, tensors, kernel, kernel_stream(kernel))
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record of the kernel; its cycles are those of the function's instructions."""
+        """Return the record of the kernel, with the cycles of the function's instructions."""
         rows = function_cycles(outcome, self.kernel.function, int(self.kernel.function.pcs[0]))
         return self.kernel_figures(rows, int(rows.sum()))
 

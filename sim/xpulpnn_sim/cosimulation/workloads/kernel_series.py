@@ -18,7 +18,7 @@ _MOST_CODE = 900_000  # most bytes of kernels in a program, within the reach of 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class SharedCase:
-    """A kernel built for ``cores`` cores. A single core computes the parts of all of them one after the other."""
+    """A kernel divided among ``cores`` cores. Here a single core computes all parts one after the other."""
 
     case: Case
     cores: int

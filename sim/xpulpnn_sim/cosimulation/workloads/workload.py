@@ -169,7 +169,7 @@ class Workload(ABC):
 
     @abstractmethod
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
-        """Return the record without the number of mismatches, the seconds and the speed, which every run has."""
+        """Return the measurements of this workload; :meth:`run` adds the mismatches, the seconds and the speed."""
 
     def run(self, progress: Progress | None = None, waves: Waves | None = None) -> Result:
         """Run the program and compare its results with the expected ones; with ``waves`` the model writes waveforms."""
@@ -204,8 +204,8 @@ def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()
 
 
 def function_cycles(outcome: RunResult, function: Program, text_base: int) -> NDArray[np.uint64]:
-    """Return the cycles spent at each instruction of a function, ``[core][instruction][cause]``. The run has counted
-    them for each half-word from ``text_base`` on."""
+    """Return the cycles spent at each instruction of a function, ``[core][instruction][cause]``. The run must have
+    counted cycles for each half-word of code from ``text_base`` on."""
     first, step = (int(function.pcs[0]) - text_base) // HALF_BYTES, WORD_BYTES // HALF_BYTES
     return np.stack([rows[first::step][: len(function)] for rows in outcome.accounts])
 

@@ -32,7 +32,7 @@ def ones(words: NetWords) -> int:
 
 
 class Activity:
-    """Transitions of every net, in chunks of cycles; with glitches unless ``delays``, in time steps, are all 0."""
+    """Transitions of every net in chunks (consecutive cycles); with glitches unless all gate ``delays`` are 0."""
 
     def __init__(
         self, circuit: Circuit, sources: NetWords, states: NetWords, chunk_cycles: int, delays: NDArray[np.int64]
@@ -70,7 +70,7 @@ class Activity:
         return values
 
     def _delayed(self, words: NetWords) -> NetWords:
-        """Delay packed values by one cycle; the first cycle of a chunk has no predecessor and keeps its value."""
+        """Delay packed values by one cycle; the first cycle of a chunk keeps its value, since no cycle precedes it."""
         delayed = words << _ONE
         delayed[1:] |= words[:-1] >> _TOP
         delayed[:: self._chunk] = delayed[:: self._chunk] & ~_ONE | words[:: self._chunk] & _ONE
@@ -118,7 +118,7 @@ def _gate_wave(
     values: NetWords,
     previous: NetWords,
 ) -> tuple[tuple[int, NetWords] | None, int]:
-    """Return the waveform of a gate's output from first to last change, or None, and its number of transitions."""
+    """Return the waveform of a gate's output (None if it is constant) and the number of transitions in it."""
     input_waves = [waves[net] for net in gate.inputs.values() if net in waves]
     if not input_waves:
         return None, 0
@@ -261,7 +261,7 @@ class Charges:
         return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
 
     def _edges(self, cell: LibraryCell, pin: str, fixed: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
-        """Return the internal energies of a rising and a falling edge, means of all whose condition can hold."""
+        """Return internal energies of a rising and a falling edge: means over the tables whose condition can hold."""
         key = cell.name, pin, load_ff, *fixed.items()
         if key not in self._known_edges:
             powers = cell.pins[pin].internal_power

@@ -106,7 +106,7 @@ def run_on_core(executable: Executable, config: CoreConfig, library: Path) -> di
 
 
 def chunk_starts(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> tuple[list[int], int]:
-    """Spread chunks, ``window`` cycles in total, evenly over a run; return their first cycles and their length."""
+    """Spread chunks of consecutive cycles, ``window`` cycles in total, over a run; return first cycles and length."""
     cycles = end - first
     chunk = min(longest, cycles // BITS * BITS)
     if not chunk:
@@ -119,7 +119,7 @@ def chunk_starts(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES
 
 REVISION = "3"  # part of the cache key: raised when results change although no setting does
 METHOD = "mapped module by module for area, registers with an enable behind clock gates"
-"""Mapping of the netlists for energies, other than that of the area and timing reports."""
+"""How netlists for energies are mapped, unlike the netlists of the area and timing reports."""
 
 _DFF = "xpulpnn_gated_dff"
 _REGISTERS = ("$_DFF_P_", GATED, "$_SDFF_PP?_", "$_SDFFE_PP?P_", "$_SDFFCE_PP?P_")

@@ -44,7 +44,7 @@ class Register:
 
 
 class Circuit:
-    """The mapped design in a file; instances of modules in ``apart`` become ports such as ``core0.data__req``."""
+    """The mapped design in a file; pins of the modules in ``apart`` become ports such as ``core0.data__req``."""
 
     def __init__(self, path: Path, module: str, liberty: Liberty, flip_flop: str, apart: Collection[str] = ()) -> None:
         netlist = read_module(path, module)
@@ -115,7 +115,7 @@ _GATE = np.dtype([("table", "u8"), ("output", "u4"), ("count", "u4"), ("inputs",
 
 
 class Gates:
-    """Netlist instances in a compiled model with ``gate_model.cpp``; the constructor removes instances made before."""
+    """Netlist instances that a compiled model evaluates; the constructor removes all earlier ones of the model."""
 
     def __init__(self, library: Path) -> None:
         self._loaded = ctypes.CDLL(str(library))
@@ -125,7 +125,7 @@ class Gates:
         self._loaded.gate_clear()
 
     def create(self, circuit: Circuit, name: str, starts: Sequence[int] = (), cycles: int = 0) -> NDArray[np.uint8]:
-        """Create an instance; return a bit array [cycle, signal] that a run fills from each cycle in ``starts``."""
+        """Create an instance; return bits [cycle, signal] that a run fills, ``cycles`` from each of ``starts``."""
         if id(circuit) not in self._numbers:
             self._numbers[id(circuit)] = len(self._numbers)
             arrays = (
@@ -193,7 +193,7 @@ endmodule
 
 
 def _bind_statement(module: str, circuit: Circuit) -> str:
-    """Return the Verilog bind statement for all instances of ``module``; it passes inputs, then outputs."""
+    """Return the Verilog bind statement for all instances of ``module``, with its inputs first, then its outputs."""
     ports = {name: nets for name, nets in circuit.inputs.items() if name != CLOCK} | circuit.outputs
     bits = sum(map(len, ports.values()))
     words = bits // _WORD_BITS + 1

@@ -103,7 +103,7 @@ def _named(record: Record, names: Sequence[str]) -> str:
 
 
 def bank_gains(records: Sequence[Record]) -> list[float | None]:
-    """Return the relative gain over a run with half as many banks; None without one, and on one core."""
+    """Return the relative gain over the run with half as many banks; None without such a run, and on one core."""
     known = {
         (*_values(record, _SAME), record["banks"]): record["cycles_per_sdotp"]
         for record in records
@@ -147,7 +147,7 @@ def banking_figure(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def timeline_figure(record: Record) -> dict[str, Any]:
-    """Plot lanes of cores, DMA and waiting; the bar of a transfer lasts as many cycles as data moved."""
+    """Plot when cores compute, DMA moves data and cores wait; a DMA bar is as long as the cycles with moving data."""
     tiling = record["tiling"]
     bars: dict[str, list[tuple[int, int, str]]] = {lane: [] for lane in _LANE_COLOURS}
     computing, moves, waits = bars.values()

@@ -17,7 +17,7 @@ POINT_COLUMNS = (Column(name="no.", digits=0), Column(name=POINT))  # first in e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedConditions:
-    """Tools and conditions that several results share; exceptions name their points."""
+    """Tools and conditions of several results; a sentence that holds only for some points names them."""
 
     name: str
     tools: list[str]
@@ -189,7 +189,7 @@ class KernelRate:
 
 
 def kernel_rates(points: Sequence[PointResult]) -> list[KernelRate]:
-    """Return the rate of the fastest variant of every kernel on every point, for every flow on a real technology."""
+    """Return the rate of the fastest variant of each kernel, for each point and each flow with physical delays."""
     rates: list[KernelRate] = []
     for number, point in enumerate(points, 1):
         for name in kernel_names(points):
@@ -241,7 +241,7 @@ def varying(points: Sequence[PointResult]) -> dict[str, list[str]]:
 
 
 def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: bool) -> list[int]:
-    """Return the Pareto-optimal points by ascending ``x``; small ``y`` is better, and small ``x`` unless ``more_x``."""
+    """Return the Pareto-optimal points by ascending ``x``; ``y`` is to be small, ``x`` too unless ``more_x``."""
     pairs = enumerate(zip(xs, ys, strict=True))
     known = [(x, y, number) for number, (x, y) in pairs if x is not None and y is not None]
     known.sort(key=lambda item: (-item[0] if more_x else item[0], item[1]))

@@ -142,7 +142,7 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
 
 
 def _flows(points: Sequence[PointResult]) -> Markup:
-    """Return the HTML control that selects a flow; flows with a clock come first, as every plot has them."""
+    """Return the HTML control that selects a flow; flows with a clock come first, since every plot can show them."""
     clocked = {rate.flow.name for rate in comparison.kernel_rates(points)}
     names = sorted(comparison.flow_names(points), key=lambda name: name not in clocked)
     return choice("flow", "Flow", dict(zip(names, names, strict=True)), buttons=True)

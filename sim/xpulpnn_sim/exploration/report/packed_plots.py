@@ -97,7 +97,7 @@ def _iterations(records: Sequence[Record]) -> list[SweepTable]:
 
 
 def _over_bits(records: Sequence[Record]) -> list[SweepTable]:
-    """Return the table of cycles per MAC by bit width; byte and library kernels also count for narrower operands."""
+    """Return the table of cycles per MAC by bit width; byte and library kernels also serve narrower operands."""
     grid = SweepTable("bits", "cycles per MAC at equal widths of weights and activations", "bits")
     rivals = [record for record in records if record["kind"] in ("bytes", "library")]
     for record in records:

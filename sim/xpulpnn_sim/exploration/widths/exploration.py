@@ -158,7 +158,8 @@ def explore_widths(
     jobs: int,
     progress: Callable[[int, int], None],
 ) -> Exploration:
-    """Search for accuracies of at least ``floor``; run ``runs`` points of the front, and test it on other images."""
+    """Search for bit widths with accuracies of at least ``floor``; run ``runs`` points of the Pareto front on the
+    design, and determine the accuracy of the front on the images ``test``."""
     with executor(jobs) as pool:
         evaluation = Evaluation(model, pool, progress)
         points = search_widths(space, evaluation.points, trials, floor)

@@ -51,7 +51,7 @@ class WidthPoint:
 
 
 def widths_front(points: Iterable[WidthPoint], cost: Callable[[WidthPoint], int] | None = None) -> list[WidthPoint]:
-    """Return the Pareto front of accuracy and cost, cheapest first; of equal points that of fewest weight bytes."""
+    """Return the Pareto front of accuracy and cost, cheapest first; equal points with more weight bytes drop out."""
     price = cost or (lambda point: point.cycles)
     runnable = [point for point in points if not point.problem]
     front: list[WidthPoint] = []
@@ -79,7 +79,7 @@ class Choices:
         return (LayerWidths(w, x) for w in reversed(self.weights) for x in reversed(self.activations))
 
     def stepped(self, own: LayerWidths, weights: int, activations: int) -> LayerWidths | None:
-        """Return the widths changed by this number of steps for weights and activations; None if out of range."""
+        """Return ``own`` moved by numbers of steps in the lists of weight and activation widths; None past an end."""
         w, x = self.weights.index(own.weights) + weights, self.activations.index(own.activations) + activations
         if not 0 <= w < len(self.weights) or not 0 <= x < len(self.activations):
             return None
@@ -112,7 +112,7 @@ class WidthSpace:
         return list(dict.fromkeys(rows))
 
     def changes(self, widths: Assignment, *, up: bool = False) -> dict["Change", Assignment]:
-        """Return assignments one step lower (with ``up`` also higher) in weights, activations or both of one layer."""
+        """Return assignments with weights, activations or both of a layer one step lower (with ``up`` also higher)."""
         changes: dict[Change, Assignment] = {}
         for layer, (choices, own) in enumerate(zip(self.layers, widths, strict=True)):
             for step in (-1, 1) if up else (-1,):
@@ -126,7 +126,7 @@ Change = tuple[int, int, int]  # a layer, and steps of its weights and input map
 
 
 def search_widths(space: WidthSpace, evaluate: Evaluate, trials: int, floor: float) -> list[WidthPoint]:
-    """Return the points of all assignments, or of ``trials``: a descent from the widest, then around the best."""
+    """Evaluate all assignments, or ``trials``: narrow the widest step by step, then try neighbours of the best."""
     if len(space) <= trials:
         return [*evaluate([*space])]
     known = _EvaluatedPoints(space, evaluate, trials)

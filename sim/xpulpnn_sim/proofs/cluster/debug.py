@@ -29,7 +29,7 @@ _WAY_CLAIMS = {
 
 
 class WayClaims(Obligation):
-    """Properties of a demultiplexer between the debug module and other targets, with counts of its transfers."""
+    """Properties of a demultiplexer to the debug module and other targets, with counts of outstanding transfers."""
 
     def __init__(self):
         ports = {"req": In(1), "addr": In(XLEN), "gnt": In(_PLACES), "rvalid": In(_PLACES)}

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Properties of the debug transport; the ratio of its clocks, TCK and the debug module's, is arbitrary."""
+"""Properties of the debug transport, for any ratio of TCK to the debug module's clock."""
 
 from itertools import pairwise
 
@@ -133,7 +133,7 @@ class TransportClaims(Obligation):
         self._claim_prompt(m, takes, does, rests, made, ~fair | upset)
 
     def _claim_settles(self, m, ring, resets, rests, beside):
-        """State that both clock domains become idle after a reset of one, if no access is requested meanwhile."""
+        """Claim that after a reset of one clock domain, the handshake registers of both soon become 0."""
         by_module, by_port = signals(range(_TICKS + 1), "by_module by_port")
         rounds = Signal(range(_ROUNDS + 1), name="rounds")
         over = (by_module == _TICKS) & (by_port == _TICKS)

@@ -35,7 +35,7 @@ class RegisterBit(NamedTuple):
 
 
 class ModuleLogic:
-    """The combinational logic of a module; registers and submodule instances are cut out and become ports."""
+    """The combinational logic of a module; the pins of registers and submodule instances become ports."""
 
     def __init__(self, module: NetlistModule, directions: Mapping[str, Mapping[str, str]]) -> None:
         self.inputs: dict[Pin, list[int]] = {("", name): wire.nets for name, wire in module.inputs.items()}

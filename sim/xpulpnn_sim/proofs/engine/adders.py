@@ -42,7 +42,7 @@ _MAJORITIES = _majority_tables()
 
 
 class AdderGraph(GateGraph):
-    """A gate graph that detects majorities and stores the level and the cuts of each node."""
+    """A gate graph that detects majorities; it stores each node's level and cuts (sets of nodes that determine it)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ _MOST_NODES = 200_000
 
 
 class Diagrams:
-    """Binary decision diagrams; a function is a number, equal functions have equal numbers, 0 and 1 are constants."""
+    """Binary decision diagrams. Each function has a number, equal functions the same; 0 and 1 are the constants."""
 
     def __init__(self) -> None:
         self._nodes: list[tuple[int, int, int]] = [(1 << 60, 0, 0), (1 << 60, 1, 1)]

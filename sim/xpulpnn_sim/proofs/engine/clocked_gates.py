@@ -61,7 +61,7 @@ def clocked_gates(verilog: str, module: str) -> ClockedGates:
 
 
 def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Yosys) -> ClockedGates:
-    """Return the gates of a module; pins of the submodules ``left_out`` and all other signals become ports."""
+    """Return the gates of a module; pins of the black-boxed submodules ``left_out`` and all signals are ports."""
     cuts = (f"blackbox {' '.join(left_out)}", "expose -evert") if left_out else ("", "")
     script = _SCRIPT.format(module=module, left_out=cuts[0], expose=cuts[1])
     (netlist,) = netlists(script, {"design.v": verilog}, [module], yosys)

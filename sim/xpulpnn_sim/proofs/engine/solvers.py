@@ -159,9 +159,9 @@ class CycleSearch:
     def search(self, read: str, first: int, last: int) -> tuple[int | None, int]:
         """Search cycles from reset for an output that is 1.
 
-        Returns the cycle with that output or None, and the last fully searched cycle or -1. The commands ``read`` read
-        the graph; the file :data:`WITNESS` receives the inputs of a counterexample. Raises :class:`ToolError` if ABC
-        ends early without an answer.
+        Returns the cycle with that output or None, and the last fully searched cycle or -1. ``read`` has the ABC
+        commands that load the graph. The inputs of a counterexample are written to :data:`WITNESS`. Raises
+        :class:`ToolError` if ABC ends early without an answer.
         """
         (self.folder / WITNESS).unlink(missing_ok=True)
         limit = round(self._left_s)
@@ -220,7 +220,7 @@ _CASES = 1 << 10  # random cases tried before the solver
 
 
 def require_met(graph: GateGraph, assumed: int, *, timeout_s: int) -> None:
-    """Raise :class:`VacuousError` if the literal ``assumed`` is constant 0, and :class:`GaveUpError` on timeout."""
+    """Raise :class:`VacuousError` if no case makes the literal ``assumed`` 1, and :class:`GaveUpError` on timeout."""
     case = graph.random_case([(assumed, FALSE)], _CASES, Random(1))
     if case is None and prove_equal(graph, ([assumed], [FALSE]), timeout_s=timeout_s) is None:
         raise VacuousError

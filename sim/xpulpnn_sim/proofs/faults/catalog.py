@@ -1,4 +1,4 @@
-"""Faults of the core, of Wishbone bridges and of caches, with the checks that must find each, in tables.
+"""Tables of faults of the core, of Wishbone bridges and of caches, with the checks that must find each fault.
 
 The format of a table is that of :func:`~xpulpnn_sim.proofs.faults.fault.fault_table`.
 """

@@ -78,8 +78,8 @@ _ROW = re.compile(r"(.+?): (.+?) := (.+?)(?: -> ([^[]+?))?(?: \[(.+)\])?")
 def fault_table(text: str, *, checks: str = "", needs: str = "") -> tuple[Fault, ...]:
     """Return the faults of a table, in rows such as ``NAME: SIGNAL := WRONG VALUE -> CHECKS [NEEDS]``.
 
-    Checks and needs may be left out if the arguments state them. A row goes on in indented lines. The unit of the rows
-    is that of the line ``== MODULE:CLASS`` above them.
+    Checks and needs may be left out if the arguments state them. A row goes on in indented lines. A line
+    ``== MODULE:CLASS`` names the unit of the rows below it.
     """
     faults, unit = list[Fault](), object
     for line in text.strip().replace("\n    ", " ").splitlines():

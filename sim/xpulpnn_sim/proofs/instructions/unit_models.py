@@ -1,4 +1,4 @@
-"""Models of the units that are cut out of proofs of instructions, as functions of their inputs.
+"""Models of the units that are black boxes in proofs of instructions, as functions of the unit's inputs.
 
 ``xpulpnn prove units dotp`` and ``mult`` prove that the gates of these units compute the same sums for all operands.
 For the divider, proofs of instructions check only its operands and its operation.
@@ -33,7 +33,7 @@ def dot_product(pins: Pins, z: Integers) -> list[int]:
 
 
 def _half_sum(pins: Pins, z: Integers, factors: tuple[Number, Number], upper: int, signed: int, old: Number) -> Number:
-    """Return ``old`` plus a product of two half-words plus, if it rounds, half an LSB of the shifted result."""
+    """Return ``old`` plus a product of two half-words plus, for rounding, half an LSB of the shifted result."""
     halves = [z.choose(upper, z.shift_right(factor, constant(_HALF)), factor) for factor in factors]
     x, y = (z.extended(low(half, _HALF), signed) for half in halves)
     half_place = z.shift_left(z.choose(pins["round"][0], constant(1), constant(0)), unsigned(pins["shamt"]))
@@ -74,7 +74,7 @@ def product(pins: Pins, z: Integers) -> list[int]:
 
 
 def scaled_product(pins: Pins, z: Integers) -> list[int]:
-    """Return the product of ``op_a`` and kappa in a requantisation, for multipliers that return its upper word."""
+    """Return the product of ``op_a`` and kappa in a requantisation, for multipliers that return the upper word."""
     factors = (("op_a", "a_signed"), ("nn_kappa", "b_signed"))
     x, y = (z.extended(pins[factor], pins[signed][0]) for factor, signed in factors)
     return z.multiply(x, y)
@@ -93,7 +93,7 @@ def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
 
 
 def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[int]]:
-    """Return the outputs of arrays: with ``lanes`` both dot products, else products of words or half-words."""
+    """Return outputs of multiplier arrays: with ``lanes`` both dot products, else products of words or half-words."""
     formats = {name: _decoded(pins[f"{name}_format"], z) for name in ("dotp", "dotp2")}
     scalar, word, lower, upper = pins["dotp_form"]
     both = z.graph.and_(lower, upper)

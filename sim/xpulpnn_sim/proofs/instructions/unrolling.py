@@ -1,8 +1,8 @@
 """Unroll an instruction through the back end: three clock cycles, in ID, EX and WB, from any state.
 
-Only the registers that follow the instruction are passed from cycle to cycle; all other registers and inputs are free.
-The cycles therefore need not be adjacent: proofs hold for any stalls, provided that stalls leave these registers
-unchanged, see :func:`stall_invariants`. Models of cut units are in :mod:`~xpulpnn_sim.proofs.instructions.unit_models`.
+Only registers that carry the instruction from stage to stage keep their values between the cycles; all other registers
+and inputs are free. The cycles therefore need not be adjacent: proofs hold for any stalls that leave these registers
+unchanged (:func:`stall_invariants`). The units :data:`CUT_UNITS` are black boxes, which models replace.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -88,7 +88,7 @@ class BackendFrame(ClockCycle):
     def where(self, values: Mapping[str, int]) -> tuple["BackendFrame", list[int]]:
         """Return a copy of this cycle in which single-bit signals are forced to ``values``.
 
-        The second result has a literal for each of the signals that is 1 if it has this value in this cycle.
+        The second result has, for each signal, a literal that is 1 if the signal has the forced value anyway.
         """
         cases = [self.bit(name) ^ value ^ 1 for name, value in values.items()]
         return self.changed({name: [value] for name, value in values.items()}), cases
@@ -230,7 +230,7 @@ def _never_x0(frame: BackendFrame, *, after: bool = False) -> list[int]:
 
 
 def _pair_adds(frame: BackendFrame, *, after: bool = False) -> list[int]:
-    """Return literals that are 1 if a loading pair product in EX increments its address by one word."""
+    """Return literals that are 1 if a Mac&Load of two products in EX, when it loads, adds one word to its address."""
     if not frame.has("ex_pair"):
         return []
     loads = ("ex_pair", "ex_lsu_valid")

@@ -94,7 +94,7 @@ class MutatedGates:
         self.unreset = {self._state[net] for net in self._registers if net not in self._starts}
 
     def _variables(self, module: NetlistModule) -> dict[str, list[int]]:
-        """Add variables for the inputs and for the outputs of registers and other cut cells; return them by name."""
+        """Add variables for the inputs, and for the outputs of registers and black-boxed cells; return them by name."""
         driven = {net for cell in self._cut for net in (cell.driven or cell.pins.get("Q", []))}
         named = [wire for name, wire in module.inputs.items() if name != SELECT]
         named += [wire for name, wire in module.wires.items() if name not in module.inputs and driven >= {*wire.nets}]
@@ -114,7 +114,7 @@ class MutatedGates:
         return bits
 
     def _mutant(self, number: int, own: Mapping[int, int]) -> ClockCycle:
-        """Return a clock cycle of a mutant; ``own`` has its registers that may differ, by the unit's literals."""
+        """Return a clock cycle of a mutant; ``own`` maps literals of the unit's registers to the mutant's."""
         select = {net: TRUE for place, net in enumerate(self._select) if self._values[number] >> place & 1}
         registers = {net: own[register] for net in self._registers if (register := self._state[net]) in own}
         return ClockCycle(self.graph, self._gates, {}, {**self._state, **select, **registers})
@@ -130,7 +130,7 @@ class MutatedGates:
     def changed(self, number: int) -> int:
         """Return a literal that is 1 whenever a mutation has an effect, and possibly in other cases.
 
-        The literal requires a difference in several cuts near the mutation, which makes the solver's work easier.
+        The literal requires a difference at several distances from the mutation, which makes the solver's work easier.
         """
         nets = [*self._select, *self._gates.drivers]
         pairs = zip(nets, self._unit.nets(nets), self._mutant(number, {}).nets(nets), strict=True)
@@ -199,7 +199,7 @@ class MutatedGates:
 
     @property
     def register_words(self) -> Mapping[str, Sequence[int]]:
-        """Return the literals of registers by name; a register that is part of a wire has the name of its bit."""
+        """Return the literals of registers by name; a register bit inside a wider wire is listed as ``WIRE[BIT]``."""
         names: dict[int, str] = {}
         literals = {self._state[net] for net in self._registers}
         for name, word in self.free.items():
@@ -218,7 +218,7 @@ class MutatedGates:
     def step(self, number: int, own: Mapping[int, int]) -> tuple[list[Bit], dict[int, tuple[int, int]]]:
         """Return outputs that may differ, and the next values of each register in unit and mutant.
 
-        ``own`` has the literals of registers of the mutant that may differ, by the unit's literals of these registers.
+        ``own`` maps literals of the unit's registers to the mutant's, for registers whose values may differ.
         """
         mutant = self._mutant(number, own)
         outputs = [bit for bit in self._differences(mutant) if not bit[0].startswith(NEXT)]
@@ -228,8 +228,8 @@ class MutatedGates:
     def machine(self, number: int) -> "GateMachine | None":
         """Return unit and mutant side by side; the mutant has separate registers where they may differ from the unit's.
 
-        Returns None if cells other than registers are cut, or if a register has another clock. Registers without a
-        reset value start at 0.
+        Returns None if there are black-boxed cells other than registers, or if a register has another clock. Registers
+        without a reset value start at 0.
         """
         own: dict[int, int] = {}
         while True:

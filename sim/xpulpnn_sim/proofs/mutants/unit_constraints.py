@@ -108,7 +108,7 @@ def _products(config: CoreConfig) -> InputConstraints:
         inputs |= {"dotp2_format": word} if insn.is_pair or not insn.uses_dotp else {}
         inputs |= {"dotp_accumulate": int(insn.uses_dotp and insn.accumulates)}
         inputs |= {"pair": int(insn.is_pair), "requantise": int(insn.requantises)}
-        places = None if insn.uses_dotp or insn.requantises else _places(insn, fields)
+        places = None if insn.uses_dotp or insn.requantises else _shift_amounts(insn, fields)
         words[_array_outputs(insn), places, tuple(inputs.items())].add(_word(MultCtrl, fields, "ex.mult."))
     cases: list[InputCase] = []
     for (outputs, places, inputs), controls in words.items():
@@ -123,7 +123,9 @@ def _mult(config: CoreConfig) -> InputConstraints:
     words: dict[tuple[bool, bool, frozenset[int] | None], set[int]] = defaultdict(set)
     for insn, fields in _rows(config):
         if fields["ex.unit"] is Unit.MULT:
-            words[insn.requantises, insn.is_exact, _places(insn, fields)].add(_word(MultCtrl, fields, "ex.mult."))
+            words[insn.requantises, insn.is_exact, _shift_amounts(insn, fields)].add(
+                _word(MultCtrl, fields, "ex.mult.")
+            )
     controls: dict[bool, list[Values]] = {False: [], True: []}
     exact: list[InputCase] = []
     for (requantises, is_exact, places), controls_of_places in words.items():
@@ -142,7 +144,7 @@ def _mult(config: CoreConfig) -> InputConstraints:
     return InputConstraints(cases, stable=plain.stable)
 
 
-def _places(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
+def _shift_amounts(insn: Insn, fields: Mapping[str, Any]) -> frozenset[int] | None:
     """Return the values that the shift amount of an instruction can have; None for any value."""
     if fields.get("shamt_rs2") or insn.mask & _SHIFT != _SHIFT:
         return None
@@ -219,7 +221,7 @@ _SUMS = ("first", "upper")  # 0 for instructions that do not compute them
 
 
 def _ex_stage(config: CoreConfig) -> InputConstraints:
-    """Return constraints for an EX stage in which all products use the same arrays."""
+    """Return constraints for an EX stage whose dot products and multiplications share the multiplier arrays."""
 
     def of_unit(unit: Unit, values: Values, outputs: Collection[str]) -> InputCase:
         others = {"valid": {1}, "ctrl.mult": {0}, "pair": {0}}

@@ -261,7 +261,7 @@ def search(check: Check, problem: BmcProblem, folder: Path, abc: str, timeout_s:
 
 
 def search_all(checks: Sequence[Check], problem: BmcProblem, folder: Path, abc: str, timeout_s: float) -> float | None:
-    """Return the seconds of a search in which all checks pass together, or None if not all pass; see :func:`search`."""
+    """Search all checks at once; return the seconds if all pass, or None if one fails or time runs out."""
     began = time.monotonic()
     searching = CycleSearch(abc, folder, began + timeout_s)
     (folder / BAD).write_bytes(problem.graph.aiger(problem.bad).content)

@@ -150,7 +150,7 @@ def operation(unit: ProvenUnit, fmt: ElemFmt, signs: str, lane: int | None = Non
 
 
 def array_format(fmt: ElemFmt, *signs: int) -> dict[str, list[int]]:
-    """Return the format ports of both dot-product units: one-hot format bits, then those of each signed factor."""
+    """Return the format ports of both dot-product units: one-hot format bits, then a copy of them for each sign."""
     bits = [sign if each is fmt else FALSE for sign in (TRUE, *signs) for each in ElemFmt]
     return dict.fromkeys(("dotp_format", "dotp2_format"), bits)
 

@@ -23,7 +23,7 @@ Trace = Sequence[Mapping[str, int]]  # port values in each cycle up to a violati
 
 
 def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Outcome]:
-    """Prove the properties of an obligation for each value of its number; stop after an unexpected verdict."""
+    """Prove an obligation's properties for each value of its constant input; stop after an unexpected verdict."""
     gates, outcomes = clocked_gates(verilog, TOP), list[Outcome]()
     for number in range(obligation.numbers):
         outcomes += prove_number(obligation, gates, number, timeout_s=timeout_s)
@@ -33,7 +33,7 @@ def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) 
 
 
 def prove_number(obligation: Obligation, gates: ClockedGates, number: int, *, timeout_s: int) -> list[Outcome]:
-    """Prove the claims for one value of the obligation's number.
+    """Prove the claims for one value of the obligation's constant input.
 
     Each claim is checked in the cycles after a reset (more than ``depth``), and proved to hold in any state after
     ``depth`` cycles in which all claims hold. If a claim fails, claims whose proofs assumed it are proved again without

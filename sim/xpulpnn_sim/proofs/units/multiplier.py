@@ -239,7 +239,7 @@ def _half_of_power(amount: Sequence[int]) -> Polynomial:
 
 
 def _unequal(run: _Run, bits: Sequence[int], polynomial: Polynomial, timeout_s: float, **others: Sequence[int]) -> str:
-    """Return an empty string if the word is proved equal to the polynomial, else operands of a counterexample."""
+    """Return an empty string if ``bits`` are proved equal to the polynomial, else text on a counterexample."""
     assert isinstance(run.graph, AdderGraph)
     ones = algebra.prove(run.graph, bits, polynomial, timeout_s=timeout_s, most_terms=_MOST_TERMS)
     if ones is None:

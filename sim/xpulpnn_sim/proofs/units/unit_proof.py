@@ -19,7 +19,7 @@ Words = Mapping[str, Sequence[int]]  # literals of words by name, lowest bit fir
 
 
 class InputFault(NamedTuple):
-    """A fault that inverts bit ``bit`` of a port if the other bits of the port are those of ``others``.
+    """A fault that inverts bit ``bit`` of a port if the other bits of the port have the value ``others``.
 
     Random operands do not find it, as it affects only one 32-bit word in ``2**31``. Claims whose statements begin with
     ``refutes`` must fail.

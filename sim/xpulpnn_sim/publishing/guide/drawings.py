@@ -53,7 +53,8 @@ _CYCLE = 74  # default pixels per cycle
 
 
 def timings(page: str) -> dict[str, Timing]:
-    """Return the timing diagrams of a page: a label, then a name with its wave, or a letter with its text, per line."""
+    """Return the timing diagrams of a page. The first line is the label; then a line has a signal's name and wave, or a
+    letter and the text it stands for."""
     return {block["name"]: _timing(block) for block in _BLOCK.finditer(page)}
 
 

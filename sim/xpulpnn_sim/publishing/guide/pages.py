@@ -105,7 +105,7 @@ _MARK = re.compile(r"^% generated: (\S+)(?: (\S+))?$", re.MULTILINE)
 
 
 def expand_page(text: str, **others: Callable[[], str]) -> str:
-    """Replace marks by tables, or the results of ``others`` by name, and blocks ``timing`` and ``encodings``.
+    """Replace ``% generated`` marks by tables, or by the results of ``others``, and draw ``timing`` and ``encodings``.
 
     Raises :class:`InputError` for unknown names.
     """

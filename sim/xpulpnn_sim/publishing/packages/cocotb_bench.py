@@ -30,7 +30,7 @@ _FILES = {"Makefile": "cocotb.mk", "test_runner.py": "cocotb_runner.py", "README
 
 
 def cocotb_files(design: Design) -> tuple[dict[str, str], str]:
-    """Return the files of the folder, empty without a bench, and why there is none."""
+    """Return the files of the folder by name, or none and the reason why the unit's bench cannot run."""
     if design.top not in _UNITS:
         return {}, ""
     if design.top in _SYNCHRONOUS and design.resets_low:

@@ -78,7 +78,7 @@ def _results(executable: Executable, config: CoreConfig, address: int, count: in
 
 @dataclass(slots=True)
 class _RowsProgram:
-    """Collects the lines of a program in which every instruction stores its results through s11."""
+    """Collects the lines of a program in which every instruction stores its results where s11 points."""
 
     config: CoreConfig
     rng: Random

@@ -85,7 +85,7 @@ def _debugger(design: Design) -> dict[str, str]:
 
 
 def _descriptors(programs: Sequence[CoreProgram]) -> Iterator[int]:
-    """Yield a word per program: whether interrupts come, address of results, end index of results and of words."""
+    """Yield a word per program: whether interrupts come, address of results, and sums of results and words so far."""
     results = words = 0
     for program in programs:
         results += len(program.expected)
@@ -147,7 +147,7 @@ def _vector_text(row: UnitVector) -> str:
 
 
 def _net(port: Port) -> str:
-    """Return the net of a port: ``bus_signal``, or ``group_signal`` of which ``group__3__signal`` is a slice."""
+    """Return the net of a port: ``bus_signal``, or for a port ``group__3__signal`` the vector ``group_signal``."""
     return re.sub(r"__(\d+__)?", "_", port.name, count=1)
 
 

@@ -69,7 +69,7 @@ def _rows(
 
 
 def _nnrf(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[UnitVector]:
-    """Yield random writes and reads of the NN-RF, some of one entry in one cycle; entries are 0 after reset."""
+    """Yield random writes and reads of the NN-RF, some of the same entry in one cycle; entries are 0 after reset."""
     entries, pairs = config.nnrf_entries, config.mac_load_pair
     columns = nn_accesses(entries, _NNRF_CYCLES, rng, pairs=pairs)
     yield from _nn_vectors(columns, nn_words_read(entries, columns, pairs=pairs))
@@ -124,11 +124,11 @@ def _ex_stage(config: CoreConfig, ports: set[str], rng: Random) -> Iterator[Unit
 
 
 _ISSUED = {"dotp_a": "id_dotp_a", "dotp_b": "id_dotp_b"}
-"""Ports by which ID passes the factors if EX has operand registers, by the port's name without such registers."""
+"""Ports that carry factors to the operand registers of EX, by name of the port in an EX stage without them."""
 
 
 def _issue(insn: Insn, given: Values, ports: set[str]) -> Values:
-    """Return the inputs of the cycle before an operation whose factors are registered."""
+    """Return the inputs of the cycle before an operation, in which ID loads the operand registers with its factors."""
     assert insn.fmt is not None
     signs = (insn.b_signed, insn.a_signed) if insn.is_pair else (insn.a_signed, insn.b_signed)
     fields = {"fmt": insn.fmt, "a_signed": signs[0], "b_signed": signs[1], "accumulate": insn.accumulates}

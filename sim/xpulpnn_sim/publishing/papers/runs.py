@@ -78,7 +78,8 @@ BIT_SERIAL, BYTES = "p.cnt", "bytes"  # products of single bits; one element per
 
 @dataclass(frozen=True, slots=True)
 class PackedRun:
-    """A matrix product with the best packing, without packing, or with the deepest one at the largest operands."""
+    """A matrix product of packed operands (several in a register) or by another method. A scheme such as ``P2-16``
+    packs as many operands as are legal, all of the largest value."""
 
     # multiplying instruction, BIT_SERIAL, BYTES, library kernel, or scheme and register bits such as `P2-16`
     product: str
@@ -91,7 +92,7 @@ class PackedRun:
 
     @property
     def command(self) -> str:
-        """Return the command line that prints the table with this row, or draws the map with this cell."""
+        """Return the command whose table, or heat map of elements per register, contains this result."""
         if self.product in VARIANTS:
             bits = f"--bits {self.w}"
             return f"xpulpnn cosim matmul --layer {USUAL_MATMUL} {bits} --variant {self.product} --engine core"

@@ -15,7 +15,8 @@ class Run(Protocol):
     def command(self) -> str: ...
 
     def measure(self, *, check: bool) -> Record:
-        """Run and compare results, with ``check`` also every instruction; return a record as of ``cosim --json``."""
+        """Run and compare results, with ``check`` also every instruction; the record is like one of ``cosim
+        --json``."""
         ...
 
 

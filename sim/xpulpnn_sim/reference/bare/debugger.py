@@ -1,4 +1,4 @@
-"""Programs that halted cores execute in the tests, in place of those of a debug module."""
+"""Programs that halted cores execute in tests without a debug module."""
 
 from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES
 from xpulpnn.isa.machine import WORD_BYTES

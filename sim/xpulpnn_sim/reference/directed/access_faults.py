@@ -103,7 +103,7 @@ _LOOP_STATE = "csrrs s9, lpcount0, zero; csrrs s10, lpend1, zero"
 
 
 def _after_failing_load(head: str, text: str, loops: str = "") -> Directed:
-    """Return a program with ``text``, which has no effect, directly after a failing load."""
+    """Return a program to check that ``text`` directly after a failing load has no effect."""
     # interrupts were on: MPIE, not MIE, and MPP as always; while the division computes, all is fetched
     return directed(
         f"access faults: {head}",

@@ -148,7 +148,7 @@ _SP = ABI_NAMES[2]
 
 
 def _all_forms(name: str) -> str:
-    """Emit every compressed instruction with an unrestricted register for ``name``, whose value is preserved."""
+    """Emit every compressed instruction that can use any register, with the register ``name``, then restore it."""
     if name == _SP:
         return f"c.swsp {name}, {_SLOT}({_SP}); c.lwsp {name}, {_SLOT}({_SP})"
     return f"""

@@ -22,7 +22,7 @@ _DISABLE = ("csrrci zero, mstatus, 8",)
 
 @dataclass(frozen=True, slots=True)
 class Directed:
-    """A program that stores its results, with its expected results. The default exception handler skips instructions
+    """A program that stores its results, and their expected values. The default exception handler skips instructions
     that trap, so that `mcause` and `mepc` hold the cause and the address afterwards."""
 
     name: str  # group and content
@@ -52,7 +52,7 @@ class Directed:
 
 
 def directed(head: str, text: str, *, handlers: Handlers = HANDLERS, first: Sequence[str] = ()) -> Directed:
-    """Build a program from its head and its lines in the notation of this module."""
+    """Build a program from a head such as ``NAME [NEEDS]`` and lines in the notation that the module describes."""
     lines: list[str] = []
     final: dict[str, int | None] = {}
     expected: list[int | None] = []

@@ -142,5 +142,5 @@ class ClusterTimerModel:
 
 
 def _steps_to_end(count: int, compare: int, bits: int) -> int:
-    """Return the number of increments up to and including the one from the compare value."""
+    """Return the number of increments that take a counter of ``bits`` bits from ``count`` to one beyond ``compare``."""
     return (compare - count) % (1 << bits) + 1

@@ -37,7 +37,7 @@ class Moves(NamedTuple):
 
 
 class Access(NamedTuple):
-    """An access of the DMA engine to a window of eight bytes."""
+    """An access of the DMA engine to an aligned block of eight bytes."""
 
     external: bool
     address: int
@@ -65,7 +65,7 @@ def _in_tcdm(addresses: npt.NDArray[np.int64]) -> Addresses:
 
 
 def _fixed(side: _Side, length: int) -> npt.NDArray[np.int64]:
-    """Return the addresses of a transfer without increment: each line stays within the window of its first byte."""
+    """Return the addresses without increment: a line repeats its first byte to the end of the byte's 8-byte word."""
     starts = _addresses(side, length)
     byte = np.arange(length, dtype=np.int64) % side.line
     first = starts - byte
@@ -97,8 +97,8 @@ def _is_outside(address: int) -> bool:
 
 
 def accesses(words: Sequence[int]) -> tuple[list[Access], list[Access]]:
-    """Return the reads and the writes of a command. An access ends at the end of its window, line or transfer; a burst
-    ends at the end of the line or at a multiple of 256 bytes."""
+    """Return the reads and the writes of a command. An access ends with its 8-byte word, line or transfer; a burst ends
+    at the end of the line or at a multiple of 256 bytes."""
     command, _, ext_address = words[:_PLAIN_WORDS]
     sides, lines = _both_sides(words)
     kinds = (_is_outside(ext_address), not command & DmaCommand.INCREMENT), (False, False)

@@ -37,8 +37,8 @@ class _Command(NamedTuple):
 class PortsModel:
     """Identifiers, status and commands of the DMA engine.
 
-    Cores are notified two cycles after the last response to a write of a transfer, provided that all of its accesses
-    have left their queue, which one access leaves per cycle.
+    Cores are notified two cycles after the last response to a write of a transfer, provided that all accesses of the
+    transfer have left the queue. One access leaves the queue per cycle.
     """
 
     def __init__(self, config: ClusterConfig, begin: Callable[[Sequence[int]], list[set[int]]]) -> None:
@@ -144,7 +144,7 @@ class PortsModel:
         self._left -= written
 
     def _grant(self, granting: Collection[int]) -> None:
-        """Let each port grant its first access in the queue, which an access leaves when all have granted it."""
+        """Let each port grant the first queued access that needs it; an access with all grants leaves the queue."""
         for port in granting:
             next(waiting for waiting in self._queue if port in waiting).discard(port)
         if self._queue and not self._queue[0]:

@@ -42,7 +42,7 @@ def pack(lanes: I32, fmt: ElemFmt) -> U32:
 
 
 def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I32:
-    """Return the elements of the second SIMD operand, ``[lane][word]``; in the ``.sc[i]`` forms one for all."""
+    """Return the elements of the second SIMD operand, ``[lane][word]``; the ``.sc[i]`` forms have a single lane."""
     if insn.mode is Op2Mode.SCI:
         token = insn.operands.rsplit(",", maxsplit=1)[-1]
         return immediate(token, src.word).view(np.int32)[None, :]
@@ -65,7 +65,7 @@ def _mac(insn: Insn, src: Sources, factors: U32, lanes: I32, old: U32 | None = N
 
 
 def mac_load_nn(insn: Insn, src: Sources) -> Effects:
-    """Multiply NN-RF entries, then load one: with both update bits set the activation that is not multiplied."""
+    """Multiply NN-RF entries, then load one; with both update bits set, load the activation that is not multiplied."""
     assert insn.fmt is not None
     selector = immediate("uimm5", src.word)
     reloads_activation = (selector & RELOADS_ACTIVATION) != 0

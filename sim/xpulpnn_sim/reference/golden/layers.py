@@ -23,7 +23,7 @@ ACCUMULATOR_BITS = 32
 
 
 class Pads(NamedTuple):
-    """Number of zero rows and columns on each side of a feature map."""
+    """Number of padding rows and columns on each side of a feature map."""
 
     top: int = 0
     bottom: int = 0
@@ -35,7 +35,7 @@ NO_PADS = Pads()
 
 
 class Window(NamedTuple):
-    """A window that moves over a map; ``stride`` and ``dilation`` are in y and x."""
+    """The receptive field of a convolution or pooling; ``stride`` and ``dilation`` are in y and x."""
 
     height: int
     width: int
@@ -67,8 +67,8 @@ def output_size(size: int, kernel: int, stride: int, before: int, after: int) ->
 
 
 def views(maps: AnyInt, window: Window, outside: int) -> Iterator[tuple[tuple[int, int], NDArray[Any]]]:
-    """Yield, for each position in the window, the elements of the maps at this position for all outputs. ``maps`` are
-    ``[..., row, column, channel]``; ``outside`` is the value of the padding."""
+    """Yield each position in the receptive field, and the input elements that all outputs read there. The feature maps
+    ``maps`` are ``[..., row, column, channel]``; ``outside`` is the padding value."""
     pads, (stride_y, stride_x), (apart_y, apart_x) = window.pads, window.stride, window.dilation
     height, width, _ = maps.shape[-3:]
     rows = output_size(height, (window.height - 1) * apart_y + 1, stride_y, pads.top, pads.bottom)
@@ -86,7 +86,7 @@ _EXACT = ((np.float32, 24), (np.float64, 53))  # floating point types and bits o
 
 def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
     """Return ``sum_k rows[r, k] * weights[c, k]`` without rounding; ``most`` is the greatest magnitude of an element of
-    the rows."""
+    ``rows``."""
     greatest = int(np.abs(weights.astype(np.int64)).sum(axis=1).max()) * most
     for kind, bits in _EXACT:
         # no partial sum is greater
@@ -96,7 +96,7 @@ def products(rows: AnyInt, weights: AnyInt, most: int) -> I64:
 
 
 def windowed_sums(maps: AnyInt, weights: AnyInt, window: Window, outside: int, most: int) -> I64:
-    """Return the convolution sums of maps padded with ``outside``, ``[image][row][column][out]``."""
+    """Return the convolution sums of feature maps padded with ``outside``, ``[image][row][column][out]``."""
     if weights.shape[-1] != maps.shape[-1]:
         raise LayerError(f"`weights` must have {maps.shape[-1]} input channels, not {weights.shape[-1]}")
     seen = np.stack([view for _, view in views(maps, window, outside)], axis=-2)

@@ -20,12 +20,12 @@ def signs(values: AnyInt) -> I64:
 
 
 def binary_image(image: NDArray[np.uint8], offsets: tuple[int, ...] = (-127, -100, -70)) -> I64:
-    """Return the binary input [y, x, colour] of the vehicle classifier; each colour has an offset."""
+    """Return the binary input [y, x, colour] of the vehicle classifier: the signs of pixel values plus the offsets."""
     return signs(image.astype(np.int64) + np.array(offsets))
 
 
 def convolution(values: AnyInt, weights: AnyInt) -> I64:
-    """Return the convolution of a map [y, x, channel] with filters [out, ky, kx, channel], padded with -1."""
+    """Return the convolution of a feature map [y, x, channel] with filters [out, ky, kx, channel], padded with -1."""
     _, height, width, _ = weights.shape
     window = Window(height, width, pads=Pads(height // 2, height // 2, width // 2, width // 2))
     return layers.windowed_sums(values[np.newaxis], weights, window, -1, 1)[0]
@@ -148,12 +148,12 @@ def _computed(network: _Network, inputs: NDArray[Any]) -> list[I32]:
 
 
 def stage_results(stage: _Stage, *maps: NDArray[Any]) -> I32:
-    """Return a layer's results for its input maps, whose first axis is the image."""
+    """Return a layer's results for its input feature maps, whose first axis is the image."""
     return COMPUTED[stage.kind.name](stage, *maps).astype(np.int32)
 
 
 def _layer_input(stage: _Stage, values: NDArray[Any], form: Any) -> I32:
-    """Return an input map in the shape that the layer expects; raise :class:`LayerError` for values out of range."""
+    """Return an input in the shape that the layer expects; raise :class:`LayerError` for values out of range."""
     if values[0].size != prod(form.shape):
         raise LayerError(f"inputs of {stage.name} must be {form.shape}, not {values.shape[1:]}")
     least, most = (-1, 1) if form.bits == _SIGN_BITS else element_range(form.bits, signed=form.signed)

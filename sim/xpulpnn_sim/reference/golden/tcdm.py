@@ -1,4 +1,4 @@
-"""Golden models of the shared memory of a cluster: banks and arbiters by cycles, address map, and caches."""
+"""Golden models of the shared memory of a cluster: cycle-accurate banks and arbiters, address map, and caches."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence

@@ -87,8 +87,8 @@ class Exit:
 
 
 class DifferenceError(Exception):
-    """A report of ``count`` differences between a design and its reference, with number, cycle, field and values of the
-    first, if it belongs to a retirement."""
+    """A report of ``count`` differences between a design and its reference. If the first difference is in a retirement,
+    the error holds the number and cycle of the retirement, the field that differs, and both values."""
 
     def __init__(
         self,

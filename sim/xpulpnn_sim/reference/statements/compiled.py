@@ -125,7 +125,7 @@ def _writes(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -
 
 
 def _stores(texts: PythonArithmetic, effects: _Effects, zeros: frozenset[str]) -> list[str]:
-    """Emit the stores last, since watchers see the state after them; one that fails undoes the writes."""
+    """Emit the stores last, so that watchers see the final state; a failing store undoes the register writes."""
     moved = [_number(name) for name, _, _ in effects.registers if name not in zeros]
     lines: list[str] = []
     for _, address, size, word in effects.stores:

@@ -262,7 +262,7 @@ class PythonArithmetic:
         return PythonValue(f"({chain} else {default.text})", low, high)
 
     def compare(self, op: ast.cmpop, x: PythonValue, y: PythonValue) -> PythonValue:
-        """Return a comparison; signed words are compared as unsigned numbers after 2**31 is added to both."""
+        """Return a comparison. To avoid sign extensions, signed words are compared as unsigned words plus 2**31."""
         if x.known is not None and y.known is not None:
             return literal_value(int(_COMPARISONS[type(op)](x.known, y.known)))
         if x.biased and (y.biased or y.is_static):

@@ -48,8 +48,8 @@ class Meetings:
         part.insert(self._rng.randrange(len(part) + 1), block)
 
     def _lead(self, parts: Parts, harts: Sequence[int], wait: ProgramBlock, leader: int, block: ProgramBlock) -> None:
-        """Add ``block`` to the code of ``leader``, ahead of its own wait, and ``wait``, which waits for it, to
-        ``harts``."""
+        """Add ``wait`` to the code of ``harts``, and ``block``, which ends the wait, to that of ``leader``, ahead of
+        the leader's own wait."""
         for hart in harts:
             self._insert(parts[hart], wait)
         own = parts[leader]

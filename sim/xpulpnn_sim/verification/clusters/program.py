@@ -1,4 +1,4 @@
-"""Programs for all cores of a cluster: phases with code for every hart, shared blocks, and their memory map."""
+"""Programs for all cores of a cluster: phases with code for every hart, shared blocks, and the memory map."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ SLOT = 0x1A0  # offset from sp of two words that no random instruction touches
 
 
 def _windows(hart: int) -> dict[str, int]:
-    """Return the memory windows of a hart by name; all harts share some windows, and some windows overlap."""
+    """Return the start of each address range that a hart uses; harts share some ranges, and some ranges overlap."""
     return {
         "shared": isa.TCDM_BASE + SHARED_WINDOW,
         "shared alias": isa.TCDM_ALIAS + SHARED_WINDOW,

@@ -48,7 +48,7 @@ def _instance(insn: Insn, **registers: str) -> str:
 
 
 def _late_result_costs(insn: Insn, times: int = 1, used: int = 0) -> str:
-    """Return the costs of late results for ``times`` executions, ``used`` of which a use follows directly."""
+    """Return the costs of ``times`` late results, of which ``used`` are used by the next instruction."""
     return f"{times * insn.has_late_step}*LATE_STEP {used * (not insn.is_early)}*LATE_USE"
 
 

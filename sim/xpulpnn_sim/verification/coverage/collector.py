@@ -1,4 +1,4 @@
-"""Count the crosses that a program reaches, using arrays of all its retirements."""
+"""Count the coverage crosses that a program reaches, from arrays of its retirements."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -185,8 +185,8 @@ class _Run:
         self._keys: Numbers | None = None
 
     def writers(self, register: NDArray[Any], unresolved: Mask, most: int) -> Iterator[tuple[int, NDArray[Any], Mask]]:
-        """Yield each distance up to ``most``, the producer that many retirements before, and a mask of the
-        ``unresolved`` retirements whose ``register`` it wrote."""
+        """Yield each distance up to ``most``, the producers so many retirements earlier, and a mask of the
+        ``unresolved`` retirements whose ``register`` these producers wrote."""
         for distance in range(1, most + 1):
             producer = np.full(len(register), NOTHING, np.int64)
             written = np.zeros(len(register), np.bool_)
@@ -209,7 +209,7 @@ class _Run:
         return sums - before
 
     def next_at(self, pcs: NDArray[Any], since: Numbers) -> Numbers:
-        """Return the number of the first retirement after ``since`` at each address; else :data:`NOTHING`."""
+        """Return, for each address, the number of its first retirement after ``since``, or :data:`NOTHING`."""
         bits = len(self.records).bit_length()
         if self._keys is None:
             pc = self.records["pc_rdata"].astype(np.int64)

@@ -322,7 +322,7 @@ class Total:
         return merged(self.points, self.used)
 
     def families(self) -> dict[str, dict[str, int]]:
-        """Return, by family, the number of its crosses, of those reached, and of its unreachable combinations."""
+        """Return, for each family, the numbers of its crosses, reached crosses and unreachable combinations."""
         crosses, table = self.collector.crosses, dict[str, dict[str, int]]()
         for name, family in crosses.families.items():
             states, met = family.states.ravel(), crosses.part(name, self.collector.counts) > 0

@@ -1,6 +1,6 @@
-"""Write any instruction of the table with lines around it that make it safe anywhere in a random program.
+"""Write any instruction of the table with code around it that lets a random program continue after it.
 
-Also write pairs of instructions, the first of which writes a register that the second one uses.
+Such code sets a valid address, for example. Pairs consist of a producer and an instruction that uses its result.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -51,7 +51,7 @@ _ZERO_LANES = {"c": 15, "n": 5, "b": 2}  # lane of a pv.rq that is 0 in every ad
 
 
 class NoWayError(Exception):
-    """Raised if an instruction cannot be made safe by lines around it."""
+    """Raised if no code around an instruction lets a random program continue after it."""
 
 
 @dataclass(slots=True)
@@ -122,7 +122,7 @@ class Placer:
         fails: bool = False,
         crosses_word: bool = False,
     ) -> Placed:
-        """Return an instruction with the lines that make it safe; raise :class:`NoWayError` if no lines do."""
+        """Return an instruction with code that lets a program continue; raise :class:`NoWayError` if there is none."""
         placed, kind = Placed([], "", values=dict(pins or {})), row.insn_class
         pinned, label = {*placed.values}, self.draw.label("over")
         placed.values |= {token.field.name: 8 * token.field.step for token in self._targets(row)}
@@ -269,7 +269,7 @@ class Placer:
         return self.draw.rng.choice([register for register in usual if token.field.accepts(register)])
 
     def _any_value(self, producer: Producer, register: int) -> tuple[list[str], list[str]]:
-        """Return code that writes any value to a register by a ``producer``: preparation, and the instruction."""
+        """Return the preparation, and the line of a ``producer`` instruction that writes any value to a register."""
         if producer is Producer.LINK:
             over = self.draw.label("over")
             return [], [f"jal {ABI_NAMES[register]}, {over}", self.filler({register}), f"{over}:"]
@@ -294,15 +294,15 @@ class Placer:
         raise NoWayError
 
     def _link_value(self, register: int, value: str) -> tuple[tuple[list[str], list[str]], list[str]]:
-        """Return a jump that links to a word, and the lines behind it. If ``value`` is a number, the word may be
-        overwritten; else it is a jump to those lines."""
+        """Return a jump whose link is the address of the word behind it, and lines for the end of the code. If
+        ``value`` is a number, the word may be overwritten; else the word is a jump to these last lines."""
         over, out = self.draw.label("over"), self.draw.label("out")
         number = value[0].isdigit()
         behind = ".word 0x00000013" if number else f"jal zero, {out}"
         return ([], [f"jal {ABI_NAMES[register]}, {over}", behind, f"{over}:"]), [] if number else [f"{out}:"]
 
     def _given_value(self, producer: Producer, register: int, value: str) -> tuple[list[str], list[str]]:
-        """Return code as :meth:`_free` does, for an instruction that writes a number or the address of a label."""
+        """Return code as :meth:`_any_value` does, for an instruction that writes a number or the address of a label."""
         if producer not in _WAYS:
             raise NoWayError
         texts = {"name": ABI_NAMES[register], "even": ABI_NAMES[register & ~1]}

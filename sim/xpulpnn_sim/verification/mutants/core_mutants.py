@@ -3,9 +3,9 @@
 
 One model contains all mutants, and each run of a program selects one of them. Every mutant has an enable, which is a
 register outside the core. The registers are loaded before the first cycle, so that selecting a mutant takes no
-simulation time. Mutants that no program finds are compared with the core: a mutant of an arithmetic unit or of the load
-and store unit first with that unit alone, for the control words and operands that instructions give it; the mutants
-that remain, and all others, with larger and larger parts of the core, and at last with the whole core.
+simulation time. Mutants that no program finds are compared with the core. A mutant of an arithmetic unit or of the load
+and store unit is first compared with that unit alone, for the control words and operands that instructions give it. The
+mutants that remain, and all others, are compared with larger and larger parts of the core, at last with all of it.
 """
 
 import ctypes

@@ -42,7 +42,7 @@ class Mutant:
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """Return the options of a Yosys command; of several sources, only the first that is a file of this project."""
+    """Return the options of a Yosys command by name; ``-src`` is the first source file that is part of this project."""
     words = shlex.split(line.replace("\\", "\\\\"))
     root = f"{Path(xpulpnn.__file__).parent.parent}/"
     given = [(name, value) for name, value in pairwise(words) if name.startswith("-")]
@@ -148,7 +148,7 @@ BASE = "base.il"  # file that holds the design itself as Yosys understands it; t
 def find_places(
     component: Any, top: str, folder: Path, yosys: Yosys, *, places: int, seed: int, more: str = "", among: str = ""
 ) -> list[str]:
-    """Return Yosys commands that mutate the component, which is written to :data:`BASE`."""
+    """Return a Yosys command for each place of a mutation; the component itself is written to :data:`BASE`."""
     (folder / "unit.il").write_text(rtlil.convert(component, name=top))
     select = f"select -set works {among}\n" if among else ""
     script = _PREPARE.format(

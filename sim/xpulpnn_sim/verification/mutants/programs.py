@@ -126,10 +126,10 @@ class Finding:
 
 
 class MutantProgram:
-    """Runs a program on mutants and compares each run with a run on the core itself.
+    """Runs a program on mutants and compares each run with a run on the unchanged core.
 
-    The run on the core itself is checked in lock step with the simulator, for a directed program (``case``) also the
-    results, memory accesses and the bus. Raises :class:`ToolError` if a check fails.
+    The unchanged core is checked in lock step with the simulator. For a directed program (``case``), its results,
+    memory accesses and bus are checked too. Raises :class:`ToolError` if a check fails.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ def handshakes_of(bench: str, inputs: Collection[str], outputs: Collection[str],
 
 
 def _bursts(bundle: str) -> Iterator[Mapping[str, set[int]]]:
-    """Yield the bursts that stay in their block: each first position with the numbers of beats that fit after it."""
+    """Yield the bursts that stay in an aligned block: address bits of the first beat, and possible numbers of beats."""
     low = exact_log2(EXT_DATA_BITS // BYTE_BITS)
     for place in range(_RUN):
         bits = {f"{bundle}addr[{low + bit}]": {place >> bit & 1} for bit in range(exact_log2(_RUN))}

@@ -220,7 +220,7 @@ class ControlBlocks:
         return ProgramBlock("subroutine", head, children, (ret, f"{back}:"))
 
     def _may_call(self, context: Context) -> bool:
-        """Return whether a call is allowed: functions return through ra and use the other link register."""
+        """Return whether code may call a function, which overwrites ra and the other link register."""
         return bool(self.functions) and context.links >= {RA, LINK}
 
     def _call(self, context: Context) -> ProgramBlock | None:
@@ -278,7 +278,7 @@ class ControlBlocks:
         return ProgramBlock(f"loop {number}", head, body, (f"{end}:", last, f"{after}:"))
 
     def _first(self, context: Context) -> tuple[ProgramBlock, ...]:
-        """Return a requantisation now and then, to be placed directly after the start of a loop or a branch."""
+        """Return at random nothing or a requantisation, to be placed directly after the start of a loop or a branch."""
         texts = self._draw.requantised(0.7)
         self.left -= context.scale * len(texts)
         return single_lines("arithmetic", texts)

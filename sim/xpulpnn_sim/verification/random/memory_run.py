@@ -1,4 +1,4 @@
-"""Runs of memory accesses and Mac&Loads inside a window, and requantisations with results near the clipping bounds."""
+"""Sequences of memory accesses and Mac&Loads in a small address range, and requantisations near the clipping bounds."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -183,7 +183,7 @@ class MemoryRun:
         return ProgramBlock(self._style, head, tuple(children))
 
     def _prepare(self) -> tuple[str, ...]:
-        """Return code that makes base registers valid in its last lines, so that accesses follow at once."""
+        """Return code that sets base registers to valid addresses last, so that accesses depend on recent results."""
         draw, rng = self._draw, self._rng
         lines: list[str] = []
         bases = rng.sample(POOL, rng.choice((1, 1, 2)))
@@ -257,7 +257,7 @@ class MemoryRun:
         return rng.choice(choices) if choices else None
 
     def _offset_register(self, operand: Operand, base: int) -> int | None:
-        """Return an offset register; any will do for post-increment, whose address is the base before it."""
+        """Return an offset register; any will do for post-increment, which adds it to the base after the access."""
         known, rng = self._known, self._rng
         if operand.increment and (not base or self._draw.chance(0.5)):
             return self._draw.source()

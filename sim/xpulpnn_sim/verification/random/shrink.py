@@ -60,7 +60,7 @@ class Shrinker:
                 return case
 
     def _try(self, case: Case) -> bool:
-        """Return whether a candidate fails; results are cached, since different cuts give the same program."""
+        """Return whether a candidate fails; results are cached, since different removals may give the same program."""
         try:
             text = case.program.text()
             key = (text, case.machine, case.program.data_seed)
@@ -139,7 +139,7 @@ def _simpler_lines(line: str) -> Iterator[str]:
 
 
 def shorter(machine: Machine, verdict: Verdict) -> Machine:
-    """Return the machine with limits for shrunk programs: about as many cycles as the failure took."""
+    """Return the machine with lower limits for shrunk programs: about twice the cycles that the failure took."""
     cycles = min(2 * verdict.cycles + _SPARE_CYCLES, machine.max_cycles)
     share = _ENDLESS_SHARE if verdict.reason is Reason.MAX_CYCLES else 1
     return replace(machine, max_cycles=cycles, max_instructions=machine.max_instructions // share)

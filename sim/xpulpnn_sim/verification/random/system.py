@@ -93,7 +93,7 @@ class SystemBlocks:
                 return address
 
     def _loop_csr(self, *, clears: bool) -> ProgramBlock:
-        """Return code that reads the state of a hardware loop or decreases its count; both are safe inside a loop."""
+        """Return code that reads the state of a hardware loop or decreases its count, so that the loop still ends."""
         draw, rng = self._draw, self._rng
         destination = ABI_NAMES[draw.destination()]
         if not clears or draw.chance(0.5):

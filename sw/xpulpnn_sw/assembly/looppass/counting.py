@@ -94,7 +94,7 @@ class FlowGraph:
         return frozenset(body)
 
     def once_per_iteration(self, loop: "NaturalLoop", block: int) -> bool:
-        """Return whether a block of a loop is executed at most once per iteration, as it is in no nested cycle."""
+        """Return whether a block of a loop is executed at most once per iteration, that is, in no inner loop."""
         pending, seen = [block], set[int]()
         while pending:
             for successor in self.blocks[pending.pop()].successors:
@@ -144,7 +144,7 @@ class Counter:
 
     @property
     def is_ordered(self) -> bool:
-        """True for a test for less or greater, which may fail before the first iteration; else it is for inequality."""
+        """True if the test is for less or greater, which may fail before the first iteration; False for inequality."""
         return self.relation != "ne"
 
     def turns(self, start: int, bound: int) -> int | None:
@@ -216,7 +216,7 @@ class Entry:
         return None if self.distance is None or counter.is_ordered else counter.turns(0, self.distance)
 
     def is_exact(self, counter: Counter) -> bool:
-        """Return whether the number of iterations is certainly the distance from the counter to its bound."""
+        """Return whether the count is bound minus counter: the step is 1 or -1, and the test holds at entry."""
         if abs(counter.step) != 1:
             return False
         if not counter.is_ordered:

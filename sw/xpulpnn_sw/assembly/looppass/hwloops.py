@@ -180,7 +180,7 @@ class HardwareLoops:
             raise LoopError("no free register")
         else:
             count = free[0]
-            setup = _count(counter, free, is_exact=is_exact) if turns is None else [_number(count, turns)]
+            setup = _count(counter, free, is_exact=is_exact) if turns is None else [_load_constant(count, turns)]
         return [*setup, _setup("lp.setup", end, L=level, rs1=count)], is_exact
 
     def _is_private(self, flow: counting.FlowGraph, shape: _Shape, counter: counting.Counter) -> bool:
@@ -218,7 +218,7 @@ def _cycles(setup: Sequence[ListedOperation]) -> int:
     return _PADDING_CYCLES + len(setup) + numbers + Cost.MULTIPLY_HIGH.cycles * products
 
 
-def _number(register: int, value: int) -> ListedOperation:
+def _load_constant(register: int, value: int) -> ListedOperation:
     text = f"li {ABI_NAMES[register]}, {value}"
     return ListedOperation(text=text, values={"li": value}, writes=frozenset({register}), size=8)
 
@@ -247,13 +247,13 @@ def _count(counter: counting.Counter, free: Sequence[int], *, is_exact: bool) ->
     if odd == 1 or not counter.is_ordered:
         # a loop whose step does not divide the distance never ends; others are divided modulo a power of 2
         if odd > 1:
-            operations.append(_number(free[1], pow(odd, -1, 1 << XLEN)))
+            operations.append(_load_constant(free[1], pow(odd, -1, 1 << XLEN)))
             operations.append(make("mul", rd=count, rs1=count, rs2=free[1]))
         if places:
             operations.append(make("srli", rd=count, rs1=count, uimm5=places))
     else:
         # the upper word of the product is at most the quotient
-        operations.append(_number(free[1], (1 << XLEN) // size))
+        operations.append(_load_constant(free[1], (1 << XLEN) // size))
         operations.append(make("mulhu", rd=count, rs1=count, rs2=free[1]))
     if inclusive:
         operations.append(make("addi", rd=count, rs1=count, imm12=1))

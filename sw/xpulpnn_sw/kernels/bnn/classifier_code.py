@@ -292,7 +292,7 @@ class ClassifierCode:
         self._next_row("fc1", start, end, different)
 
     def _pack_results(self, name: str, registers: FreeRegisters) -> None:
-        """Pack the results of a layer, one in each word, into single bits in the first registers."""
+        """Pack the binary results of a layer, stored one per word, into the first registers."""
         words = registers.take(HIDDEN_WORDS)
         pointer, counter, bit = registers.take(3)
         self._frame.load(name, pointer)

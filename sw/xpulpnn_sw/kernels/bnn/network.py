@@ -84,7 +84,7 @@ def window_filters(filters: Ints, group: int) -> Words:
 
 
 def crumb_filters(weights: Weights, channels: int, streams: int, stream_words: int) -> Words:
-    """Return the second convolution's filters as crumbs in streams; even channels of a tap precede the odd ones."""
+    """Return the second filters in streams of two-bit weights; even input channels of a position precede odd ones."""
     halves = weights.conv2.reshape(CHANNELS, TAPS, CHANNELS // 2, 2).swapaxes(2, 3)
     words = pack_words(halves, 2).reshape(CHANNELS // channels, channels // streams, streams, -1)
     filled = words.transpose(2, 0, 3, 1).reshape(streams, -1)

@@ -1,6 +1,6 @@
 """Average pooling: window sums divided by the window's area, rounded towards zero.
 
-The elements of each word are spread over several words of wider fields, which can hold the sum of a window. Signed
+The elements of each word are spread over several words with wider lanes, which can hold the sum of a window. Signed
 elements are made unsigned by adding half their range; their sums are corrected at the end.
 """
 

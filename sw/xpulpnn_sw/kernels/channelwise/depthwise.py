@@ -1,10 +1,10 @@
 """Depthwise convolution kernels and their random operands, and code without a row buffer.
 
 The code without a buffer is for one layer, whose map ``[channel][row][column]`` holds bytes. Words of four columns are
-loaded from even columns of the map. The weights of a result one column further, or left of the map, are shifted by a
-byte; weights right of the map are cleared, and rows above and below it are skipped. Results are computed down the
-columns, two columns together if they use the same words, and words that the result above has loaded are reused. Each
-core computes some of the channels.
+loaded from even columns of the map. If a receptive field begins one column after its words or left of the map, the
+weights are shifted by a byte. Weights right of the map are cleared, and rows above and below it are skipped. Results
+are computed down the columns, two columns together if they use the same words, and words that the result above has
+loaded are reused. Each core computes some of the channels.
 """
 
 from collections.abc import Sequence
@@ -156,7 +156,7 @@ class InPlaceCode:
         return self._moved
 
     def _down(self, weights: Sequence[list[int]], steps: Sequence[Value]) -> None:
-        """Compute output columns downwards; each row is stored after the products of the next row."""
+        """Compute one or two output columns from the top; each row is stored after the products of the next row."""
         b, layer = self._b, self._layer
         results = self._results[: len(weights)]
 

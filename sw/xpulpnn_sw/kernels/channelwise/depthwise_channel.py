@@ -32,7 +32,7 @@ class RowCopy:
     b: ElementBuilder
     bits: int  # width of the inputs
     signed: bool  # whether the inputs are two's complement
-    valued: bool = False  # whether an argument `outside` holds the value around the map, which is 0 otherwise
+    valued: bool = False  # whether an argument `outside` holds the padding value, which is 0 otherwise
 
     def terms(self) -> dict[str, Term]:
         left, right, width = Argument("pad_left"), Argument("pad_right"), Argument("width")

@@ -46,7 +46,7 @@ class ElementBuilder(Builder):
         calls: bool = False,
         intermediates: Sequence[str] = (),
     ) -> Frame:
-        """Return the frame of a function that may use ``registers``; with ``calls`` it has subroutines."""
+        """Return the frame of a function that may use ``registers``; with ``calls`` it calls subroutines."""
         free = registers.rest()
         if calls:
             free.remove(RA)
@@ -107,7 +107,7 @@ class ElementBuilder(Builder):
             self.chain(rd, word, ("slli", top), ("srli", XLEN - bits))
 
     def insert(self, word: int, value: int, bits: int, place: int) -> None:
-        """Insert an element at bit ``place`` of a word, which must get bit 0 first; ``value`` is clobbered."""
+        """Insert ``value`` at bit ``place`` of a word, whose bit 0 must be inserted first; ``value`` is clobbered."""
         if place == 0:
             if word != value:
                 self.mv(word, value)
@@ -165,7 +165,7 @@ def interleave(b: Builder, even: int, odd: int, copy: int, selectors: Sequence[i
 def interleave_words(
     b: Builder, words: Sequence[int], copies: Sequence[int], lowers: Sequence[int], selectors: Sequence[int]
 ) -> list[int]:
-    """Interleave the bytes of two or four ``words``; ``copies`` and, after the first step, ``lowers`` are free."""
+    """Interleave the bytes of two or four ``words``; ``copies`` and, in the second step, ``lowers`` are clobbered."""
     pairs = [interleave(b, words[i], words[i + 1], copies[i // 2], selectors) for i in range(0, len(words), 2)]
     if len(pairs) == 1:
         return pairs[0]

@@ -1,4 +1,4 @@
-"""Loop over the windows of a map, common to both pooling kernels.
+"""Loop over the pooling windows of a feature map, common to both pooling kernels.
 
 A unit of work is a word of channels in a row of outputs. Neighbouring units go to different cores, so that the cores
 access different words of their pixels, in different banks if possible. Small windows inside the map are computed by an
@@ -97,7 +97,7 @@ class Pooling(ABC):
         self.b.store(word, out, Held(self.out_pixel), bits=bits)
 
     def load_columns(self, pointers: list[int], count: int, *, skips: bool) -> list[list[int]]:
-        """Load the next ``count`` columns and advance the pointers; if ``skips``, to the next window."""
+        """Load the next ``count`` columns and advance the pointers past them or, if ``skips``, to the next window."""
         height = len(pointers)
         columns = [self.values[place * height : (place + 1) * height] for place in range(count)]
         for number, column in enumerate(columns, 1):

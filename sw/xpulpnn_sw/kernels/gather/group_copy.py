@@ -1,14 +1,14 @@
 """im2col of the pixels of a group, which are side by side or at the end of one row and the beginning of the next.
 
 A group whose pixels lie in one output row is copied as a whole if inputs are as wide as the elements of the buffer. The
-bounds of the input are tested once. Neighbouring pixels share most of their fields: with stride 1 a word is read once
-and written to the rows of all pixels whose fields contain it, column by column in pairs of words. Otherwise each row is
-copied run by run. At a border whole runs are copied as well, also for pixels beside the input, where they contain words
-of the rows above or below; then everything outside the input is replaced by the value around the map.
+bounds of the input are tested once. Receptive fields of neighbouring pixels overlap: with stride 1 a word is read once
+and written to the rows of all pixels that need it, column by column in pairs of words. Otherwise each row is copied in
+runs, one run of ``kernel_width`` pixels per kernel row. At a border whole runs are copied as well, which may contain
+words of the rows above or below; then everything outside the input is replaced by the padding value.
 
-Other groups are copied pixel by pixel. A field inside the input is copied as one run of ``kernel_width`` pixels per
-kernel row; for any other field the row is cleared first, then the rectangle inside the input is copied. Words are
-copied in pairs, loads before stores, to avoid load-use stalls.
+Other groups are copied pixel by pixel. A receptive field inside the input is copied in runs. For any other field the
+buffer row is cleared first, then the rectangle inside the input is copied. Words are copied in pairs, loads before
+stores, to avoid load-use stalls.
 """
 
 from functools import partial
@@ -66,7 +66,7 @@ class GroupCopy:
         frame.store_all(**state)
 
     def _copy_runs(self, rows: Value, pairs: Value, place: int, gap: Value, overrun: Value) -> None:
-        """Copy ``rows`` runs of words; ``gap`` and ``overrun`` lie between runs in the input and in the buffer."""
+        """Copy ``rows`` runs; after each, the input pointer moves by ``gap`` and the buffer pointer by ``overrun``."""
         b, is_plain = self._b, self._form.is_plain
         with b.loop(rows, self._rows, level=1):
             unrolled = _UNROLLED_PAIRS if b.xpulp else _UNROLLED_SCALAR
@@ -171,7 +171,7 @@ class GroupCopy:
                 self._words.copy(1, pointer, place)
             if not is_even:
                 b("sub", place, place, work)
-                # restore the value around the map behind the run
+                # restore the padding value behind the run
                 outside = self._words.load_outside(frame)
                 for number in range(form.expansion):
                     b("sw", outside, number * form.step, place)
@@ -268,7 +268,7 @@ class GroupCopy:
                 b.add(self._start, frame.value("pixel_gap", self._work), self._work)
 
     def _copy_shared(self, gap: Value | None = None) -> None:
-        """Copy each input column once, to the rows of all pixels whose fields contain it."""
+        """Copy each input column once, to the buffer rows of all pixels whose receptive fields contain it."""
         b, frame, last = self._b, self._frame, self._npx - 1
         gap = frame.value("shared_gap", self._pixels) if gap is None else gap
         pairs, rest = frame.value("column_pairs", self._counter), frame.value("middle_pairs", self._work)
@@ -351,7 +351,7 @@ class GroupCopy:
             pass
 
     def _fill_columns(self, *, are_last: bool) -> None:
-        """Overwrite the first or last ``_work`` pixels of each run of a row with the padding value."""
+        """Overwrite the first or last ``_work`` pixels of each kernel row in a buffer row with the padding value."""
         b, frame, gap, step = self._b, self._frame, self._work, self._form.step
         bound, words = frame.register("kernel_width", self._pointer), frame.register("pixel_words", self._place)
         b("p.min", gap, gap, bound)

@@ -145,7 +145,7 @@ class Gather:
         self._strip, self._copy_along, self._copied = Label(), Label(), Label()
 
     def begin(self, flag: int) -> None:
-        """Write the jump to the first strip, if groups may go down the columns; register ``flag`` may be clobbered."""
+        """Write the jump to the first strip if groups may go down the columns; register ``flag`` may be clobbered."""
         if self._column_copy is None:
             return
         with self._skipped_along(flag):

@@ -3,8 +3,8 @@
 Cores with sub-byte products multiply operands of one width, that of the weights. Inputs of another width are converted
 in the cheapest way, which changes their order:
 
-* wider inputs are cut: words ``0..n-1`` exchange parts until each holds one part of all elements. Lane ``n*i + j`` is
-  then element ``i`` of word ``j``;
+* wider inputs are split into planes: words ``0..n-1`` exchange parts of their elements until each word holds the same
+  part of all elements. Lane ``n*i + j`` of a plane is then from element ``i`` of word ``j``;
 * narrower inputs are widened: every ``n``-th element of a word from the first on forms a word, every ``n``-th from the
   second on the next word. Lane ``i`` of word ``k`` is element ``n*i + k``.
 
@@ -27,7 +27,7 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
 def element_order(variant: Variant, precision: Precision) -> NDArray[np.intp] | None:
-    """Return which element of a chunk each lane holds; None if the order is unchanged."""
+    """Return the element in each lane, for the words that are converted together; None if the order is unchanged."""
     if variant.unpacks or variant.mixes(precision) or precision.x == precision.w:
         return None
     lanes = XLEN // precision.x
@@ -196,7 +196,7 @@ class RowWriter:
                 self._write([vector], place)
 
     def _cut(self, words: list[int], place: int) -> None:
-        """Cut the elements of several words into planes: exchange their halves, then their quarters."""
+        """Split the elements of several words into planes: exchange halves of elements, then quarters."""
         distance = len(words) // 2
         for shift, mask in self._masks.items():
             for lower in range(len(words)):

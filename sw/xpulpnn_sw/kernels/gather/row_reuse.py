@@ -1,11 +1,11 @@
 """im2col down the columns of the output: a group copies only the input rows that the group above did not need.
 
-Groups of pixels that begin in the same column follow each other downwards. The buffer holds one input row after the
-other, each as the words of all pixels of the group, and the fields of the next group begin ``stride_y`` rows further.
-Only its new rows are copied; the first group of a strip copies all rows of its fields. The size of the buffer limits
-the length of a strip. Rows outside the input are filled with the value around the map.
+A strip is a sequence of pixel groups one below the other. Its buffer holds one input row after the other, each as the
+words that all pixels of a group need. The receptive fields of the next group begin ``stride_y`` rows further down. The
+first group of a strip copies all its rows, every other group only the rows that are new. The size of the buffer limits
+the length of a strip. Rows outside the input are filled with the padding value.
 
-For filters of three columns and a stride of one, a word of a row is read once, else once for each pixel that uses it.
+With three filter columns and stride 1, each input word is read once; otherwise, once for each pixel that uses it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,14 +43,14 @@ class GroupOrder(Enum):
 
 
 def _may_go_down(form: RowFormat, out_width: int, columns: int) -> bool:
-    """Return whether groups may follow each other down columns; ``columns`` is the width less a group's extent."""
+    """Return whether groups may go down columns; ``columns``, the input columns beside a group, must be 0 or more."""
     variant = form.variant
     is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
     return is_suited and not out_width % variant.npx and columns >= 0
 
 
 def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int, cores: int) -> int:
-    """Return the words that strips need in each core's buffer, in addition to ``words`` for the fields of one group."""
+    """Return the words by which strips enlarge each core's buffer; a single group needs ``words`` words."""
     if not _may_go_down(form, layer.out_width, layer.width - layer.stride[1] * (form.variant.npx - 1)):
         return 0
     step = form.variant.npx * layer.kernel_width * layer.stride[0] * pixel_bytes // WORD
@@ -60,7 +60,7 @@ def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int,
 
 
 def _is_faster(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
-    """Estimate whether ``more`` + 1 groups of pixels of ``words`` words are copied faster down the columns."""
+    """Estimate if a strip of ``more`` + 1 groups is copied faster than along rows; pixels have ``words`` words."""
     npx, width, height, is_single = form.variant.npx, layer.kernel_width, layer.kernel_height, layer.stride[1] == 1
     copied = npx * 2 * width * words
     down, along = copied + _TAP * width, copied + _RUN * npx
@@ -72,7 +72,7 @@ def _is_faster(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool
 
 
 def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> GroupOrder:
-    """Return the order of groups; it depends on the arguments if not enough of them are ``known``."""
+    """Return the order of groups, which the arguments decide at run time if too few of them are ``known``."""
     variant = form.variant
     columns = known.get("width", _FAR) - known.get("stride_x", 0) * (variant.npx - 1)
     if not _may_go_down(form, known.get("out_width", 0), columns):
@@ -265,7 +265,7 @@ class RowReuseCopy:
         b.mv(self._place, places[-1])
 
     def _copy_at_sides(self) -> None:
-        """Write the code for rows with a single column beside the input, the first or the last."""
+        """Write the code that copies rows of which only the first or only the last column is beside the input."""
         b, x, last, work = self._b, self._second, self._third, self._pointer
         b.place(self._left)
         b.branch("blt", last, x, self._apart)
@@ -296,7 +296,7 @@ class RowReuseCopy:
             self._copy_tap(range(self._npx), self._return)
 
     def _copy_tap(self, inside: range, step: int) -> None:
-        """Copy a filter column; ``step`` leads from the last pixel in ``inside`` to the first one's next word."""
+        """Copy a filter column of the pixels ``inside``; ``step`` leads from the last to the next word of the first."""
         b, words = self._b, list(self._data[: self._npx])
         apart = [pixel for pixel in range(self._npx) if pixel not in inside]
         outside = self._outside_register(words[apart[0]]) if apart else ZERO
@@ -324,7 +324,7 @@ class RowReuseCopy:
             b.defer(partial(self._write_beside, beside, copied))
 
     def _write_beside(self, start: Label, end: Label) -> None:
-        """Copy a filter column that is beside the input, at one edge only, for some of the pixels or for all."""
+        """Write the copy of a filter column that is beside the left or right edge for some or all pixels of a group."""
         b, x, pointer, right = self._b, self._second, self._pointer, Label()
         column, stride, *_, width, step = self._data
         b.place(start)

@@ -95,7 +95,7 @@ def _reporting(
 
 
 def _report_address(run: SharedFunction) -> int:
-    """Return the second aligned address after the data; the first one is that of ``tohost``."""
+    """Return the address of the report: the second aligned one after the data, behind ``tohost``."""
     return (-(-(run.image.base + run.image.data.size) // DATA_ALIGNMENT) + 1) * DATA_ALIGNMENT
 
 

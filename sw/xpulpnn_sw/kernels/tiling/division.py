@@ -1,6 +1,7 @@
 """Tiles of layers, the DMA transfers that move their operands, and the tiling of each kind of kernel.
 
-Tiles are rows of maps, or rows of the input and channels of the filters.
+A tile is a range of lines and, in layers with filters, of output channels. A line is a row of a feature map or, in a
+matrix product, a group of pixels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -121,7 +122,7 @@ def command_words(transfers: list[DmaTransfer]) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMap:
-    """A feature map in memory, divided into lines that tiles consist of."""
+    """A feature map in memory, divided into the lines that form tiles."""
 
     symbol: str  # argument with its address
     line: int  # bytes of a line of a plane
@@ -313,7 +314,7 @@ class ProductDivision:
         return "rows" if self._is_map else "pixels"
 
     def lines_of(self, rows: int) -> int:
-        """Return the lines of a tile of ``rows`` rows or pixels; raise :class:`LayerError` for a part of a line."""
+        """Return how many lines have ``rows`` rows or pixels; raise :class:`LayerError` unless the lines are whole."""
         most, unit = (self.shape.lines, 1) if self._is_map else (self.shape.pixels, self.shape.line_pixels)
         if not 1 <= rows <= most or (rows % unit and rows != most):
             multiple = "" if unit == 1 else f", a multiple of {unit} or all"
@@ -327,7 +328,7 @@ class ProductDivision:
         return range(first, first + tile.pixels)
 
     def filters(self, channels: range) -> Filters:
-        """Return the filters of ``channels``, laid out as those of a kernel with only these channels."""
+        """Return the filters of ``channels``, laid out as in a kernel that has only these channels."""
         count, nch = self._variant.weight_streams, self._variant.nch
         blocks = slice(channels.start // nch, self.blocks(channels.stop))
         weights, parameters = (self.run.image.view(symbol).view("<u4") for symbol in ("weights", "parameters"))

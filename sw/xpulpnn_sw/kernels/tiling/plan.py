@@ -199,11 +199,11 @@ def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
 
 
 class PlacedLayer:
-    """A layer divided into tiles, with addresses of the operands.
+    """A layer divided into tiles, with the addresses of its operands.
 
-    Outside the cluster, the maps of the layer's inputs are at ``sources`` and the results at ``output``. A buffer holds
-    all inputs of a tile, one after the other. ``buffers`` are in the cluster, and ``buffer`` is memory used only while
-    the kernel runs. Filters and parameters are placed ``outside``, under names that begin with ``name``.
+    Outside the cluster, the inputs are at ``sources`` and the results at ``output``. Filters and parameters are placed
+    in the image ``outside``, under names that begin with ``name``. In the cluster, ``buffers`` are the addresses of
+    each operand's tiles, with all inputs in one buffer. The kernel's working memory is at ``buffer``, if it needs any.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ class ActivationRows:
                 write(1 if b.xpulp else unrolled)
 
     def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        """Pack the bytes of several words at once by shifts and additions; half-words take every other byte."""
+        """Pack the bytes of several words at once by shifts and additions; half-word operands take every other byte."""
         packing, (counter, mask, factor, upper, *others) = self.plan.packing, registers
         narrow, size = packing.register == BYTE_BITS, packing.columns * WORD
         if not narrow:

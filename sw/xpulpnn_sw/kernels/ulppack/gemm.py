@@ -1,8 +1,8 @@
 """Matrix products of packed operands and bit-serial ones: code generators and operands in memory.
 
-A block of ``nch`` weight rows and ``npx`` activation rows is multiplied word by word. After every chunk of words the
-result's field of each accumulator is extracted and added to a sum. The weight rows of a block alternate word by word,
-so that one pointer serves all.
+A block of ``nch`` weight rows and ``npx`` activation rows is multiplied word by word. Only one bit field of each
+accumulator is the dot product. It is extracted and added to a sum after so many words (a chunk) that it cannot
+overflow. The weight rows of a block alternate word by word, so that one pointer serves all.
 
 Bit-serial products, which serve for comparison, are ``sum(popcount(w[i] & a[j]) << i + j)`` over the bits of the
 operands. Words hold one bit of 32 elements each. The pairs of bits are computed from the highest ``i + j`` down, and
@@ -273,7 +273,7 @@ class GemmCode(ProductCode):
                     self._add_field(total, accumulator, self._unit)
 
     def _add_field(self, total: int, accumulator: int, unit: int) -> None:
-        """Add the result in an accumulator to a sum; ``unit`` holds 1 in the lane of a result that fills a lane."""
+        """Add the dot product in an accumulator to ``total``; if it fills a lane, that lane of ``unit`` holds 1."""
         if self._plan.is_lane:
             fmt = "b" if self._plan.packing.pitch == BYTE_BITS else "h"
             self._b(f"pv.sdotup.{fmt}", total, accumulator, unit)

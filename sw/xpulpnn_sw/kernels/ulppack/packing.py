@@ -42,7 +42,7 @@ def pitch(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
 
 
 def most_iterations(scheme: Scheme, register: int, depth: int, w: int, a: int) -> int:
-    """Return how many products can be added before the field of the result overflows; 0 if one product can overflow."""
+    """Return how many products can be added before the bit field of their sum overflows; 0 if a single one can."""
     field = XLEN if scheme is Scheme.BYTES else pitch(scheme, register, depth, w, a)
     return largest(field) // (depth * largest(w) * largest(a))
 
@@ -57,7 +57,7 @@ def most_depth(scheme: Scheme, register: int, w: int, a: int, lanes: int = 1) ->
 
 
 class Packing:
-    """A packing of ``depth`` elements into an operand of ``register`` bits, of which a word holds ``lanes``."""
+    """A packing of ``depth`` elements into an operand of ``register`` bits; a word holds ``lanes`` operands."""
 
     def __init__(self, *, scheme: Scheme, register: int, depth: int, w: int, a: int, lanes: int = 1) -> None:
         self.scheme, self.register, self.depth, self.w, self.a, self.lanes = scheme, register, depth, w, a, lanes
@@ -95,7 +95,7 @@ class Packing:
 
     @property
     def order(self) -> Ints:
-        """Order of the elements in the shortest row of whole words: the number of each element, as ``[operand][i]``."""
+        """Indices of the elements in each operand, ``[operand][i]``, for the fewest operands that fill whole words."""
         if not self.columns:
             return np.arange(self.elements).reshape(-1, self.depth)
         memory = np.arange(self.columns * WORD_BYTES).reshape(self.columns, WORD_BYTES)

@@ -95,7 +95,7 @@ class ProductCode(ABC):
 def packed_function(
     product: BlockedProduct, code: ProductCode, weights: Words, activations: Ints, cores: int, **known: Any
 ) -> Function:
-    """Return the function of ``code`` for packed weights and activations [pixel][k]; memory symbols are its fields."""
+    """Return the function of ``code`` with packed ``weights`` and byte ``activations`` [pixel][k] in memory."""
     memory = ImageBuilder()
     source = pad_axis(pad_axis(activations, 0, product.pixels), 1, product.source_bytes)
     addresses = {"input": memory.place("input", pack_words(source, BYTE_BITS))}

@@ -58,7 +58,7 @@ def _records(memory: PlannedMemory) -> list[dict[str, Any]]:
 
 
 def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | None = None) -> MemoryPlan:
-    """Plan where the data are: in ``memory`` bytes of TCDM, else in main memory; None: one memory holds all data."""
+    """Place data in ``memory`` bytes of TCDM or, if they do not fit, in main memory; in one memory if that is None."""
     outside: set[str] = set()
     weighted = [number for number, run in enumerate(runs) if run.weight_bytes]
     # weights are loaded during the previous layer with weights, those of the first before layer 0
@@ -81,7 +81,7 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
 
 
 def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:
-    """Return the steps; the weights of layer n are loaded during layer ``loads[n]``, or before layer n if that is n."""
+    """Return the steps; the weights of layer n are loaded during layer ``loads[n]``; if that is n, before it."""
     during = {when: number for number, when in enumerate(loads) if when not in (_ANYTIME, number)}
     steps: list[PlanStep] = []
     for number, when in enumerate(loads):
@@ -272,7 +272,7 @@ class CLayer:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Multiplications, pixels of the results, and words of memory and words with results of each pixel."""
+        """Multiplications, result pixels, words of memory for each pixel, and words of these that hold results."""
         output = self.run.output.in_rows
         return self.macs, prod(output.shape[:-1]), output.pixel_bytes // WORD_BYTES, -(-self.result_bits // XLEN)
 

@@ -97,7 +97,7 @@ class LayerBuilder:
         return name
 
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
-        """Return a value as a map: calibration quantises sums; a layer adds padding unless it may be ``padded``."""
+        """Return a value as a map; calibration quantises sums. A layer adds pending padding unless ``padded``."""
         value = live(value)
         if isinstance(value, Map):
             return value if padded else self.with_padding(value)
@@ -292,7 +292,7 @@ class LayerBuilder:
         return chosen
 
     def with_padding(self, value: Map) -> Map:
-        """Return a map with its padding in memory; a depthwise layer whose filters are a single 1 writes it."""
+        """Return a map with the padding in memory, written by a depthwise layer whose filters are a single 1."""
         if value.pads == NO_PADS:
             return value
         zero, is_standard = -value.offset / value.scale, np.array_equal(value.indices, standard_indices(value.shape))

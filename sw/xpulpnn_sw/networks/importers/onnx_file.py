@@ -37,7 +37,7 @@ _FLOATING = (1, 10, 11, 16)
 
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probe]:
-    """Return, by tensor of weights, functions that collect the inputs of each filter; none for grouped convolutions."""
+    """Return for each weight tensor, except of grouped convolutions, a function that collects the filters' inputs."""
     by_weights: dict[str, Probe] = {}
     for node in nodes:
         if node.operator in ("Gemm", "MatMul"):
@@ -229,7 +229,7 @@ def _without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str,
 
 
 def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError` if leaving out a node at the end of a model may change the predicted class."""
+    """Raise :class:`InputError` unless a node keeps the order of scores, and thus the predicted class."""
     if node.operator in ("Quant", "QuantizeLinear", "DequantizeLinear"):
         scale = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
         if scale is not None and (scale.size != 1 or float(scale.ravel()[0]) <= 0):

@@ -104,7 +104,7 @@ class PlacedWindow:
     results: tuple[int, int]  # rows and columns of results
 
     def views(self, planes: NDArray[Any], filling: float = 0) -> NDArray[Any]:
-        """Return the elements in each window, ``[plane][row][column][window row][window column]``, of padded planes."""
+        """Pad planes, and return the elements in each window: ``[plane][row][column][window row][window column]``."""
         top, bottom, left, right = self.pads
         margins: Any = ((0, 0), (top, bottom), (left, right))
         padded = np.pad(planes, margins, constant_values=filling)
@@ -118,7 +118,7 @@ class PlacedWindow:
 
 
 def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], extra: Pads = NO_PADS) -> PlacedWindow:
-    """Return the windows of ``kernel`` rows and columns on a map; ``extra`` is the padding by a ``Pad`` node."""
+    """Return the windows of ``kernel`` rows and columns on a map; ``extra`` is the padding of a preceding ``Pad``."""
     if len(kernel) != 2 or min(kernel) < 1:
         raise InputError(f"windows must have two directions of one element at least, not {join(tuple(kernel))}")
     strides, dilations = (node.numbers_like(name, (1, 1), least=1) for name in ("strides", "dilations"))
@@ -138,7 +138,7 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], extra: Pads =
 
 
 def _ceil_padding(length: int, trailing: int, reach: int, step: int) -> int:
-    """Return the trailing padding of an axis with ``ceil_mode``, which keeps windows that begin before the padding."""
+    """Return the trailing padding by which ``ceil_mode`` completes windows that begin before this padding."""
     windows = min(-((reach - length - trailing) // step) + 1, -(-length // step))
     return max((windows - 1) * step + reach - length, 0)
 
@@ -213,7 +213,7 @@ class ModelInput:
         return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_)
 
     def sampled(self, options: ImportOptions) -> ImportOptions:
-        """Return the options; a range of samples that they lack is that of the input's ``finn_datatype`` annotation."""
+        """Return the options; the input's ``finn_datatype`` annotation replaces a missing range of samples."""
         if options.samples is not None or self.type in _SIGNED or self.annotation[:5] in ("", "FLOAT"):
             return options
         if self.annotation not in _SIGNED:

@@ -57,7 +57,7 @@ QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinea
 
 
 def _inverse(least: float, function: Callable[[float], float]) -> Curve:
-    """Return ``function``, the inverse of an activation, with far negative and positive values outside ``least``..1."""
+    """Return ``function``, the inverse of an activation, extended by huge values of both signs beyond ``least``..1."""
 
     def curve(result: Fraction) -> Fraction:
         if not least < float(result) < 1:
@@ -93,7 +93,7 @@ CURVES: Mapping[str, OnnxOperator] = {
 
 
 def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
-    """Return the operand that varies, the constant one by channel, the former's tensor, and whether it comes first."""
+    """Return the variable operand, the constant by channel, the variable operand's tensor, and whether it is first."""
     first, second = given[:2]
     is_second = isinstance(first, Map | Sums)
     value, own = (first, second) if is_second else (second, first)
@@ -257,7 +257,7 @@ def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
 
 
 def _pad(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``Pad`` with zeros to padding of the map, which the next layer adds as its own."""
+    """Convert ``Pad`` with zeros to pending padding of a map, which the next layer takes over."""
     pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
     if not any(pads):
         return live(given[0])

@@ -257,7 +257,7 @@ def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
 
 
 def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, result: int, bias: int = 0) -> OnnxOperator:
-    """Make the converter of an operator on quantised integers from that of the operator on real numbers.
+    """Make the converter of an operator on quantised integers from ``compute``, its converter on real numbers.
 
     Each operand has three inputs: values, scale and zero point. Input ``result`` is the scale of the results; if it is
     optional (not below ``least``) and left out, the results stay sums.

@@ -40,7 +40,7 @@ _SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RuleFit:
-    """A requantisation rule, its arrays, named as ``xpulpnn pack`` expects them, and its error."""
+    """A requantisation rule with its error and with arrays, which are named as ``xpulpnn pack`` expects."""
 
     arrays: dict[str, Any]
     rule: Rule = Rule.BN32
@@ -116,7 +116,7 @@ def _expected(
 def rule_of(quantiser: Quantiser, channels: Sequence[Channel]) -> RuleFit:
     """Return the cheapest rule that equals the quantiser for every sum, or the nearest one if there is none.
 
-    The exact rule of TFLite is tried before that with 64 bits. Raises :class:`InputError` for sums that overflow every
+    The exact rule of TFLite is tried before ``bn64``. Raises :class:`InputError` for sums that overflow every
     rule.
     """
     if quantiser.bits != SIGN_BITS:
@@ -216,7 +216,7 @@ def fit_products(sums: Sums, quantiser: Quantiser) -> RuleFit:
 
 
 def _rising(sums: Sums, weights: Any, quantiser: Quantiser) -> tuple[Any, list[Channel], Any]:
-    """Negate the weights of channels with a negative factor; return weights, channels, and flags of failed ones."""
+    """Negate weights of channels with a negative factor; return weights, channels and flags where that fails."""
     falls = np.array([channel.a < 0 for channel in sums.channels])
     lowest = -(1 << (sums.weight_bits - 1)) if sums.weight_bits != SIGN_BITS else -2
     stuck = falls & (weights.reshape(len(falls), -1).min(axis=1) == lowest)

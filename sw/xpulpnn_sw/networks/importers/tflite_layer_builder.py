@@ -35,7 +35,7 @@ def require(condition: bool, what: str) -> None:
 
 
 def tensor_codes(tensor: TfliteTensor) -> Quantiser:
-    """Return the quantiser to the codes of a tensor in the network, unsigned if the zero point is -128."""
+    """Return the quantiser that gives a tensor's codes, raised by 128 to be unsigned if the zero point is -128."""
     require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
     require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
     require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")

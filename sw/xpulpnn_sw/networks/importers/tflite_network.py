@@ -140,7 +140,7 @@ class _Import:
         return self._model.tensors[operator.inputs[place]]
 
     def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
-        """Return the map at input ``place`` of an operator; a layer adds its padding unless it may be ``padded``."""
+        """Return the map at input ``place`` of an operator; a layer adds pending padding unless ``padded``."""
         tensor = self._tensor(operator, place)
         value = self._values.get(operator.inputs[place])
         if value is None:
@@ -157,7 +157,7 @@ class _Import:
         return tensor.data.astype(np.int64)
 
     def _quantiser(self, operator: TfliteOperator) -> Quantiser:
-        """Return the quantiser of an operator's output; codes that an activation clips are renumbered from 0 on."""
+        """Return the quantiser of an operator's output; codes that an activation leaves are numbered from 0."""
         quantiser, name = tensor_codes(self._model.tensors[operator.outputs[0]]), "NONE"
         if operator.kind in _ENDS:
             name = operator.kind
@@ -215,8 +215,8 @@ class _Import:
         channels, count = values.shape[axis], len(tensor.scales)
         other = next((int(zero) for zero in tensor.zeros if zero), 0)
         require(not other, f"zero points of {tensor.name} must be 0, not {other}")
-        right = count == 1 or (count == channels and tensor.axis == axis)
-        require(right, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
+        valid = count == 1 or (count == channels and tensor.axis == axis)
+        require(valid, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
         scales = np.array([Fraction(float(scale)) for scale in tensor.scales], object)
         scales = scales.reshape([-1 if place == axis else 1 for place in range(values.ndim)])
         return Quantised(values=values, scale=np.broadcast_to(scales, values.shape)).transposed(axes)

@@ -84,7 +84,7 @@ def insn_part(insn: Insn, slot: Field) -> InsnPart:
 
 
 def is_whole(field: Field) -> bool:
-    """Return whether ``.insn`` takes the immediate as a single operand, unshifted; then it may be a string."""
+    """Return whether ``.insn`` takes the immediate as one unshifted operand, so that it may be a symbol."""
     if field.name in (LOAD_OFFSET, STORE_OFFSET):
         return True
     (low, value_low, width), *others = field.parts

@@ -14,7 +14,7 @@ _LAST_OF_DEBUG_MODE = 0b11  # low address bits of the last of the four debug CSR
 
 
 def without_debugger(seen):
-    """Return the invariant that a core never enters debug mode; it is left out for a core without debug mode."""
+    """Return the invariant that no debugger has acted, or none for a core without debug mode."""
     if "debug_mode" not in seen:
         return {}
     busy = [seen[name] for name in ("debug_mode", "stepped", "halt_dropped", "halt_aborted", "dcsr_bits")]

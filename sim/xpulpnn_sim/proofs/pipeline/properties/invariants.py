@@ -29,7 +29,7 @@ def _is_row(raw, chosen):
 
 
 def register_field(word, field):
-    """Return the bits of an operand field, given by its name, or of another field of an instruction word."""
+    """Return the bits of a field of an instruction word; operand fields are given by name, such as ``rs1``."""
     parts = (WORD_FIELDS[field] if isinstance(field, str) else field).parts
     return Cat(word[lowest : lowest + width] for lowest, _, width in reversed(parts))
 

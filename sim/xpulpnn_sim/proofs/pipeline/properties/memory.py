@@ -1,4 +1,4 @@
-"""Executed instructions equal the contents of memory, and loads return the value stored last."""
+"""Properties of memory: the core executes the instructions stored there, and loads return the value stored last."""
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 
@@ -12,7 +12,7 @@ _IN_WORD = slice(0, 2)  # byte within a word
 
 
 class FixedInstruction:
-    """An instruction memory with fixed contents at one free address, and their positions in fetched words."""
+    """An instruction with fixed but unknown half-words at one free address, and its position in fetched words."""
 
     def __init__(self, m, address, halves, fails):
         self._unaligned = address[1]
@@ -28,7 +28,7 @@ class FixedInstruction:
         return (address[_WORD] == self._places[0]) & (address[1] == self._unaligned)
 
     def parts(self, place):
-        """Return two bits: whether the word at ``place`` has the first, and the second, half of the instruction."""
+        """Return two bits: whether the word number ``place`` has the instruction's first half, and its second."""
         return Cat(place == each for each in self._places)
 
     def answered(self, parts, rdata, err):
@@ -130,7 +130,7 @@ class TrackedBit:
 
 
 class _Access:
-    """Position of an access in EX or WB relative to the tracked byte."""
+    """Whether and where an access contains the tracked byte, and whether it crosses a word boundary."""
 
     def __init__(self, held, address, mask):
         offset = (held.address - address)[:XLEN]

@@ -37,7 +37,7 @@ def _for_fpga(config: ClusterConfig) -> ClusterConfig:
     return replace(config, core=apply_settings(config.core, _CORE), icache_ways=1, prefetch=False)
 
 
-_FIRST_LINE = 16  # of the core; LiteX's line 0
+_FIRST_IRQ = 16  # of the core; LiteX's line 0
 _OUT = ("adr", "dat_w", "sel", "cyc", "stb", "we", "cti", "bte")
 _IN = ("dat_r", "ack", "err")
 
@@ -116,8 +116,8 @@ class Xpulpnn(_Generated):
         if self.debug:
             self.buses = (*self.buses, "sbus")
         super().__init__(platform, variant)
-        self.interrupt = Signal(XLEN - _FIRST_LINE)
-        self.cpu_params |= {"i_hart_id": 0, "i_fetch_enable": 1, "i_irq": Cat(Signal(_FIRST_LINE), self.interrupt)}
+        self.interrupt = Signal(XLEN - _FIRST_IRQ)
+        self.cpu_params |= {"i_hart_id": 0, "i_fetch_enable": 1, "i_irq": Cat(Signal(_FIRST_IRQ), self.interrupt)}
         if self.debug:
             self._add_debug()
 
