@@ -14,7 +14,10 @@ from xpulpnn_sim.publishing.guide.drawings import LAYERS
 
 ROOT = Path(__file__).parent.parent
 OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
-DESCRIPTION = ("xpulpnn.isa", "xpulpnn.config", "xpulpnn.field_values", "xpulpnn.errors", "xpulpnn.user_cache")
+DESCRIPTION = (
+    *("xpulpnn.isa", "xpulpnn.config", "xpulpnn.xif.config", "xpulpnn.field_values", "xpulpnn.errors"),
+    "xpulpnn.user_cache",
+)
 """Everything may import these facts, which have no gates."""
 HARDWARE = (*DESCRIPTION, "xpulpnn.component")
 
@@ -84,6 +87,7 @@ ARROWS = {
     "rtl/xpulpnn/wishbone": Arrows(
         (*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn.cluster", "xpulpnn.wishbone"), (GATES,)
     ),
+    "rtl/xpulpnn/xif": Arrows((*HARDWARE, *("xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core", "xpulpnn.xif")), (GATES,)),
     "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
     "rtl/xpulpnn/verilog.py": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),
     **below("xpulpnn_sw", SOFTWARE, DESCRIPTION),

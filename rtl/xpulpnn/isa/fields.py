@@ -152,6 +152,12 @@ WORD_FIELDS = {
         Field("w", _IMM, "1:0", "22:21"),
         Field("p", _IMM, "0", "20"),
         Field("t", _IMM, "3:2 1:0", "30:29 24:23", only=("00--", "010-", "100-")),
+        # coprocessor: accumulator, half of the filters, pair of words, filter, word of its state
+        Field("k", _IMM, "3:0", "30:27"),
+        Field("h", _IMM, "0", "31"),
+        Field("e", _IMM, "2:0", "27:25", only=("0--", "100")),
+        Field("f", _IMM, "1:0", "26:25"),
+        Field("r", _IMM, "4:0", "29:25", only=("0----", "100--", "1010-", "10110", "110--")),
     )
 } | {
     # the pattern holds both update bits of the selector, and the bits above a lane number

@@ -61,6 +61,10 @@ class Extension(Enum):
     XPULPML_MIXED = "XpulpMLmixed"  # Mac&Load of two activations with weights of half or a quarter of their width
     XPULPRQ = "XpulpRq"  # requantisation by a factor, a summand and a shift
     XPULPRQ_EXACT = "XpulpRqx"  # requantisation with a product of 64 bits, rounded once, and a zero point
+    XIF = "XpulpXif"  # coprocessor with accumulators, activation words and products of blocks
+    XIF_STEP = "XpulpXifStep"  # coprocessor that loads the words of a block by itself
+    XIF_RQ = "XpulpXifRq"  # requantisation of accumulators
+    XIF_RQ_EXACT = "XpulpXifRqx"  # requantisation of accumulators with a product of 64 bits
 
 
 BASE_EXTENSIONS = frozenset(

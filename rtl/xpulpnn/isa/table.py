@@ -12,6 +12,7 @@ from xpulpnn.isa.compressed import COMPRESSED_ROWS, expand_compressed
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.scalar import INTEGER_ROWS, SCALAR_ROWS, SYSTEM_ROWS
+from xpulpnn.isa.xif import XIF_ROWS
 from xpulpnn.isa.xpulpnn import MAC_LOAD_ROWS, QUANTISATION_ROWS, SIMD_ROWS, XPULPNN2_ROWS, XPULPNN3_ROWS
 
 __all__ = ["INSNS", "Decoder", "Insn", "by_mnemonic", "enabled", "expand_compressed", "find"]
@@ -27,7 +28,7 @@ INSNS: tuple[Insn, ...] = (
     *XPULPNN2_ROWS,
     *XPULPNN3_ROWS,
 )
-"""All rows of the instruction table, aliases included."""
+"""All rows of the instruction table, aliases included. The coprocessor's have names, but share words with them."""
 
 
 @cache
@@ -43,7 +44,7 @@ def enabled(extensions: frozenset[Extension], widths: frozenset[int], *, aliases
 
 
 _ROWS: dict[str, list[Insn]] = {}
-for _insn in INSNS:
+for _insn in (*INSNS, *XIF_ROWS):
     _ROWS.setdefault(_insn.mnemonic.lower(), []).append(_insn)
 
 

@@ -36,7 +36,7 @@ _BIT25 = {H: "-", B: "-", N: "0", C: "1"}
 
 _V2_FORMATS, _NN_FORMATS = (H, B), (N, C)
 
-_SIGNS: dict[str, dict[str, Any]] = {
+SIGNS: dict[str, dict[str, Any]] = {
     "up": {},
     "usp": {"b_signed": True},
     "sup": {"a_signed": True},
@@ -104,7 +104,7 @@ def _lanes(families: dict[str, str], formats: tuple[ElemFmt, ...]) -> Iterator[I
     for op, funct6 in families.items():
         immediate = "uimm6" if op.endswith(("u", "up")) else "imm6"
         registers = "rd~,rs1" if op.startswith("sdot") else "rd,rs1"
-        kinds = _SIGNS.get(op.rpartition("dot")[2], {})
+        kinds = SIGNS.get(op.rpartition("dot")[2], {})
         for fmt in formats:
             for mode in (mode for mode in Op2Mode if (fmt, mode) in _FUNCT3):
                 name = f"pv.{op}{mode.suffix}.{fmt.suffix}"
@@ -133,7 +133,7 @@ def _moves() -> Iterator[Insn]:
 
 def _nn_form(families: Iterable[tuple[str, str, str]], operands: str, extension: Extension, op: str) -> Iterator[Insn]:
     for name, code, signs in families:
-        kinds: dict[str, Any] = _SIGNS[signs] | {"alias": name.startswith("nn")}
+        kinds: dict[str, Any] = SIGNS[signs] | {"alias": name.startswith("nn")}
         for fmt in ElemFmt:
             word = pattern(MAC_LOAD, f"{fmt.value:03b}", code)
             yield Insn(f"pv.{name}.{fmt.suffix}", word, operands, extension, op, fmt=fmt, **kinds)
@@ -172,7 +172,7 @@ def _pair_forms(
     """Yield the Mac&Load of two products for a format; ``bit31`` and ``bits26`` begin with the accumulating rows."""
     suffix = fmt.suffix if kinds.get("wgt_fmt") is None else f"{fmt.suffix}.{kinds['wgt_fmt'].suffix}{kinds['entry']}"
     for number, (name, sums) in enumerate((("mlsduo", "rd2~"), ("mlduo", "rd2"))):
-        for (signs, signed), (bits, base, operands) in product(_SIGNS.items(), _PAIR_LOADS):
+        for (signs, signed), (bits, base, operands) in product(SIGNS.items(), _PAIR_LOADS):
             low, high = ("01"[signed.get(factor, False)] for factor in ("a_signed", "b_signed"))
             word = pattern(
                 MAC_LOAD,
@@ -191,7 +191,7 @@ def _compute_and_update() -> Iterator[Insn]:
     for name, code, signs in _CU_FORM:
         for fmt, entry in product(ElemFmt, range(4)):
             word = pattern(MAC_LOAD, f"{fmt.value:03b}", f"{code}{entry:02b}")
-            kinds: dict[str, Any] = _SIGNS[signs] | {"fmt": fmt, "entry": entry}
+            kinds: dict[str, Any] = SIGNS[signs] | {"fmt": fmt, "entry": entry}
             yield Insn(f"pv.{name}.{fmt.suffix}.{entry}", word, "rd~,(rs1!),rs2", _CU, "pv.cusdot", **kinds)
 
 

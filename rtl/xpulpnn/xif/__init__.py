@@ -1,0 +1,1 @@
+"""Coprocessor for cores with the extension interface CV-X-IF."""

@@ -1,0 +1,117 @@
+"""Configuration of the coprocessor for cores with CV-X-IF."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from xpulpnn.config import CoreConfig, DotpConfig
+from xpulpnn.errors import ConfigError
+from xpulpnn.field_values import check_choices
+from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.table import enabled
+from xpulpnn.isa.xif import XIF_ROWS
+from xpulpnn.isa.xpulpnn import MAC_LOAD, SIMD
+
+FORMATS = (ElemFmt.B, ElemFmt.N, ElemFmt.C)
+_OPCODES: Mapping[str, Mapping[str, str]] = {
+    "pulp": {},
+    "custom": {SIMD: "0001011", MAC_LOAD: "0101011"},
+}
+"""Major opcodes by the setting: those of the instruction table, or custom-0 and custom-1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class XifConfig:
+    #: version: CV-X-IF before 1.0, with operands in the issue request; or 1.0, with a register interface.
+    version: Literal["0.2", "1.0"] = "0.2"
+    #: memory: Loads of ``pa.step``: none, by the memory interface of the core, or by an OBI port.
+    memory: Literal["none", "xif", "obi"] = "none"
+    dots: Literal["1", "2"] = "2"  #: Dot products at a time.
+    #: requantise: Requantisation of accumulators: none; by a factor, a summand and a shift; also with a product of 64
+    #:   bits. Needs two dot products at a time.
+    requantise: Literal["none", "plain", "exact"] = "none"
+    #: opcode: Opcodes 0x57 and 0x77, as in the instruction table, or custom-0 and custom-1.
+    opcode: Literal["pulp", "custom"] = "pulp"
+    accumulators: bool = True  #: Accumulators and activation words; without them only ``pv.*``.
+    simd: bool = True  #: Packed-SIMD instructions ``pv.*`` that read two registers; without them only blocks.
+    mixed_weights: bool = True  #: Weights of half or a quarter of the activations' width.
+    queue: int = 4  #: Instructions that may wait, 3 or more.
+    id_bits: int = 4  #: Width of instruction identifiers.
+    #: commit_at_issue: The core commits an instruction in the cycle of its issue.
+    commit_at_issue: bool = False
+    #: orphans: The core may drop an accepted instruction without a kill, and give its identifier to the next one.
+    orphans: bool = False
+    #: load_when_oldest: Loads begin when the core waits for the result of the instruction, which is withheld until the
+    #:   last load by the memory interface.
+    load_when_oldest: bool = True
+    #: one_at_a_time: An instruction that writes a register is accepted only when no other is under way.
+    one_at_a_time: bool = False
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        if self.requantise != "none" and self.dots != "2":
+            raise ConfigError(f"dots must be 2 with requantise, not {self.dots}")
+        if not self.accumulators and not self.simd:
+            raise ConfigError("simd must be true without accumulators, not false")
+        for name in ("memory", "requantise"):
+            if getattr(self, name) != "none" and not self.accumulators:
+                raise ConfigError(f"accumulators must be true with {name}, not false")
+        if self.memory == "xif" and self.version == "1.0":
+            raise ConfigError("memory must be none or obi with version 1.0, not xif")
+        if not 3 <= self.queue <= 8:
+            raise ConfigError(f"queue must be 3 to 8, not {self.queue}")
+        if not 1 <= self.id_bits <= 32:
+            raise ConfigError(f"id_bits must be 1 to 32, not {self.id_bits}")
+
+    @cached_property
+    def core(self) -> CoreConfig:
+        """Configuration of the arithmetic units, which are those of a core."""
+        requantises = self.requantise != "none"
+        return CoreConfig(
+            mac_load_pair=requantises,
+            requantise=requantises,
+            requantise_exact=self.requantise == "exact",
+            multiplier="dot-product" if requantises else "booth",
+            dotp=DotpConfig(widths=frozenset({16, 8, 4, 2} if requantises else {8, 4, 2})),
+        )
+
+    @property
+    def extensions(self) -> frozenset[Extension]:
+        parts = {
+            Extension.XIF: self.accumulators,
+            Extension.XIF_STEP: self.memory != "none",
+            Extension.XIF_RQ: self.requantise != "none",
+            Extension.XIF_RQ_EXACT: self.requantise == "exact",
+        }
+        return frozenset(extension for extension, present in parts.items() if present)
+
+    @cached_property
+    def insns(self) -> tuple[Insn, ...]:
+        """The instructions that the coprocessor executes, with the opcodes of the configuration."""
+        stateless = enabled(frozenset({Extension.XPULPV2, Extension.XPULPNN}), frozenset({8, 4, 2}))
+        rows = [row for row in stateless if self.simd and _is_offered(row)]
+        rows += [row for row in XIF_ROWS if row.extension in self.extensions]
+        if not self.mixed_weights:
+            rows = [row for row in rows if row.wgt_fmt is None]
+        opcodes = _OPCODES[self.opcode]
+        return tuple(
+            replace(row, pattern=row.pattern[:-7] + opcodes.get(row.pattern[-7:], row.pattern[-7:])) for row in rows
+        )
+
+
+def _is_offered(row: Insn) -> bool:
+    """Return whether a packed-SIMD instruction reads only registers, and no old rd."""
+    reads = row.reads <= {"rs1", "rs2"} and row.mode in (Op2Mode.VECTOR, Op2Mode.SC)
+    return row.fmt in FORMATS and reads and row.op != "pv.qnt"
+
+
+XIF_PRESETS: Mapping[str, XifConfig] = {
+    "xif": XifConfig(),
+    "cv32e40x": XifConfig(orphans=True),
+    "cv32e40px": XifConfig(commit_at_issue=True),
+    "cve2": XifConfig(version="1.0", commit_at_issue=True, one_at_a_time=True),
+    "cva6": XifConfig(version="1.0", commit_at_issue=True, opcode="custom", id_bits=3),
+}
+"""Named configurations: the interface as specified, and four cores with what differs from the specification."""
