@@ -72,6 +72,10 @@ BAD_INPUT = {
     "no campaigns": (["mutate", "--summary", "-o", "nowhere"], "folder must hold results of campaigns, not none: "),
     "no package": (["generate", "axi-dma", "--package"], "TOP must be one of core, core-debug, "),
     "a period": (["generate", "nnrf", "--package", "--clock=nan"], "--clock. It must be positive."),
+    "a split package": (
+        ["generate", "nnrf", "--package", "--split"],
+        "--split must be without --package, which always",
+    ),
     "ports of a package": (["generate", "nnrf", "--package", "--separator=_"], "--separator must be __ with --package"),
     "no such file": (
         ["verify", "vectors", "--engine", "golden", "absent.jsonl"],
@@ -324,6 +328,28 @@ def test_generate_writes_verilog_and_description(tmp_path):
     assert names == ["p_prefix_adder_32.v", "p_mult.v"]
     assert "always @(posedge clk or negedge rst_n)" in (tmp_path / "p_mult.v").read_text()
     assert "// Command: xpulpnn generate mult --preset xpulpnn2 --prefix p_" in (tmp_path / "p_mult.v").read_text()
+
+
+@pytest.mark.flow
+def test_generate_replaces_only_what_it_wrote(tmp_path, capsys):
+    def generate(*words: str) -> set[str]:
+        assert cli.main(["generate", *words, "-o", str(tmp_path)]) == 0
+        return {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+
+    shared = generate("mult", "--preset", "ri5cy", "--split")
+    assert len(generate("ex-stage", "--preset", "xpulpnn3", "--split") - shared) > 10
+    split = generate("ex-stage", "--preset", "ri5cy", "--split")
+    assert split - shared == {*(tmp_path / "ex-stage.f").read_text().split(), "ex-stage.f", "ex-stage.json"} - shared
+    assert shared < split
+    assert generate("ex-stage", "--preset", "ri5cy") == shared | {"ex-stage.v", "ex-stage.json"}
+    first = generate("nnrf", "--package") - shared
+    (tmp_path / "doc" / "mine.json").write_text('{"files": ["mult.f"]}')
+    assert generate("nnrf", "--package", "--reset", "async-low") - shared == first | {"doc/mine.json"}
+    capsys.readouterr()
+    (tmp_path / "README.md").write_text("mine")
+    assert cli.main(["generate", "nnrf", "--package", "-o", str(tmp_path)]) == 2
+    rule = "error: --output must be a folder where no file of yours is replaced, not"
+    assert capsys.readouterr().err == f"{rule} {tmp_path} (README.md)\n"
 
 
 @pytest.mark.cosim

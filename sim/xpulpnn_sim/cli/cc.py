@@ -17,7 +17,7 @@ from xpulpnn_sim.cli.common import FAILED, finish, pick, remark, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
-from xpulpnn_sim.tools.files import require_folder
+from xpulpnn_sim.tools.files import is_generated, require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources, write_all
 from xpulpnn_sw.toolchain.build_options import KIB, MIB, BuildStage, ClusterLayout, Options, parse_size
@@ -138,6 +138,9 @@ def cc_command(request: CcOptions) -> int:
     config = request.with_number_of_cores(request.cores).core
     if request.headers is not None:
         require_folder(request.headers, "--headers")
+        readme = request.headers / "README.txt"
+        if any(request.headers.iterdir()) and not (readme.is_file() and is_generated(readme)):
+            raise InputError(f"--headers must be a folder without files of yours, not {request.headers}")
         names = write_all(request.headers, config, request.title, _cluster(request))
         tell(*names)
         return finish(request.json, {"files": names})

@@ -13,7 +13,7 @@ from xpulpnn.verilog import EmittedVerilog, Reset, Separator
 from xpulpnn_sim.cli.common import finish, pick, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFolder, Seconds, arguments, command
-from xpulpnn_sim.publishing.packages.design import DEFAULT_CLOCK_NS, Design
+from xpulpnn_sim.publishing.packages.design import DEFAULT_CLOCK_NS, GENERATED, Design, description
 from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.tools.files import write_texts
@@ -53,6 +53,8 @@ def command_line(options: GenerateOptions) -> str:
 
 
 def emitted_top(options: GenerateOptions) -> EmittedVerilog:
+    if options.package and options.split:
+        raise InputError("--split must be without --package, which always has one file per module")
     if options.package and options.separator != "__":
         raise InputError(f"--separator must be __ with --package, whose testbench has it, not {options.separator}")
     how = {**pick(options, "prefix", "reset", "separator"), "command": command_line(options)}
@@ -77,11 +79,24 @@ def generate_command(options: GenerateOptions) -> int:
     else:
         files = {f"{top}.v": emitted.text}
         shown = str(options.output / f"{top}.v")
-    files[f"{top}.json"] = json.dumps(emitted.manifest, indent=2) + "\n"
-    written = write_texts(options.output, files)
+    files |= description(emitted, f"{top}.json", files)
     manifest = options.output / f"{top}.json"
+    others = {name for path in options.output.glob("*.json") if path != manifest for name in _listed(path)}
+    written = write_texts(options.output, files, [name for name in _listed(manifest) if name not in others])
     tell(f"{shown} and {manifest}: module {emitted.manifest['top']}")
     return finish(options.json, {"top": top, "files": written})
+
+
+def _listed(description: Path) -> list[str]:
+    """Return the files that a description of an earlier run lists; none of them if it is another JSON file."""
+    try:
+        record = json.loads(description.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    if not isinstance(record, dict) or GENERATED not in record.values():
+        return []
+    names: list[str] = record.get("files", [])
+    return [name for name in names if ".." not in Path(name).parts]
 
 
 def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
@@ -91,7 +106,8 @@ def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
     command = f"{command_line(options)} --package --clock {options.clock:g}"
     design = Design(options.top, options.for_top(options.top), emitted, options.clock, command)
     files = package_files(design)
-    written = write_texts(options.output, files)
+    previous = [name for path in options.output.glob("doc/*.json") for name in _listed(path)]
+    written = write_texts(options.output, files, previous)
     readme = options.output / "README.md"
     tell(f"{readme}: package of module {design.module}, {len(files)} files")
     return finish(options.json, {"top": options.top, "files": written})

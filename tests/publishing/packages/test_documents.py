@@ -22,6 +22,7 @@ from xpulpnn_sim.publishing.packages.assemble import package_files
 from xpulpnn_sim.publishing.packages.design import Design
 from xpulpnn_sim.publishing.packages.documents import NAMESPACE
 from xpulpnn_sim.tools.components import CLUSTER_TOPS, TOPS, emit_top
+from xpulpnn_sim.tools.files import is_generated, write_texts
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
 
 EVERYTHING = apply_settings(PRESETS["xpulpnn-full"], {"performance_counters": "true", "rvfi": "true"})
@@ -111,6 +112,12 @@ def test_lists_name_files_of_the_package(files):
     config = files["syn/orfs/config.mk"]
     assert re.findall(r"rtl/\w+\.v", config) == files["rtl.f"].split()
     assert "export DESIGN_NAME      = chip_core" in config
+
+
+def test_every_file_says_that_it_is_generated(files, tmp_path):
+    for package in (files, package_files(design("nnrf"))):
+        written = write_texts(tmp_path / str(len(package)), package)
+        assert [path for path in written if not is_generated(path)] == []
 
 
 def test_no_place_is_left_empty_and_no_path_is_of_this_machine(files):

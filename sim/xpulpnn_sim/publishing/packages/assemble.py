@@ -1,12 +1,11 @@
 """Assemble the files of an IP package: their paths and contents."""
 
-import json
 from collections.abc import Callable, Mapping
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.packages import documents
 from xpulpnn_sim.publishing.packages.cocotb_bench import cocotb_files
-from xpulpnn_sim.publishing.packages.design import CLOCK, JTAG_CLOCK, Design, fill
+from xpulpnn_sim.publishing.packages.design import CLOCK, JTAG_CLOCK, Design, description, fill
 from xpulpnn_sim.publishing.packages.testbenches import cluster_testbench, core_testbench, unit_testbench
 from xpulpnn_sim.publishing.packages.unit_vectors import VECTORS
 from xpulpnn_sim.tools.component_names import DEBUG_NAMES
@@ -61,7 +60,6 @@ def package_files(design: Design) -> dict[str, str]:
         **timing,
         "rtl.f": "".join(f"{name}\n" for name in design.rtl_files),
         f"{design.top}.core": fill("fusesoc.core", design, vlnv=vlnv, bench=list(sources), **verilator),
-        f"doc/{design.top}.json": json.dumps(design.emitted.manifest, indent=2) + "\n",
         f"doc/{design.top}.xml": documents.component(design, [*design.rtl_files, *timing]),
         "doc/ports.md": documents.port_table(design),
         f"doc/{design.top}_inst.v": documents.instance(design),
@@ -73,7 +71,8 @@ def package_files(design: Design) -> dict[str, str]:
     if documents.has_obi(design):
         files |= {f"doc/{name}": text for name, text in documents.obi_definitions().items()}
     scripts = {"yosys.sh": "yosys.sh", "opensta.tcl": "opensta.tcl", "orfs/config.mk": "config.mk"}
-    return files | {f"syn/{name}": fill(template, design) for name, template in scripts.items()}
+    files |= {f"syn/{name}": fill(template, design) for name, template in scripts.items()}
+    return files | description(design.emitted, f"doc/{design.top}.json", files)
 
 
 def constraints(design: Design, suffix: str) -> str:

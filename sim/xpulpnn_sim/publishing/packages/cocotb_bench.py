@@ -11,7 +11,7 @@ from xpulpnn.field_values import settings_between
 from xpulpnn.isa.machine import NNRF_WEIGHTS
 from xpulpnn_sim.benches.launcher_data import DATA_VARIABLE, DEFAULT_SEED, SEED_VARIABLE
 from xpulpnn_sim.benches.units import UNITS, BenchedUnit
-from xpulpnn_sim.publishing.packages.design import Design, fill
+from xpulpnn_sim.publishing.packages.design import GENERATED, Design, fill
 
 _UNITS: Mapping[str, str] = {
     "dotp": "dotp-shared",
@@ -43,7 +43,8 @@ def cocotb_files(design: Design) -> tuple[dict[str, str], str]:
     names["bench"] = f"xpulpnn_sim.benches.bench_{unit.bench}"
     files = {name: fill(template, design, **names) for name, template in _FILES.items()}
     ports = {f"{side}s": [port.name for port in design.ports if port.direction == side] for side in ("input", "output")}
-    return files | {"data.json": json.dumps({"unit": design.top, **ports, **unit.describe()}) + "\n"}, ""
+    data = {"generator": GENERATED, "unit": design.top, **ports, **unit.describe()}
+    return files | {"data.json": json.dumps(data) + "\n"}, ""
 
 
 def _benched_unit(design: Design) -> BenchedUnit:

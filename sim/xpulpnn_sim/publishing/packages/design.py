@@ -1,5 +1,6 @@
 """A component to be packaged: its Verilog, ports and configuration; templates of the files of a package."""
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,12 +131,19 @@ _TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 _TEMPLATES.filters["hex"] = lambda number, digits=1: f"{number:0{digits}x}"
+_TEMPLATES.globals["generated"] = GENERATED
 _TEMPLATES.globals["header"] = lambda mark: f"{mark} {GENERATED}\n{mark} {LICENCE}"
 
 
 def fill(name: str, design: Design, **values: object) -> str:
     names = {"module": design.module, "top": design.top, "top_name": design.identifier}
     return _TEMPLATES.get_template(f"{name}.in").render(design=design, **names, **values)
+
+
+def description(emitted: EmittedVerilog, name: str, files: Iterable[str]) -> dict[str, str]:
+    """Return the JSON file ``name``, which describes the Verilog and lists all generated files."""
+    record = {"generator": GENERATED, **emitted.manifest, "files": [*files, name]}
+    return {name: json.dumps(record, indent=2) + "\n"}
 
 
 _SOURCE_COLUMN = 52

@@ -15,7 +15,8 @@ def _plain_text(text: str) -> str:
 
 
 def port_table(design: Design) -> str:
-    rows = [f"# Ports of {design.module}", "", "| port | direction | bits | meaning |", "|---|---|---|---|"]
+    rows = [f"<!-- {GENERATED} -->", "", f"# Ports of {design.module}", ""]
+    rows += ["| port | direction | bits | meaning |", "|---|---|---|---|"]
     for port in design.ports:
         fields = "; ".join(field_texts(port.fields))
         meaning = _plain_text(port.meaning) + (f" Bits {fields}." if fields else "")

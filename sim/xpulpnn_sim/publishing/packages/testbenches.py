@@ -12,7 +12,7 @@ from xpulpnn.isa.csr import CLUSTER_EVENTS, csr_address
 from xpulpnn.isa.machine import ENTRY, IRQ_PRIORITY, WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.publishing.packages.core_programs import DRIVEN_HART_ID, REGIONS, CoreProgram, core_programs
-from xpulpnn_sim.publishing.packages.design import Design, Port, connections, fill, hex_words, listing
+from xpulpnn_sim.publishing.packages.design import GENERATED, Design, Port, connections, fill, hex_words, listing
 from xpulpnn_sim.publishing.packages.unit_vectors import UnitVector, unit_vectors
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS, TOHOST
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
@@ -95,7 +95,8 @@ def _descriptors(programs: Sequence[CoreProgram]) -> Iterator[int]:
 
 def _described(words: Sequence[int], texts: Sequence[str]) -> str:
     rows = enumerate(zip(words, texts, strict=True), start=1)
-    return "".join(f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)
+    lines = (f"{number:5}  {word:08x}  {text}\n" for number, (word, text) in rows)
+    return "".join([f"{GENERATED}\n", *lines])
 
 
 def _is_used(port: Port) -> bool:
@@ -121,7 +122,7 @@ def unit_testbench(design: Design) -> dict[str, str]:
     return {
         f"{design.identifier}_tb.v": fill("unit_tb.v", design, **values, connections=wired),
         f"{design.top}_vectors.hex": hex_words((_pack_vector(row, inputs, outputs) for row in rows), bits),
-        f"{design.top}_vectors.lst": "".join(texts),
+        f"{design.top}_vectors.lst": "".join([f"{GENERATED}\n", *texts]),
     }
 
 
