@@ -6,13 +6,14 @@ until it touches an instruction that needs another value: the expand step of the
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
 from amaranth.hdl import Const, Module, Signal, Value
 from amaranth.lib import data
+from amaranth.lib.wiring import Member
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.config import CoreConfig
@@ -115,41 +116,46 @@ Choice = tuple[int, Mapping[int, list[str]]]
 """An output for one major opcode: its most frequent value, and the patterns for every other value."""
 
 
+Rows = tuple[Insn, ...]
+Control = Callable[[Insn], Mapping[str, Any]]
+"""Values of the outputs of an instruction, except those that are 0, by dotted names."""
+
+
 @cache
-def _by_opcode(config: CoreConfig) -> Mapping[str, list[Insn]]:
-    rows: dict[str, list[Insn]] = defaultdict(list)
-    for insn in enabled(config.extensions, config.widths):
+def _by_opcode(rows: Rows) -> Mapping[str, list[Insn]]:
+    by_opcode: dict[str, list[Insn]] = defaultdict(list)
+    for insn in rows:
         if insn.size == WORD_BYTES:
-            rows[insn.pattern[-OPCODE_BITS:]].append(insn)
-    return rows
+            by_opcode[insn.pattern[-OPCODE_BITS:]].append(insn)
+    return by_opcode
 
 
 @cache
-def _legal(config: CoreConfig) -> Mapping[str, list[str]]:
-    by_opcode = _by_opcode(config).items()
+def _legal(rows: Rows) -> Mapping[str, list[str]]:
+    by_opcode = _by_opcode(rows).items()
     return {
         opcode: merged_cover(
-            [f"{text[:-OPCODE_BITS]}{'-' * OPCODE_BITS}" for insn in rows for text in legal_patterns(insn)]
+            [f"{text[:-OPCODE_BITS]}{'-' * OPCODE_BITS}" for insn in insns for text in legal_patterns(insn)]
         )
-        for opcode, rows in by_opcode
+        for opcode, insns in by_opcode
     }
 
 
 @cache
-def _choices(config: CoreConfig) -> Mapping[str, Mapping[str, Choice]]:
+def _choices(rows: Rows, control: Control) -> Mapping[str, Mapping[str, Choice]]:
     """Map dotted output names, then major opcodes, to choices; leave out an output that is always 0 for an opcode."""
-    by_opcode = _by_opcode(config)
-    fields = {insn: control_fields(insn) for rows in by_opcode.values() for insn in rows}
+    by_opcode = _by_opcode(rows)
+    fields = {insn: control(insn) for insns in by_opcode.values() for insn in insns}
     outputs: dict[str, dict[str, Choice]] = {}
     for name in {name: None for controls in fields.values() for name in controls}:
         for opcode, insns in by_opcode.items():
-            rows: dict[int, list[str]] = defaultdict(list)
+            by_value: dict[int, list[str]] = defaultdict(list)
             for insn in insns:
                 # illegal values of a field are don't-cares, except where they belong to another instruction
                 patterns = legal_patterns(insn) if insn.is_pair else [insn.pattern]
-                rows[Const.cast(fields[insn].get(name, 0)).value] += patterns
-            if rows.keys() != {0}:
-                outputs.setdefault(name, {})[opcode] = _choice(rows)
+                by_value[Const.cast(fields[insn].get(name, 0)).value] += patterns
+            if by_value.keys() != {0}:
+                outputs.setdefault(name, {})[opcode] = _choice(by_value)
     return outputs
 
 
@@ -162,48 +168,36 @@ def _choice(rows: Mapping[int, list[str]]) -> Choice:
     return default, covers
 
 
-class Decoder(Component):
-    """Computes the control word of an instruction.
+class TableDecoder(Component):
+    """Computes the control word of an instruction, given the rows of the table and the values of the outputs."""
 
-    Every output is a two-level function of the instruction word per major opcode, minimised with illegal words as
-    don't-cares, so ``ctrl`` is undefined while ``illegal`` is 1. Combinational. Compressed instructions arrive
-    expanded.
-    """
-
-    def __init__(self, config: CoreConfig):
+    def __init__(self, config: Any, rows: Rows, control: Control, shape: Any, others: Mapping[str, Member]):
         #: word: Instruction word.
         #: ctrl: Control word.
         #: illegal: No enabled row of the table matches.
-        ports = {"word": In(32), "ctrl": Out(IdCtrl), "illegal": Out(1)}
-        if config.qnt:
-            #: quantise: Control word of the quantiser; only with ``qnt``.
-            ports["quantise"] = Out(QuantiserCtrl)
-        if config.requantise:
-            #: requantise: Control word of requantisation; only with ``requantise``.
-            ports["requantise"] = Out(RequantiseCtrl)
-        if config.mac_load_pair:
-            #: pair: Control word of Mac&Load of two products; only with ``mac_load_pair``.
-            ports["pair"] = Out(PairCtrl)
-        super().__init__(config, ports)
+        self.rows, self.control = rows, control
+        super().__init__(config, {"word": In(32), "ctrl": Out(shape), "illegal": Out(1), **others})
 
     def elaborate(self, platform):
         m = Module()
         m.d.comb += self.illegal.eq(1)
         with m.Switch(self.word[:OPCODE_BITS]):
-            for opcode, patterns in _legal(self.config).items():
+            for opcode, patterns in _legal(self.rows).items():
                 with m.Case(opcode), m.Switch(self.word), m.Case(*patterns):
                     m.d.comb += self.illegal.eq(0)
-        outputs = [*leaves(self.ctrl)]
-        for name in ("quantise", "requantise", "pair"):
-            if name in self.signature.members:
-                outputs += leaves(getattr(self, name), f"{name}.")
-        for name, output, shape in outputs:
-            choices = _choices(self.config).get(name)
+        for name, output, shape in self._outputs():
+            choices = _choices(self.rows, self.control).get(name)
             if choices is not None:
                 named = Signal(shape, name=name.replace(".", "_"))
                 self._output(m, Value.cast(named), choices)
                 m.d.comb += output.eq(named)
         return m
+
+    def _outputs(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield name, signal and shape of every field of the outputs; those of ``ctrl`` have no prefix."""
+        for name in self.signature.members:
+            if name not in ("word", "illegal"):
+                yield from leaves(getattr(self, name), "" if name == "ctrl" else f"{name}.")
 
     def case_note(self, path: tuple[tuple[str, ...], ...]) -> list[str]:
         """Return the mnemonics of the instructions that reach a case of the Verilog, given the patterns on its path.
@@ -211,7 +205,7 @@ class Decoder(Component):
         The name of the operation replaces those of all its forms if all of them reach the case.
         """
         (opcode, *_), *patterns = path
-        rows = _by_opcode(self.config)[opcode]
+        rows = _by_opcode(self.rows)[opcode]
         taken = [row for row in rows if all(any(overlap(row.pattern, text) for text in texts) for texts in patterns)]
         all_rows, led_here = Counter(row.op for row in rows), Counter(row.op for row in taken)
         names = (row.op if led_here[row.op] == all_rows[row.op] > 1 else row.mnemonic for row in taken)
@@ -227,3 +221,25 @@ class Decoder(Component):
                             m.d.comb += output.eq(value)
                     with m.Default() if covers else nullcontext():
                         m.d.comb += output.eq(default)
+
+
+class Decoder(TableDecoder):
+    """Computes the control word of an instruction.
+
+    Every output is a two-level function of the instruction word per major opcode, minimised with illegal words as
+    don't-cares, so ``ctrl`` is undefined while ``illegal`` is 1. Combinational. Compressed instructions arrive
+    expanded.
+    """
+
+    def __init__(self, config: CoreConfig):
+        outputs = {}
+        if config.qnt:
+            #: quantise: Control word of the quantiser; only with ``qnt``.
+            outputs["quantise"] = Out(QuantiserCtrl)
+        if config.requantise:
+            #: requantise: Control word of requantisation; only with ``requantise``.
+            outputs["requantise"] = Out(RequantiseCtrl)
+        if config.mac_load_pair:
+            #: pair: Control word of Mac&Load of two products; only with ``mac_load_pair``.
+            outputs["pair"] = Out(PairCtrl)
+        super().__init__(config, enabled(config.extensions, config.widths), control_fields, IdCtrl, outputs)

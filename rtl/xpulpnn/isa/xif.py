@@ -15,6 +15,7 @@ from xpulpnn.isa.xpulpnn import MAC_LOAD, SIGNS
 B, N, C = ElemFmt.B, ElemFmt.N, ElemFmt.C
 PIXELS = FILTERS = 4
 ACCUMULATORS = PIXELS * FILTERS
+FIRST_POINTER = 26  # words of the state for pa.rd: accumulators, then entries of the NN-RF, then two pointers
 STEP_BITS = 10  # bits of the number of steps of pa.step
 
 FORMS = {
@@ -49,12 +50,12 @@ def _products() -> Iterator[Insn]:
     for signs, signed in SIGNS.items():
         code = "".join("01"[signed.get(factor, False)] for factor in ("a_signed", "b_signed"))
         for number, fmt in enumerate((B, N, C)):
-            kinds = {"fmt": fmt, "mode": Op2Mode.VECTOR, "op": "pa.acc"} | signed
+            kinds: dict[str, Any] = {"fmt": fmt, "mode": Op2Mode.VECTOR, "op": "pa.acc"} | signed
             yield _row(f"pa.acc{signs}.{fmt.suffix}", "k,rs1,rs2", f"{number:03b}", f"0----{code}", **kinds)
         for (fmt, weights, part), form in FORMS.items():
             narrow = {} if weights is fmt else {"wgt_fmt": weights, "entry": part}
             suffix = fmt.suffix if weights is fmt else f"{fmt.suffix}.{weights.suffix}"
-            kinds = {"fmt": fmt, **narrow} | signed
+            kinds: dict[str, Any] = {"fmt": fmt, **narrow} | signed
             number = "" if weights is fmt else part
             yield _row(f"pa.blk{signs}.{suffix}{number}", "h,rs1,rs2", "011", f"-{code}{form}", op="pa.blk", **kinds)
             if not part:

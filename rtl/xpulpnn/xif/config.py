@@ -15,7 +15,7 @@ from xpulpnn.isa.xif import XIF_ROWS
 from xpulpnn.isa.xpulpnn import MAC_LOAD, SIMD
 
 FORMATS = (ElemFmt.B, ElemFmt.N, ElemFmt.C)
-_OPCODES: Mapping[str, Mapping[str, str]] = {
+OPCODES: Mapping[str, Mapping[str, str]] = {
     "pulp": {},
     "custom": {SIMD: "0001011", MAC_LOAD: "0101011"},
 }
@@ -39,9 +39,10 @@ class XifConfig:
     mixed_weights: bool = True  #: Weights of half or a quarter of the activations' width.
     queue: int = 4  #: Instructions that may wait, 3 or more.
     id_bits: int = 4  #: Width of instruction identifiers.
-    #: commit_at_issue: The core commits an instruction in the cycle of its issue.
-    commit_at_issue: bool = False
-    #: orphans: The core may drop an accepted instruction without a kill, and give its identifier to the next one.
+    #: commit_at_issue: The core may commit an instruction in the cycle of its issue.
+    commit_at_issue: bool = True
+    #: orphans: The core may drop an accepted instruction without a kill, and give its identifier to the next one; it
+    #:   never commits at issue.
     orphans: bool = False
     #: load_when_oldest: Loads begin when the core waits for the result of the instruction, which is withheld until the
     #:   last load by the memory interface.
@@ -95,7 +96,7 @@ class XifConfig:
         rows += [row for row in XIF_ROWS if row.extension in self.extensions]
         if not self.mixed_weights:
             rows = [row for row in rows if row.wgt_fmt is None]
-        opcodes = _OPCODES[self.opcode]
+        opcodes = OPCODES[self.opcode]
         return tuple(
             replace(row, pattern=row.pattern[:-7] + opcodes.get(row.pattern[-7:], row.pattern[-7:])) for row in rows
         )
@@ -109,9 +110,9 @@ def _is_offered(row: Insn) -> bool:
 
 XIF_PRESETS: Mapping[str, XifConfig] = {
     "xif": XifConfig(),
-    "cv32e40x": XifConfig(orphans=True),
-    "cv32e40px": XifConfig(commit_at_issue=True),
-    "cve2": XifConfig(version="1.0", commit_at_issue=True, one_at_a_time=True),
-    "cva6": XifConfig(version="1.0", commit_at_issue=True, opcode="custom", id_bits=3),
+    "cv32e40x": XifConfig(orphans=True, commit_at_issue=False),
+    "cv32e40px": XifConfig(),
+    "cve2": XifConfig(version="1.0", one_at_a_time=True),
+    "cva6": XifConfig(version="1.0", opcode="custom", id_bits=3),
 }
 """Named configurations: the interface as specified, and four cores with what differs from the specification."""
