@@ -14,6 +14,7 @@ from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.api.cosimulation import resolve_config
 from xpulpnn_sim.cosimulation.checks.vector_stream import VectorBench
 from xpulpnn_sim.cosimulation.checks.vectors import Vector, VectorMismatch, VectorReader, check_golden
+from xpulpnn_sim.cosimulation.model.host import HOST_CORE, HOSTS, Host
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
@@ -128,6 +129,7 @@ def run(
     lockstep: bool = False,
     account: bool = False,
     exact: bool = False,
+    host: str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> RunResult:
     """Run a program on the RTL of a core or cluster, cycle by cycle, until it ends.
@@ -149,6 +151,8 @@ def run(
         Count stall cycles by cause: ``stalls`` of the result.
     exact : bool
         Simulate the emitted adders instead of plain ones (slower, same results).
+    host : str or None
+        A core of somebody else in place of ``config``: ``cv32e40x``, or ``cv32e40x-mended`` without its issue 941.
     progress : callable or None
         Called periodically with the number of cycles.
 
@@ -164,9 +168,14 @@ def run(
     ToolError
         If the model cannot be built.
     """
-    machine = machine or Machine()
+    machine, core = machine or Machine(), None
+    if host is not None:
+        if host not in HOSTS or config is not None:
+            raise InputError(f"host must be one of {', '.join(HOSTS)} without a config, not {host}")
+        config, core = HOST_CORE, Host(name=host)
     executable, target = _program_on(Path(program), config, machine.ram, exact=exact)
-    return run_program(executable, target, machine, check=check, lockstep=lockstep, account=account, progress=progress)
+    how: dict[str, Any] = {"check": check, "lockstep": lockstep, "account": account, "progress": progress}
+    return run_program(executable, target, machine, host=core, **how)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +16,10 @@ from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cli import programs
 from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
+from xpulpnn_sim.cli.hosts import HostName, host_of
 from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command, rule
 from xpulpnn_sim.cli.programs import DEFAULT_LIMIT, FUNCTION, OUTSIDE, ProgramOptions, load_program, with_named_core
+from xpulpnn_sim.cosimulation.model.host import HOST_CORE
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Waves, hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
@@ -82,6 +84,8 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     """Start when the debugger halts the core for the first time, before its first instruction."""
     irq: Annotated[Repeated, Parameter(metavar="LINE@CYCLE")] = ()
     """Raise an interrupt line until it is taken; repeatable."""
+    host: HostName | None = None
+    """Core of somebody else instead of ours (extra xif): CV32E40X as published, or without its issue 941."""
 
 
 @command("run")
@@ -92,9 +96,11 @@ def run_command(options: RunOptions) -> int:
     xpulpnn run prog.elf --check all --grant-stalls 0.3 --irq-rate 0.001  # every instruction checked under stress
     xpulpnn run prog.elf --waves build/prog.fst --wave-window 1000:2000  # waveforms
     xpulpnn run prog.elf --jtag 9823  # for a debugger that is started by hand
+    xpulpnn run plain.elf --host cv32e40x --lockstep  # RV32IMC on CV32E40X, compared with the simulator
     """
-    options = with_named_core(options)
-    config = _debugged(options, options.simulated_target)
+    host = host_of(options)
+    options = with_named_core(options) if host is None else replace(options, preset=host.name)
+    config = _debugged(options, options.simulated_target) if host is None else HOST_CORE
     executable, ram = load_program(options, config), options.windows
     given = {"ram": ram, "l2_latency": options.l2_latency or 1, "max_cycles": options.limit}
     machine = Machine.of(options, irqs=tuple(map(_irq, options.irq)), **given)
@@ -105,15 +111,15 @@ def run_command(options: RunOptions) -> int:
     if options.waves is not None:
         _require_waves(options.waves)
     with progress_bar("compiling the model", None):
-        engine = engine_of(config, debugged=options.jtag is not None)
-        model_library(engine, config, trace=options.waves is not None)
-    result = _run(options, executable, config, machine, window)
-    if options.waves is not None:
+        engine, traced = engine_of(config, debugged=options.jtag is not None), options.waves is not None
+        library = model_library(engine, config, trace=traced) if host is None else host.library(trace=traced)
+    result = _run(options, executable, config, machine, window, {"library": library, "host": host})
+    if options.waves is not None and host is None:
         from xpulpnn_sim.cosimulation.model.waves import write_save_file
 
         write_save_file(options.waves, executable, config)
-        if window[0] > result.cycles:
-            remark(f"--wave-window begins behind the end of the run, {result.cycles} cycles: the waveform is empty")
+    if window[0] > result.cycles:
+        remark(f"--wave-window begins behind the end of the run, {result.cycles} cycles: the waveform is empty")
     profile = Profile(executable, result.account) if options.profile else None
     summary = f"{result.cycles} cycles, {result.instructions} instructions"
     record = programs.report(executable, result.exit, result.trapped, config.core, options.title, summary)
@@ -135,8 +141,9 @@ def _run(
     config: CoreConfig | ClusterConfig,
     machine: Machine,
     window: tuple[int, int],
+    how: dict[str, Any],
 ) -> RunResult:
-    how: dict[str, Any] = {"check": options.check == "all", "lockstep": options.lockstep, "account": options.profile}
+    how |= {"check": options.check == "all", "lockstep": options.lockstep, "account": options.profile}
     with ExitStack() as stack:
         if options.trace is not None:
             how["observer"] = stack.enter_context(_tracing(options.trace, alone=isinstance(config, CoreConfig)))

@@ -117,7 +117,8 @@ class Checker(ABC):
 
 class RetirementCheck(Checker):
     """Checks the retirements of a run from the first one on. Values read from mip, from tohost and fromhost, and from
-    counters, which have a separate check, are not compared."""
+    counters, which have a separate check, are not compared. ``own_csrs`` are CSRs of a core of somebody else that may
+    have any value; of such a core interrupts are only checked to be enabled."""
 
     def __init__(
         self,
@@ -133,8 +134,9 @@ class RetirementCheck(Checker):
         name_of: NameOf = lambda pc: "",
         errors: Sequence[Window] = (),
         tcdm_bytes: int = 0,
+        own_csrs: frozenset[str] = frozenset(),
     ) -> None:
-        self._lines_are_known = not tcdm_bytes
+        self._lines_are_known = not tcdm_bytes and not own_csrs
         self._name_of, self._harts = name_of, range(len(hart_ids))
         self._describer = Describer(decoding(config.extensions, config.widths))
         self._before = [np.zeros(0, RETIREMENT) for _ in hart_ids]
@@ -144,7 +146,7 @@ class RetirementCheck(Checker):
         tohost, fromhost = (*host_words, 1, 1)[:2]
         settings = {"harts": len(hart_ids), "entry": entry, "tohost": tohost, "fromhost": fromhost}
         settings |= {"has_front_end": has_front_end, "sparse": sparse, "tcdm_bytes": tcdm_bytes}
-        csrs = [_csr_table(config, entry, hart_id) for hart_id in hart_ids]
+        csrs = [_csr_table(config, entry, hart_id, _FREE_CSRS | own_csrs) for hart_id in hart_ids]
         self._chain = RetirementChain(library, settings, memory, csrs, errors)
         self._host_words = {address // WORD_BYTES * WORD_BYTES for address in host_words}
 
@@ -274,13 +276,13 @@ def _differences(group: ResultGroup, expected: Effects, values: Values) -> Itera
             yield name, np.flatnonzero(wrong), want, got
 
 
-def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None) -> NDArray[Any]:
+def _csr_table(config: CoreConfig, boot_address: int, hart_id: int | None, free: frozenset[str]) -> NDArray[Any]:
     csrs = SimulatedCsrs(boot_address, hart_id or 0, config.csr_groups, is_xpulp=config.xpulpv2)
     rows: list[tuple[int, ...]] = []
     for csr in (csr for csr in CSRS if csr.group in config.csr_groups - {CsrGroup.DEBUG}):
         flags = CsrFlag.PRESENT
         flags |= CsrFlag.READ_ONLY if csr.access is CsrAccess.RO else 0
-        flags |= CsrFlag.FREE if csr.name in _FREE_CSRS or (csr.name == "mhartid" and hart_id is None) else 0
+        flags |= CsrFlag.FREE if csr.name in free or (csr.name == "mhartid" and hart_id is None) else 0
         # only registers that can be written and read back change
         rows.append((csr.address, flags, csrs[csr.name], csr.writable if csr.access is CsrAccess.RW else 0))
     return np.array(rows, CSR_STATE)

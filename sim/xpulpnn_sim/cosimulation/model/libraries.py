@@ -38,7 +38,7 @@ _LINE_PORTS = {
 }
 _BUSES = {
     schema.FETCH: r"instr(__\d+)?",
-    schema.DATA: "data|bus|ext",
+    schema.DATA: "data|bus|ext|obi",
     schema.DMA: "dma",
     schema.REFILL: "refill",
     schema.BANK: r"banks__\d+",

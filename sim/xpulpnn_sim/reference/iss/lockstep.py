@@ -1,7 +1,7 @@
 """Lock step of a design with the simulator: compares every retirement and reports the first difference."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xpulpnn.config import CoreConfig
@@ -78,8 +78,8 @@ def _csr_of(fetched: Fetched | None) -> int | None:
 
 class Lockstep:
     """A simulated hart that is stepped by the records of a design. Values that depend on time (cycle counters, pending
-    interrupts) are taken from the records. Interrupts are taken where the records show them, and must be allowed
-    there."""
+    interrupts) and the CSRs ``free`` are taken from the records. Interrupts are taken where the records show them, and
+    must be allowed there."""
 
     def __init__(
         self,
@@ -90,6 +90,7 @@ class Lockstep:
         memory: Memory | None = None,
         errors: Sequence[Window] = (),
         who: str = "",
+        free: Iterable[str] = (),
     ) -> None:
         if memory is None:
             # accesses outside memory are detected by the design's memory
@@ -102,7 +103,7 @@ class Lockstep:
         self._observer = Observer(self.iss)
         # the output of the program is shown by the run of the design
         self._channel = HostChannel(executable, memory, self.iss.halt, lambda printed: None)
-        self._free = TIMED_CSRS
+        self._free = TIMED_CSRS | {CSR_BY_NAME[name].address for name in free}
         self._history: deque[Record] = deque(maxlen=HISTORY)
         self._waiting = 0
         self._high = (0, 0)  # lines that were high at the last two records; cleared when an interrupt is taken

@@ -1,0 +1,90 @@
+"""CV32E40X, a core of the OpenHW Group, as a simulated design with a coprocessor behind its extension interface.
+
+Its sources come from the package pythondata-cpu-cv32e40x. The top module has the ports of our own core.
+"""
+
+import re
+from dataclasses import dataclass, field
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+from xpulpnn.config import XPULPV2_WIDTHS, CoreConfig, DotpConfig
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cosimulation.model.build import NATIVE, Rig, build_model
+from xpulpnn_sim.cosimulation.model.libraries import rig_of
+
+HOSTS = {"cv32e40x": False, "cv32e40x-mended": True}
+"""Names of hosts, and whether the core is mended: it offers instructions only while EX is ready."""
+
+HOST_CORE = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=DotpConfig(widths=XPULPV2_WIDTHS))
+"""Configuration of a core of ours with the instructions of the host, RV32IMC, for references."""
+
+OWN_CSRS = frozenset({"misa", "mvendorid", "marchid", "mimpid", "mcountinhibit"}) | {
+    f"{mode}instret{half}" for mode in ("", "m") for half in ("", "h")
+}
+"""CSRs whose values differ from those of our cores; minstret stands still until mcountinhibit is cleared."""
+
+TOP = "xpulpnn_host"
+PACKAGE = "pythondata_cpu_cv32e40x"
+_PORT_MACRO = "XIF_OBI"
+_LOST_WRITE = "assign xif_issue_if.issue_valid     = instr_valid &&"
+"""Start of the line that offers an instruction while EX is not ready, after which the core forgets that the instruction
+writes a register (CV32E40X, issue 941)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coprocessor:
+    """SystemVerilog with the module ``xpulpnn_xif_cv32e40x``."""
+
+    text: str
+    has_port: bool = False  # whether it has an OBI port of its own
+
+
+def no_coprocessor() -> Coprocessor:
+    return Coprocessor(text=(NATIVE / "no_coprocessor.sv").read_text())
+
+
+def _folder() -> Path:
+    spec = util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ToolError("pythondata-cpu-cv32e40x must be installed to simulate CV32E40X: pip install 'xpulpnn[xif]'")
+    return Path(spec.origin).parent / "system_verilog"
+
+
+def core_sources(*, mended: bool = False) -> str:
+    """Return the core's SystemVerilog, of simulation models only the clock gate. A ``mended`` core offers instructions
+    only while EX is ready."""
+    folder = _folder()
+    listed = re.findall(r"^\$\{DESIGN_RTL_DIR\}/(\S+)$", (folder / "cv32e40x_manifest.flist").read_text(), re.MULTILINE)
+    names = [f"rtl/{name}" for name in listed if "/bhv/" not in f"/{name}"] + ["bhv/cv32e40x_sim_clock_gate.sv"]
+    text = "\n".join((folder / name).read_text() for name in names)
+    if mended:
+        if _LOST_WRITE not in text:
+            raise ToolError("the core must be a version with issue 941 to be mended, not one without it")
+        text = text.replace(_LOST_WRITE, f"{_LOST_WRITE} ex_ready_i &&")
+    return text
+
+
+def host_rig(coprocessor: Coprocessor, *, mended: bool = False) -> Rig:
+    top = (NATIVE / "cv32e40x.sv").read_text()
+    macro = f"`define {_PORT_MACRO}\n" if coprocessor.has_port else ""
+    text = "\n".join((macro, core_sources(mended=mended), coprocessor.text, top))
+    return rig_of(text, {"top": TOP, "ports": list(_ports(top, has_port=coprocessor.has_port))})
+
+
+def _ports(top: str, *, has_port: bool) -> Any:
+    header = top.partition(");")[0]
+    if not has_port:
+        header = re.sub(r"`ifdef.*?`endif", "", header, flags=re.DOTALL)
+    for direction, high, name in re.findall(r"^  (input|output) logic (?:\[(\d+):0\] )?(\w+)", header, re.MULTILINE):
+        yield {"name": name, "direction": direction, "width": int(high or 0) + 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    name: str = next(iter(HOSTS))
+    coprocessor: Coprocessor = field(default_factory=no_coprocessor)
+
+    def library(self, *, trace: bool = False) -> Path:
+        return build_model(host_rig(self.coprocessor, mended=HOSTS[self.name]), trace=trace)
