@@ -94,7 +94,7 @@ module xpulpnn_host (
     .dm_halt_addr_i('0),
     .mhartid_i(hart_id),
     .mimpid_patch_i('0),
-    .mtvec_addr_i(boot_addr),
+    .mtvec_addr_i({boot_addr[31:8], 8'h0}),
     .instr_req_o(instr__req),
     .instr_gnt_i(instr__gnt),
     .instr_rvalid_i(instr__rvalid),

@@ -1,0 +1,70 @@
+"""Programs on CV32E40X, whose sources a package has."""
+
+import pytest
+from tests.programs import read_results
+
+from xpulpnn.errors import ToolError
+from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.cosimulation.model import host
+from xpulpnn_sim.cosimulation.model.host import HOST_CORE, Host
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.directed.programs import programs_of
+
+pytest.importorskip(host.PACKAGE, reason="needs pythondata-cpu-cv32e40x: pip install '.[xif]'")
+
+pytestmark = pytest.mark.cosim
+
+OTHER_CORE = (
+    *("access faults", "CSRs", "counters", "traps: instructions that cannot be fetched"),
+    "interrupts: direct mode and another vector table",
+)
+"""Programs that expect what the privileged specification leaves open and our cores do otherwise: precise access faults,
+bits of mcause and mtvec, counters that run after reset."""
+PROGRAMS = [case for case in programs_of(HOST_CORE) if not case.name.startswith(OTHER_CORE)]
+SLOW = {"grant_stalls": 0.25, "response_latency": 4, "fetch_grant_stalls": 0.25, "fetch_latency": 4}
+
+
+@pytest.mark.parametrize("waits", [{}, SLOW], ids=["ideal", "slow"])
+def test_directed(waits):
+    interrupts = 0
+    for case in PROGRAMS:
+        machine = Machine(irq_rate=0.002 * case.interrupts, max_cycles=500_000, seed=4, **waits)
+        result = run_program(case.program().executable(), HOST_CORE, machine, host=Host(), lockstep=True, check=True)
+        assert result.difference is None, f"{case.name}: {result.difference}"
+        assert result.exit.ok, f"{case.name}: {result.exit.text}"
+        assert case.problems(result.read) == []
+        interrupts += result.interrupts
+    assert len(PROGRAMS) >= 20
+    assert interrupts > 10
+
+
+def test_run_command(core_elf, tmp_path, capsys):
+    """A program for CV32E40X from the command line, with a profile; the cycles are those of its manual."""
+    path = tmp_path / "run.json"
+    program = core_elf("_start: li x5, 7; li x6, 35; div x7, x6, x5; mulh x8, x7, x6; jal x0, end; end: nop\n")
+    words = ["--lockstep", "--profile", "--hart-id", "3", "--json", str(path)]
+    assert main(["run", str(program), "--host", "cv32e40x-mended", *words]) == 0
+    assert "cv32e40x-mended" in capsys.readouterr().err
+    (result,) = read_results(path)
+    assert (result["reason"], result["conditions"]["preset"]) == ("pass", "cv32e40x-mended")
+    assert result["stalls"]["multicycle"] == 31 + 3  # 3 cycles and 29 leading zeros of the divisor; 4 cycles
+
+
+BAD = {
+    "--preset xpulpnn2": "--preset must be left out with --host",
+    "--jtag 0": "--jtag must be left out with --host",
+    "--bus-error 0x100:4": "--bus-error must be left out with --host",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_options_of_our_cores(words, core_elf, capsys):
+    assert main(["run", str(core_elf("_start: nop\n")), "--host", "cv32e40x", *words.split()]) == 2
+    assert BAD[words] in capsys.readouterr().err
+
+
+def test_missing_package(monkeypatch):
+    monkeypatch.setattr(host, "PACKAGE", "no_such_package")
+    with pytest.raises(ToolError, match=r"^pythondata-cpu-cv32e40x must be .*: pip install 'xpulpnn\[xif\]'$"):
+        Host().library()
