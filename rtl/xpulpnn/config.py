@@ -13,7 +13,9 @@ from xpulpnn.field_values import check_choices
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
 from xpulpnn.isa.csr import TRIGGERS, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
+from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SECOND_PAIR, WORD_BYTES
+from xpulpnn.isa.table import enabled
 
 Multipliers = Literal["replicated", "signed", "shared"]
 Isolation = Literal["none", "and", "register"]
@@ -173,6 +175,11 @@ class CoreConfig:
     @property
     def extensions(self) -> frozenset[Extension]:
         return BASE_EXTENSIONS | {extension for name, (extension, _) in _EXTENSIONS.items() if getattr(self, name)}
+
+    @property
+    def insns(self) -> tuple[Insn, ...]:
+        """Instructions of the core, without second names."""
+        return enabled(self.extensions, self.widths)
 
     @property
     def csr_groups(self) -> frozenset[CsrGroup]:

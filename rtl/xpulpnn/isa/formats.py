@@ -65,6 +65,10 @@ class Extension(Enum):
     XIF_STEP = "XpulpXifStep"  # coprocessor that loads the words of a block by itself
     XIF_RQ = "XpulpXifRq"  # requantisation of accumulators
     XIF_RQ_EXACT = "XpulpXifRqx"  # requantisation of accumulators with a product of 64 bits
+    XIF_SIMD = "XpulpXifSimd"  # coprocessor with packed-SIMD instructions that read two registers
+    XIF_MIXED = "XpulpXifMixed"  # coprocessor with weights of half or a quarter of the activations' width
+    XIF_PULP = "XpulpXifPulp"  # coprocessor whose opcodes are 0x57 and 0x77
+    XIF_CUSTOM = "XpulpXifCustom"  # coprocessor whose opcodes are custom-0 and custom-1
 
 
 BASE_EXTENSIONS = frozenset(

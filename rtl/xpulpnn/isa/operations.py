@@ -287,6 +287,74 @@ _MAC_LOAD = {
     ),
 }
 
+_INTO_LANE = (
+    "    word = ACC[4 * p] if f != 0 else 0\n"
+    "    code = zx(min(max(t, {least}), {most}), {width}) << ({width} * f)\n"
+    "    ACC[4 * p] = word & ~({mask} << ({width} * f)) | code"
+)
+
+_BLOCK_PARAMETER = 0xFF3F  # bits of NN[6] that exist: shift and zero point
+
+_RQ = "n = NN[6]\nfor p in range(4):\n    t = sx(rs1 * ACC[4 * p + f] + rs2, 32) >> n[4:0]\n" + _INTO_LANE
+
+_RQ_EXACTLY = (
+    "n = NN[6]\nr = 2 ** (n[5:0] - 1) if n[5:0] > 0 else 0\nfor p in range(4):\n"
+    "    t = sx(ACC[4 * p + f] + rs2, 32) * sx(rs1, 32)\n    t = ((t + r) >> n[5:0]) + sx(n[15:8], 8)\n" + _INTO_LANE
+)
+
+_COPROCESSOR = {
+    "pa.acc": Operation("dot product, added to an accumulator", "ACC[k] = ACC[k] + sum({fa} * {fb} for i in lanes)"),
+    "pa.ld": Operation(
+        "load a pair of entries, or the shift of the requantisation",
+        "at = 8 * e if e < 2 else 2 * e - 2\n"
+        f"NN[at] = rs1 & {_BLOCK_PARAMETER:#x} if e == 4 else rs1\nif e < 4: NN[at + 1] = rs2",
+    ),
+    "pa.blk": Operation(
+        "dot products of two weight words and the activations of four pixels, added to eight accumulators",
+        "for p in range(4):\n"
+        "    act = NN[8 * (p >> 1) + p % 2]\n"
+        "    ACC[4 * p + 2 * h] = ACC[4 * p + 2 * h] + sum({act} * {first} for i in lanes)\n"
+        "    ACC[4 * p + 2 * h + 1] = ACC[4 * p + 2 * h + 1] + sum({act} * {second} for i in lanes)",
+    ),
+    "pa.ptr": Operation("set the pointers to activations and weights", "PTR[0] = rs1 & ~3\nPTR[1] = rs2 & ~3"),
+    "pa.step": Operation(
+        "rs1[9:0] steps, with these statements each: load four activation words and four weight words, add their "
+        "sixteen dot products to the accumulators; narrower weights are used part by part, and their pointer moves "
+        "after the last part",
+        "for f in range(4): NN[2 + f] = mem32[PTR[1] + 4 * f]\n"
+        "for p in range(4):\n"
+        "    act = mem32[PTR[0] + 4 * p]\n"
+        "    NN[8 * (p >> 1) + p % 2] = act\n"
+        "    for f in range(4):\n"
+        "        wgt = mem32[PTR[1] + 4 * f]\n"
+        "        ACC[4 * p + f] = ACC[4 * p + f] + sum({act} * {wgt} for i in lanes)\n"
+        "PTR[0] = PTR[0] + 16{advance}",
+    ),
+    "pa.rd": Operation("read a word of the state", "rd = ACC[r] if r < 16 else NN[r - 16] if r < 26 else PTR[r - 26]"),
+    "pa.wr": Operation(
+        "write a word of the state",
+        "if r < 16: ACC[r] = rs1\n"
+        f"if (r >= 16) & (r < 26): NN[r - 16] = rs1 & {_BLOCK_PARAMETER:#x} if r == 22 else rs1\n"
+        "if r >= 26: PTR[r - 26] = rs1 & ~3",
+    ),
+    "pa.clr": Operation("clear the accumulators", "for k in range(16): ACC[k] = 0"),
+    "pa.sync": Operation("wait for all loads; 1 if one was answered with an error", "rd = FAILED\nFAILED = 0"),
+    **dict.fromkeys(
+        ("pa.rqu", "pa.rqs"),
+        Operation(
+            "scale, add, shift, clip the sums of a filter, put them into a lane of accumulators 0, 4, 8, 12", _RQ
+        ),
+    ),
+    **dict.fromkeys(
+        ("pa.rqxu", "pa.rqxs"),
+        Operation(
+            "add, scale in 64 bits, shift with rounding, add the zero point, clip the sums of a filter, put them into "
+            "a lane of accumulators 0, 4, 8, 12",
+            _RQ_EXACTLY,
+        ),
+    ),
+}
+
 OPERATIONS: dict[str, Operation] = {
     **_BASE,
     **_SYSTEM,
@@ -297,4 +365,5 @@ OPERATIONS: dict[str, Operation] = {
     **_LANES,
     **_DOTS,
     **_MAC_LOAD,
+    **_COPROCESSOR,
 }

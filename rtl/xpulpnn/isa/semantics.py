@@ -8,7 +8,7 @@ from xpulpnn.isa.compressed import EXPANSIONS
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_WEIGHT, XLEN
+from xpulpnn.isa.machine import FIRST_WEIGHT, NNRF_WORDS, XLEN
 from xpulpnn.isa.operations import OPERATIONS, PICKED_HALVES, RELOAD, RELOAD_ANY, RELOAD_OTHER
 
 
@@ -94,13 +94,13 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
         "distance": 2 << fmt.width,
         "step": half,
         "inverted": half,
+        "mask": 2 * half - 1,
     }
-    if insn.requantises:
-        operands |= {"least": -half, "most": half - 1} if insn.a_signed else {"least": 0, "most": 2 * half - 1}
-    if insn.wgt_fmt is not None and insn.entry is not None:
-        width, extend = insn.wgt_fmt.width, "sx" if insn.a_signed else "zx"
-        first = f"{insn.entry * fmt.lanes} + i" if insn.entry else "i"
-        operands["fa"] = f"{extend}(wgt >> {width} * ({first}), {width})"
+    operands |= {"least": -half, "most": half - 1} if insn.a_signed else {"least": 0, "most": 2 * half - 1}
+    if insn.op in ("pa.blk", "pa.step"):
+        return operands | _block_operands(insn, fmt)
+    if insn.wgt_fmt is not None:
+        operands["fa"] = _weight(insn, fmt, "wgt", signed=insn.a_signed)
     if insn.is_pair:
         operands |= {name: f"s({name}[i])" if insn.b_signed else f"{name}[i]" for name in ("first", "second")}
         old = ("rd + ", "rd1 + ") if insn.accumulates else ("", "")
@@ -108,6 +108,29 @@ def _lane_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
     if insn.op == "pv.cusdot" and insn.entry is not None:
         operands["entry"] = FIRST_WEIGHT + insn.entry
     return operands
+
+
+def _weight(insn: Insn, fmt: ElemFmt, word: str, *, signed: bool) -> str:
+    """Return element i of the weights in a word, or in a part of it if they are narrower than the activations."""
+    if insn.wgt_fmt is None or insn.entry is None:
+        return f"s({word}[i])" if signed else f"{word}[i]"
+    width, extend = insn.wgt_fmt.width, "sx" if signed else "zx"
+    first = f"{insn.entry * fmt.lanes} + i" if insn.entry else "i"
+    return f"{extend}({word} >> {width} * ({first}), {width})"
+
+
+def parts_of_weights(insn: Insn) -> int:
+    """Return how many words of activations the weights of a word are for."""
+    assert insn.fmt is not None
+    return 1 if insn.wgt_fmt is None else insn.fmt.width // insn.wgt_fmt.width
+
+
+def _block_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
+    words = {"first": "rs1", "second": "rs2", "wgt": "wgt"}
+    operands: dict[str, object] = {name: _weight(insn, fmt, word, signed=insn.b_signed) for name, word in words.items()}
+    is_last = (insn.entry or 0) == parts_of_weights(insn) - 1
+    operands["advance"] = "\nPTR[1] = PTR[1] + 16" if is_last else ""
+    return operands | {"act": "s(act[i])" if insn.a_signed else "act[i]"}
 
 
 _NAME = re.compile(r"\b[A-Za-z]\w*\b")
@@ -136,6 +159,9 @@ def _tidy(line: str) -> str:
 
 
 MEMORY = {"mem8": 8, "mem16": 16, "mem32": 32}  # bits of an access, by the name of the memory in the notation
+STATE = {"NN": 0, "ACC": NNRF_WORDS, "PTR": NNRF_WORDS + 16, "FAILED": NNRF_WORDS + 18}
+"""First word of each part of the NN-RF and of the coprocessor's state, in one list."""
+STATE_WORDS = NNRF_WORDS + 19
 LOOPS = ("lpstart", "lpend", "lpcount")  # registers of hardware loops, indexed by the number of the loop
 
 

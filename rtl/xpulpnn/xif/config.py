@@ -1,14 +1,14 @@
 """Configuration of the coprocessor for cores with CV-X-IF."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from xpulpnn.config import CoreConfig, DotpConfig
+from xpulpnn.config import XPULPV2_WIDTHS, CoreConfig, DotpConfig
 from xpulpnn.errors import ConfigError
-from xpulpnn.field_values import check_choices
-from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
+from xpulpnn.field_values import apply_settings, check_choices
+from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import enabled
 from xpulpnn.isa.xif import XIF_ROWS
@@ -80,7 +80,12 @@ class XifConfig:
 
     @property
     def extensions(self) -> frozenset[Extension]:
+        """What programs may use; the packed-SIMD instructions are one extension of their own."""
         parts = {
+            Extension.XIF_SIMD: self.simd,
+            Extension.XIF_MIXED: self.accumulators and self.mixed_weights,
+            Extension.XIF_PULP: self.opcode == "pulp",
+            Extension.XIF_CUSTOM: self.opcode == "custom",
             Extension.XIF: self.accumulators,
             Extension.XIF_STEP: self.memory != "none",
             Extension.XIF_RQ: self.requantise != "none",
@@ -116,3 +121,35 @@ XIF_PRESETS: Mapping[str, XifConfig] = {
     "cva6": XifConfig(version="1.0", opcode="custom", id_bits=3),
 }
 """Named configurations: the interface as specified, and four cores with what differs from the specification."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XifHost(CoreConfig):
+    """A core with RV32IMC and the coprocessor, as programs see both."""
+
+    xpulpv2: bool = False
+    xpulpnn: bool = False
+    mac_load_nn: bool = False
+    dotp: DotpConfig = field(default_factory=lambda: DotpConfig(widths=XPULPV2_WIDTHS))
+    xif: XifConfig = field(default_factory=XifConfig)  #: Configuration of the coprocessor.
+
+    @property
+    def extensions(self) -> frozenset[Extension]:
+        return BASE_EXTENSIONS | self.xif.extensions
+
+    @property
+    def widths(self) -> frozenset[int]:
+        return frozenset({fmt.width for fmt in FORMATS})
+
+    @property
+    def insns(self) -> tuple[Insn, ...]:
+        return (*enabled(BASE_EXTENSIONS, frozenset()), *self.xif.insns)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> "XifHost":
+        """Return the host of a coprocessor with some settings changed."""
+        return cls(xif=apply_settings(XifConfig(), settings))
+
+
+HOST_NAME = "xif"
+"""Name of such a core, before the settings of the coprocessor, where cores are named by presets."""

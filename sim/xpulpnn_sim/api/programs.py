@@ -11,6 +11,7 @@ from typing import Any
 from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.field_values import apply_settings
+from xpulpnn.xif.config import HOST_NAME, XifHost
 from xpulpnn_sim.api.cosimulation import resolve_config
 from xpulpnn_sim.cosimulation.checks.vector_stream import VectorBench
 from xpulpnn_sim.cosimulation.checks.vectors import Vector, VectorMismatch, VectorReader, check_golden
@@ -111,8 +112,9 @@ def _program_on(
     """Load a program; return it with its core or cluster, by default the one for which the program was built."""
     if config is None:
         program = load(path, ram=ram)
-        name, *settings = named_core(program.cores).split()
-        config = apply_settings(resolve_config(name), dict(setting.split("=", 1) for setting in settings))
+        name, *words = named_core(program.cores).split()
+        settings = dict(word.split("=", 1) for word in words)
+        config = XifHost.of(settings) if name == HOST_NAME else apply_settings(resolve_config(name), settings)
         if program.cluster is not None:
             cluster = config if isinstance(config, ClusterConfig) else ClusterConfig(core=config)
             config = replace(cluster, cores=program.cluster.cores)

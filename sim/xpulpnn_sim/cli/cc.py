@@ -14,7 +14,7 @@ from rich.table import Table
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import FAILED, finish, pick, remark, tell
-from xpulpnn_sim.cli.configurations import Configuration
+from xpulpnn_sim.cli.configurations import Hosted
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
 from xpulpnn_sim.tools.files import is_generated, require_folder
@@ -68,7 +68,7 @@ _CORE_STACK = _size(f"With --cluster: bytes of the stack of each other core (def
 
 
 @arguments
-class CcOptions(Configuration, CompilerChoice, Json):
+class CcOptions(Hosted, CompilerChoice, Json):
     files: Annotated[tuple[Path, ...], Parameter(metavar="FILE")] = field(default=(), kw_only=False)
     """Sources: .c, .S, .s; objects: .o; libraries: .a."""
     output: Annotated[Path | None, Parameter(alias="-o", metavar="PROG.elf")] = None
@@ -133,8 +133,11 @@ def cc_command(request: CcOptions) -> int:
     xpulpnn cc -c conv.c pool.c -o libnn.a  # a library; then: xpulpnn cc main.c -L . -lnn
     xpulpnn cc -S --preset ri5cy dot.c  # assembly text for another core
     xpulpnn cc --cluster --cores 8 team.c -o team.elf  # for the cores of a cluster
+    xpulpnn cc --xif --set memory=obi block.c  # for RV32IMC and the coprocessor of generate xif
     xpulpnn cc --headers build/sdk  # all that a build with plain GCC needs
     """
+    if request.xif and (request.cluster or request.cores is not None):
+        raise InputError("--xif must be left out with --cluster and --cores")
     config = request.with_number_of_cores(request.cores).core
     if request.headers is not None:
         require_folder(request.headers, "--headers")

@@ -11,6 +11,7 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import MAX_CORES
+from xpulpnn.xif.config import HOST_NAME, XifHost
 from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, arguments, listed
 from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_NAMES
 
@@ -81,6 +82,24 @@ class Configuration(Settings):
     @property
     def base_cluster(self) -> ClusterConfig:
         return CLUSTER_PRESETS.get(self.preset) or ClusterConfig(core=preset(self.preset))
+
+
+@arguments
+class Hosted(Configuration):
+    xif: bool = False
+    """For a core with RV32IMC and the coprocessor of generate xif, whose parameters --set changes."""
+
+    @property
+    def core(self) -> CoreConfig:
+        if not self.xif:
+            return super().core
+        if self.preset not in ("", DEFAULT_PRESET):
+            raise InputError(f"--preset must be left out with --xif, not {self.preset}")
+        return XifHost.of(self.assignments)
+
+    @property
+    def title(self) -> str:
+        return " ".join([HOST_NAME, *self.settings]) if self.xif else super().title
 
 
 @arguments

@@ -8,15 +8,22 @@ from typing import Any
 
 from xpulpnn.errors import InputError
 from xpulpnn.isa.fields import FieldKind
+from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
-from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn.isa.table import INSNS, Decoder, enabled
+from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cli.common import finish, pick, tell
 from xpulpnn_sim.cli.options import Json, Repeated, arguments, command
 from xpulpnn_sim.reference.programs.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.assembly.disasm import render
 
 _ALL = Decoder(INSNS)
+_CONFIGS = (XifConfig(memory="obi", requantise="exact", opcode=opcode) for opcode in ("pulp", "custom"))
+_WITH_COPROCESSOR = Decoder(
+    [*enabled(BASE_EXTENSIONS, frozenset()), *(insn for config in _CONFIGS for insn in config.insns)]
+)
+"""Instructions of RV32IMC and of the coprocessor, whose words other instructions have in a core of ours."""
 _LOOPS = "lp."
 
 
@@ -32,6 +39,8 @@ class ObjdumpOptions(Json):
     """Show the sections and symbols instead of the code."""
     no_source: bool = False
     """Without the lines of the sources."""
+    xif: bool = False
+    """The words of our opcodes are instructions of the coprocessor; so they are in what cc --xif built."""
 
 
 @command("objdump")
@@ -113,10 +122,10 @@ def _text_of(path: str) -> list[str]:
 
 def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
     ranges = [section.range_of(symbol) for symbol in section.symbols if symbol.name in options.function]
-    offset = 0
+    offset, decoder = 0, _decoder(item, options)
     while offset < len(section.data):
         address = section.address + offset
-        size, word, text = _decoded(item, section, offset)
+        size, word, text = _decoded(item, section, offset, decoder)
         offset += size
         if ranges and not any(first <= address < last for first, last in ranges):
             continue
@@ -124,7 +133,11 @@ def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> I
         yield {"address": address, "size": size, "word": word, "text": text + "".join(pending)}
 
 
-def _decoded(item: ObjectFile, section: CodeSection, offset: int) -> tuple[int, int, str]:
+def _decoder(item: ObjectFile, options: ObjdumpOptions) -> Decoder:
+    return _WITH_COPROCESSOR if options.xif or any(note.is_host for note in item.cores) else _ALL
+
+
+def _decoded(item: ObjectFile, section: CodeSection, offset: int, decoder: Decoder) -> tuple[int, int, str]:
     address, data = section.address + offset, section.data
     low = int.from_bytes(data[offset : offset + HALF_BYTES], "little")
     size = WORD_BYTES if low & LENGTH_MASK == LENGTH_MASK or section.is_data(address) else HALF_BYTES
@@ -132,7 +145,7 @@ def _decoded(item: ObjectFile, section: CodeSection, offset: int) -> tuple[int, 
     if not section.is_code:
         size = min(WORD_BYTES, len(data) - offset)
     word = int.from_bytes(data[offset : offset + size], "little")
-    insn = _ALL.decode(word) if section.is_code and size >= HALF_BYTES else None
+    insn = decoder.decode(word) if section.is_code and size >= HALF_BYTES else None
     # hardware-loop setup is emitted as a data word for stock assemblers
     if insn is None or insn.size != size or (section.is_data(address) and not insn.mnemonic.startswith(_LOOPS)):
         directive = {1: ".byte", HALF_BYTES: ".half", WORD_BYTES: ".word"}.get(size, ".word")

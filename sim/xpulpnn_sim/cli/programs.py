@@ -14,8 +14,9 @@ from cyclopts import Parameter
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn.xif.config import HOST_NAME
 from xpulpnn_sim.cli.common import Columns, finish, pass_on, pick, progress_bar, record_table, remark, tell
-from xpulpnn_sim.cli.configurations import Cores
+from xpulpnn_sim.cli.configurations import Cores, Hosted
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.session import IssSession, Retired
@@ -75,7 +76,14 @@ def with_named_core(options: Running) -> Running:
     if options.preset:
         return options
     name, *settings = named_core(program.cores).split()
-    return replace(options, preset=name, settings=tuple(dict.fromkeys((*settings, *options.settings))))
+    settings = tuple(dict.fromkeys((*settings, *options.settings)))
+    if name != HOST_NAME:
+        if isinstance(options, Hosted) and options.xif:
+            return options
+        return replace(options, preset=name, settings=settings)
+    if not isinstance(options, Hosted):
+        raise InputError(f"core must be one of ours, not RV32IMC with the coprocessor as {options.program} needs")
+    return replace(options, xif=True, settings=settings)
 
 
 def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
@@ -174,7 +182,7 @@ _QUANTUM = Parameter(
 
 
 @arguments
-class IssOptions(ProgramOptions):
+class IssOptions(ProgramOptions, Hosted):
     limit: Annotated[Count, Parameter(name=("--max-instructions", "--max-cycles"))] = DEFAULT_LIMIT
     """Give up after N instructions."""
     quantum: Annotated[Count | None, _QUANTUM] = None
@@ -186,6 +194,7 @@ def iss_command(options: IssOptions) -> int:
     xpulpnn iss prog.elf  # fast; an instruction counts as a cycle
     xpulpnn iss prog.elf --trace build/prog.txt --max-instructions 100000  # a line for every instruction
     xpulpnn iss prog.elf --dump result:64:build/result.bin  # memory after the run
+    xpulpnn iss dot.elf --xif  # with the coprocessor of generate xif, as for any program that cc --xif built
     xpulpnn iss --cores 8 team.elf  # on eight cores, which take turns
     """
     options = with_named_core(options)
@@ -200,7 +209,7 @@ def iss_command(options: IssOptions) -> int:
         if isinstance(target, ClusterConfig):
             session = ClusterSession(executable, target, quantum=options.quantum or DEFAULT_QUANTUM, **given)
         else:
-            observer = None if options.trace is None else stack.enter_context(_tracing(options.trace))
+            observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, target))
             session = IssSession(executable, target, hart_id=options.hart_id, observer=observer, **given)
         ended = session.run(options.limit, stack.enter_context(progress_bar("instructions", None)).reach)
     seconds, executed = time.perf_counter() - begin, session.executed
@@ -223,6 +232,8 @@ _PROFILE: Columns = {**FUNCTION, "instructions": "{[count]}", "share": "{[share]
 
 
 def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:
+    if options.xif and isinstance(target, ClusterConfig):
+        raise InputError("--xif must be left out with --cores")
     if isinstance(target, CoreConfig):
         if options.quantum is not None:
             raise InputError(f"--quantum must come with --cores, not alone with {options.quantum}")
@@ -234,8 +245,13 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
 
 
 @contextmanager
-def _tracing(path: Path) -> Generator[Callable[[Retired], None]]:
-    blank, numbers = dict.fromkeys(trace.RECORD_FIELDS, 0), count()
+def _tracing(path: Path, config: CoreConfig) -> Generator[Callable[[Retired], None]]:
+    blank, numbers, decoder = dict.fromkeys(trace.RECORD_FIELDS, 0), count(), trace.decoder_of(config)
     with replacing(path) as temporary, temporary.open("w") as file:
         file.write(trace.TRACE_HEADER + "\n")
-        yield lambda retired: print(trace.line_of(blank | retired.record | {"cycle": next(numbers)}), file=file)
+
+        def write(retired: Retired) -> None:
+            record = blank | retired.record | {"cycle": next(numbers)}
+            print(trace.line_of(record, decoder), file=file)
+
+        yield write

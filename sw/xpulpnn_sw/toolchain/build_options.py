@@ -19,6 +19,7 @@ from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import STOCK_EXTENSIONS, Extension
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
+from xpulpnn.xif.config import HOST_NAME, XifHost
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.compilers import RUNTIME
 
@@ -58,6 +59,11 @@ class CoreNote:
             frozenset(group.name for group in config.csr_groups - _NOT_NEEDED),
         )
 
+    @property
+    def is_host(self) -> bool:
+        """True if the core has the coprocessor behind CV-X-IF."""
+        return not self.extensions.isdisjoint({Extension.XIF_PULP.value, Extension.XIF_CUSTOM.value})
+
     def lacks(self, needed: "CoreNote") -> list[str]:
         """Return, in words, the features of the core ``needed`` that this core lacks."""
         lacking = [extension.value for extension in Extension if extension.value in needed.extensions - self.extensions]
@@ -73,7 +79,8 @@ class CoreNote:
 def core_name(config: CoreConfig) -> str:
     """Return the name of the preset with the features of ``config``, or ``a core of its own``."""
     required = CoreNote.of(config, "")
-    names = (name for name, preset in PRESETS.items() if CoreNote.of(preset, "") == required)
+    named = {**PRESETS, HOST_NAME: XifHost()}
+    names = (name for name, preset in named.items() if CoreNote.of(preset, "") == required)
     return next(names, "a core of its own")
 
 
@@ -132,7 +139,7 @@ def require_core(notes: Iterable[CoreNote], config: CoreConfig, program: str, na
 def named_core(notes: Sequence[CoreNote]) -> str:
     """Return the name of a core that can run all parts of a program: one in the notes if possible, else a preset."""
     presets = [CoreNote.of(PRESETS[name], name) for name in dict.fromkeys((DEFAULT_PRESET, *PRESETS))]
-    named = [note for note in notes if note.name.partition(" ")[0] in (*PRESETS, *CLUSTER_PRESETS)]
+    named = [note for note in notes if note.name.partition(" ")[0] in (*PRESETS, *CLUSTER_PRESETS, HOST_NAME)]
     able = (candidate.name for candidate in (*named, *presets) if not any(candidate.lacks(note) for note in notes))
     return next(able, DEFAULT_PRESET)
 

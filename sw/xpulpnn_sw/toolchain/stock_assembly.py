@@ -30,7 +30,7 @@ _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 _LOOPS = re.compile(r"(?:^|[;:])\s*lp\.(?:setup|start|end)", re.IGNORECASE | re.MULTILINE)
 _MACRO = re.compile(r"\.(?:macro|endm)\b")
-_OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines that may need translation
+_OURS = re.compile(r"(?:^|[;:])\s*(?:(?:p|pa|pv|lp)\.\w|csr\w)", re.IGNORECASE)  # lines that may need translation
 _LINE_MARKER = re.compile(r"\s*#")
 _PIECES = re.compile(r'"(?:\\.|[^"\\])*"?|/\*.*?(?:\*/|$)|(?:#|//).*|;|[^"/#;]+|/')
 _LABEL = re.compile(r"\s*([\w.$]+):(?!:)")
@@ -125,7 +125,8 @@ class _Loop:
 class _Translation:
     def __init__(self, text: str, config: CoreConfig) -> None:
         self._lines = _without_blocks(text).split("\n")
-        self._rows = frozenset(enabled(config.extensions, config.widths, aliases=True))
+        with_aliases = enabled(config.extensions, config.widths, aliases=True)
+        self._rows = {insn.key: insn for insn in (*with_aliases, *config.insns)}
         self._symbols: dict[str, int] = {}
         self._loops: list[_Loop] = []
         self._is_last = False  # the next instruction is the last of a hardware loop
@@ -218,11 +219,12 @@ class _Translation:
 
     def _instruction(self, mnemonic: str, operands: tuple[str, ...]) -> str:
         insn, operands = _chosen(mnemonic, operands)
-        if insn not in self._rows:
+        if insn.key not in self._rows:
             missing = insn.extension.value
             if insn.fmt is not None:
                 missing += f" with elements of {insn.fmt.width} bits"
             raise EncodingError(f"{mnemonic} must be an instruction of the core, which has no {missing}")
+        insn = self._rows[insn.key]
         values: dict[str, int] = {}
         written: dict[str, str] = {}
         for token, text in operand_texts(insn, operands):
@@ -231,8 +233,8 @@ class _Translation:
                 written[token.field.name] = text
             else:
                 values[token.field.name] = value
-        if not insn.takes(values) and (other := alternative_row(insn, values)) in self._rows:
-            insn = other
+        if not insn.takes(values) and (other := alternative_row(insn, values)):
+            insn = self._rows.get(other.key, insn)
         for token in insn.tokens:
             if token.field.name in values:
                 token.encode(values[token.field.name])

@@ -147,12 +147,12 @@ def requantise_exactly(insn: Insn, src: Sources) -> Effects:
     assert insn.fmt is not None
     rows = zip(*(column.tolist() for column in (src.rs1, src.wgt, src.act, src.rs2)), strict=True)
     # values beyond the bounds of all formats are clipped so that they fit the array
-    quotient = [min(max(_rounded(*row), -_WORD), _WORD) for row in rows]
+    quotient = [min(max(rounded(*row), -_WORD), _WORD) for row in rows]
     lane = src.word.astype(np.int64) // _EXACT_LANE_FIELD % insn.fmt.lanes
     return Effects(rd=_with_element(insn, src, np.array(quotient, np.int64), lane))
 
 
-def _rounded(value: int, summand: int, factor: int, scale: int) -> int:
+def rounded(value: int, summand: int, factor: int, scale: int) -> int:
     """Return the scaled value rounded to the nearest integer, halves up, plus the zero point."""
     number, by = _as_signed((value + summand) % _WORD, _WORD), _as_signed(factor, _WORD)
     divisor = 2 ** (scale % _EXACT_SHIFTS)

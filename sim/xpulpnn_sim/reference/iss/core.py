@@ -7,6 +7,8 @@ from xpulpnn.isa import machine
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.insn import Insn, InsnClass
+from xpulpnn.isa.semantics import STATE_WORDS
+from xpulpnn.xif.config import XifConfig, XifHost
 from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, TrapError, csr_is_legal
 from xpulpnn_sim.reference.iss.fetched import EVENTS, Fetched, HartOperation, Translator, decoding, with_note
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
@@ -18,7 +20,7 @@ class State:
     pc: int  # address of the next instruction
     regs: list[int]  # GP-RF; entry 0 stays 0
     # NN-RF: activations 0 and 1, weights 2 to 5, factor 6 and summand 7 of the requantisation, second pair of
-    # activations 8 and 9
+    # activations 8 and 9; then the state of the coprocessor, if there is one (`STATE` of xpulpnn.isa.semantics)
     nn: list[int]
     asleep: bool = False  # A wfi waits for an interrupt
 
@@ -44,7 +46,8 @@ DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
 class Iss:
     """A hart and its memory. The simulator has no notion of time: mcycle and the performance counter of cycles count
     one cycle per step, counters of stalls do not change. Instructions outside ``extensions`` and ``widths`` trap.
-    Without ``products`` dot products are not computed, for runs that only need the control flow of a program."""
+    ``xif`` is the coprocessor, if any. Without ``products`` dot products are not computed, for runs that only need the
+    control flow of a program."""
 
     def __init__(
         self,
@@ -57,11 +60,13 @@ class Iss:
         hart_id: int = 0,
         memory: Memory | None = None,
         products: bool = True,
+        xif: XifConfig | None = None,
     ) -> None:
         self.memory = Memory() if memory is None else memory
         entries = machine.NNRF_ENTRIES + (machine.NNRF_PARAMETERS if Extension.XPULPRQ in extensions else 0)
         if Extension.XPULPML_PAIR in extensions:
             entries = machine.SECOND_PAIR + machine.NNRF_ACTIVATIONS
+        entries = STATE_WORDS if xif else entries
         self.state = State(boot_address & ~1, [0] * machine.REGISTERS, [0] * entries)
         if groups is None:
             groups = frozenset({CsrGroup.BASE})
@@ -76,8 +81,11 @@ class Iss:
         # both must be set before the first instruction, if at all
         self.visits: dict[int, int] | None = None  # executions by address
         self.path: list[int] | None = None  # addresses of the executed instructions, in order
-        self._decode = decoding(extensions, widths)
-        self._translator = Translator(self.state.regs, self.state.nn, self.memory, self.csrs, products=products)
+        self._decode = decoding(extensions, widths, xif)
+        pointers = xif is not None and xif.memory != "none"
+        self._translator = Translator(
+            self.state.regs, self.state.nn, self.memory, self.csrs, products=products, pointers=pointers
+        )
         # operations by address, with the instructions that they were compiled from
         self._operations: dict[int, tuple[Fetched, HartOperation]] = {}
         # operations of a burst by address, including hardware loops; None where it must stop
@@ -97,6 +105,7 @@ class Iss:
             groups=config.csr_groups,
             hart_id=hart_id,
             memory=memory,
+            xif=config.xif if isinstance(config, XifHost) else None,
         )
 
     def load(self, address: int, words: list[int]) -> None:

@@ -4,7 +4,7 @@ Closures are compiled from the statements of the instruction table by :mod:`xpul
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
@@ -12,12 +12,16 @@ from xpulpnn.isa import machine
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.semantics import MEMORY, statements
+from xpulpnn.isa.semantics import MEMORY, STATE, parts_of_weights, statements
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
+from xpulpnn.isa.xif import FIRST_POINTER, STEP_BITS
+from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.reference.iss.memory import BusError, Memory, PostponedError
-from xpulpnn_sim.reference.statements.compiled import NOT_TAKEN, WRITTEN, HartOperation, leads, maker
+from xpulpnn_sim.reference.statements.compiled import NOT_TAKEN, SELECTORS, WRITTEN, HartOperation, leads, maker
 
 _WORDS = 1 << 14  # words whose instructions are cached
+
+_STEPS = (1 << STEP_BITS) - 1
 
 REGISTER_MASK = machine.REGISTERS - 1
 RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
@@ -185,10 +189,12 @@ class Fetched:
 
 
 @cache
-def decoding(extensions: frozenset[Extension], widths: frozenset[int]) -> Callable[[int], Fetched | None]:
+def decoding(
+    extensions: frozenset[Extension], widths: frozenset[int], xif: XifConfig | None = None
+) -> Callable[[int], Fetched | None]:
     """Return a function that decodes a word or a compressed half-word, and returns None for an illegal one. Harts with
     the same instructions share it and its cache."""
-    decoder = Decoder(enabled(extensions, widths))
+    decoder = Decoder([*enabled(extensions, widths), *(xif.insns if xif else ())])
 
     @lru_cache(_WORDS)
     def decode(raw: int) -> Fetched | None:
@@ -208,15 +214,54 @@ class Translator:
     """Compiles instructions to operations of one hart. An operation stores after all other effects, so that watchers of
     the memory see the state after the instruction."""
 
-    def __init__(self, regs: list[int], nn: list[int], memory: Memory, system: Any, *, products: bool = True) -> None:
+    def __init__(
+        self,
+        regs: list[int],
+        nn: list[int],
+        memory: Memory,
+        system: Any,
+        *,
+        products: bool = True,
+        pointers: bool = False,
+    ) -> None:
         self._regs, self._nn, self._memory, self._system, self._products = regs, nn, memory, system, products
+        self._has_pointers = pointers
 
     def operation(self, fetched: Fetched, pc: int) -> HartOperation:
+        following = (pc + fetched.length) & machine.WORD_MASK
+        if fetched.insn.op == "pa.step":
+            return self._steps(fetched, pc, following)
+        if fetched.insn.op == "pa.wr" and fetched.operands["r"] >= FIRST_POINTER and not self._has_pointers:
+            return lambda: following
+        return self._made(fetched.insn, fetched, pc, self._memory.read)
+
+    def _made(self, insn: Insn, fetched: Fetched, pc: int, read: Callable[[int, int], int]) -> HartOperation:
         fields = fetched.operands
         zeros = frozenset(name for name in WRITTEN if fields.get(name) == 0)
-        make = maker(fetched.insn, zeros, fields.get("nnimm5"), _FAILURES, products=self._products)
-        surroundings = self._regs, self._nn, self._memory.read, self._memory.write, self._system
+        selector = next((fields[name] for name in SELECTORS if name in fields), None)
+        make = maker(insn, zeros, selector, _FAILURES, products=self._products)
+        surroundings = self._regs, self._nn, read, self._memory.write, self._system
         return make(*surroundings, pc, fetched.length, (pc + fetched.length) & machine.WORD_MASK, **fields)
+
+    def _steps(self, fetched: Fetched, pc: int, following: int) -> HartOperation:
+        """Return the operation of pa.step: its statements for each step, with each part of the weights in turn."""
+        insn, count = fetched.insn, parts_of_weights(fetched.insn)
+        rows = [replace(insn, entry=part) for part in range(count)] if count > 1 else [insn]
+        parts = [self._made(row, fetched, pc, self._load_of_step) for row in rows]
+
+        def execute() -> int:
+            for number in range(self._regs[fetched.rs1] & _STEPS):
+                parts[number % count]()
+            return following
+
+        return execute
+
+    def _load_of_step(self, address: int, size: int) -> int:
+        try:
+            return self._memory.read(address, size)
+        except BusError:
+            self._nn[STATE["FAILED"]] = 1
+            return int.from_bytes(self._memory.read_bytes(address, size), "little")
 
 
 def with_note(operation: HartOperation, pc: int, note: Callable[[int], None]) -> HartOperation:

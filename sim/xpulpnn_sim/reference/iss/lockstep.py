@@ -24,7 +24,7 @@ from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import DifferenceError, place
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, digits_of, line_of, text_of
+from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, decoder_of, digits_of, line_of, text_of
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 Record = tuple[int, ...]
@@ -100,6 +100,7 @@ class Lockstep:
         self.harts = (self,)
         self._name_of = executable.symbol_at
         self._who = who
+        self._decoder = decoder_of(config)
         self._observer = Observer(self.iss)
         # the output of the program is shown by the run of the design
         self._channel = HostChannel(executable, memory, self.iss.halt, lambda printed: None)
@@ -226,13 +227,15 @@ class Lockstep:
         pc, order, cycle = values["pc_rdata"], values["order"], values["cycle"]
         lines = [
             f"difference at {self._who}retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
-            f"  instruction: {digits_of(values['insn'])}  {text_of(values['insn'], pc)}",
+            f"  instruction: {digits_of(values['insn'])}  {text_of(values['insn'], pc, self._decoder)}",
             f"  {field} must be {_shown(field, expected)}, not {_shown(field, got)}{f': {why}' if why else ''}",
         ]
         if field == "pc_rdata":
             lines.append(f"  expected instruction: {place(expected, self._name_of)}")
         lines.append("before it, and as the design reports it:")
-        lines += [f"  {line_of(dict(zip(_NAMES, each, strict=True)))}" for each in (*self._history, record)]
+        lines += [
+            f"  {line_of(dict(zip(_NAMES, each, strict=True)), self._decoder)}" for each in (*self._history, record)
+        ]
         return DifferenceError("\n".join(lines), order, cycle, field, expected, got)
 
 

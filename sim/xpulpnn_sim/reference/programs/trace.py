@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_MASK, LENGTH_MASK, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, CYCLE, ORDER_BITS, RETIREMENT_FIELDS
 from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn.xif.config import XifHost
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
 WIDE_FIELDS = (*(field.name for field in RETIREMENT_FIELDS if field.width == ORDER_BITS), CYCLE.name)
@@ -45,9 +47,14 @@ def decode(raw: int) -> Insn | None:
     return _decoder.decode(raw)
 
 
+def decoder_of(config: CoreConfig) -> Decoder:
+    """Return a decoder for traces: of all instructions, or of those of a core with the coprocessor."""
+    return Decoder(config.insns) if isinstance(config, XifHost) else _decoder
+
+
 @lru_cache(maxsize=1 << 16)
-def text_of(raw: int, pc: int) -> str:
-    insn = decode(raw)
+def text_of(raw: int, pc: int, decoder: Decoder = _decoder) -> str:
+    insn = decoder.decode(raw)
     return "illegal" if insn is None else render(insn, raw, pc)
 
 
@@ -81,9 +88,9 @@ def effects_of(record: dict[str, int]) -> str:
     return "  ".join(parts)
 
 
-def line_of(record: dict[str, int]) -> str:
+def line_of(record: dict[str, int], decoder: Decoder = _decoder) -> str:
     pc, raw = record["pc_rdata"], record["insn"]
-    head = f"{record['cycle']:>12} {pc:08x} {digits_of(raw):>8}  {text_of(raw, pc):<{_TEXT_COLUMNS}} "
+    head = f"{record['cycle']:>12} {pc:08x} {digits_of(raw):>8}  {text_of(raw, pc, decoder):<{_TEXT_COLUMNS}} "
     return (head + effects_of(record)).rstrip()
 
 

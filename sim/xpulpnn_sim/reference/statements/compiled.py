@@ -31,6 +31,7 @@ from xpulpnn_sim.reference.statements.text import (
 HartOperation = Callable[[], int]  # executes an instruction; returns the address of the next, without hardware loops
 
 WRITTEN = ("rd", "rs1")  # register fields that statements write
+SELECTORS = ("nnimm5", "r", "e")  # immediates that select words of the state; at most one in an instruction
 NOT_TAKEN = -1  # stands for the address after a branch that is not taken
 
 _Effects = StatementEffects[PythonValue, PythonValue]
@@ -61,9 +62,9 @@ def maker(
 ) -> Callable[..., HartOperation]:
     """Return the function that makes operations of an instruction.
 
-    ``zeros`` are the register fields that hold x0, ``selector`` is the immediate of a Mac&Load, ``errors`` are the
-    exceptions of a store without effect. Without ``products`` a dot product only increments its base. The arguments of
-    the function are ``regs``, ``nn``, ``read``, ``write``, ``system``, ``pc``, ``size`` and ``following``, then the
+    ``zeros`` are the register fields that hold x0, ``selector`` is the immediate out of ``SELECTORS``, ``errors`` are
+    the exceptions of a store without effect. Without ``products`` a dot product only increments its base. The arguments
+    of the function are ``regs``, ``nn``, ``read``, ``write``, ``system``, ``pc``, ``size`` and ``following``, then the
     fields of the instruction. ``system`` has CSRs, flags and hardware loops, whose ends are handled before all writes.
     """
     texts = PythonArithmetic()
@@ -184,7 +185,7 @@ class _SymbolicState:
         return undecided(f"({_number(first)} != {_number(second)})", is_static=True)
 
     def immediate(self, name: str) -> PythonValue:
-        if name == "nnimm5" and self.selector is not None:
+        if name in SELECTORS and self.selector is not None:
             return literal_value(self.selector)
         place = next(token.field for token in self.insn.tokens if token.field.name == name)
         return PythonValue(name, place.low, place.high, is_static=True)
@@ -199,7 +200,7 @@ class _SymbolicState:
         return self.texts.named(PythonValue(f"system['{name}']", 0, WORD_MASK))
 
     def entry(self, index: PythonValue) -> PythonValue:
-        return PythonValue(f"nn[{self.texts.expression(index)}]", 0, WORD_MASK)
+        return self.texts.named(PythonValue(f"nn[{self.texts.expression(index)}]", 0, WORD_MASK))
 
     def csr(self, address: PythonValue) -> PythonValue:
         return self.texts.named(PythonValue(f"system.read_csr({address.text})", 0, WORD_MASK))

@@ -13,7 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
-from xpulpnn.isa.semantics import LOOPS, MEMORY, beyond_notation, is_lane, lane_width, width_read
+from xpulpnn.isa.semantics import LOOPS, MEMORY, STATE, beyond_notation, is_lane, lane_width, width_read
 
 V = TypeVar("V")
 C = TypeVar("C")
@@ -167,6 +167,8 @@ class _Execution(Generic[V, C]):
             self._effects.registers.append((name, self._guard, self._z.word(value)))
         elif name == "pc":
             self._effects.pc.append((self._guard, self._z.word(value)))
+        elif name in STATE:
+            self._assign_element(name, self._z.number(0), value)
         elif name in FLAGS:
             self._effects.flags.append((name, value))
         elif self._guard != self._z.true:
@@ -178,14 +180,18 @@ class _Execution(Generic[V, C]):
         word = self._z.word(value)
         if name in MEMORY:
             self._effects.stores.append((self._guard, self._z.word(index), MEMORY[name] // BYTE_BITS, word))
-        elif name == "NN":
-            self._effects.entries.append((self._guard, index, word))
+        elif name in STATE:
+            self._effects.entries.append((self._guard, self._place(name, index), word))
         elif name == "CSR":
             self._effects.csrs.append((self._guard, index, value))
         elif name in LOOPS:
             self._effects.loops.append((name, index, word))
         else:
             raise InputError(f"element assigned to must be one of the notation, not {name}")
+
+    def _place(self, name: str, index: V) -> V:
+        """Return the place of a word in the list that holds the NN-RF and the state of the coprocessor."""
+        return self._z.binary(ast.Add(), index, self._z.number(STATE[name])) if STATE[name] else index
 
     # ---- values ----
 
@@ -271,6 +277,8 @@ class _Execution(Generic[V, C]):
             return self._before.register(name)
         if name in self._immediates:
             return self._before.immediate(name)
+        if name in STATE:
+            return self._before.entry(self._place(name, self._z.number(0)))
         return self._names[name] if name in self._names else self._before.state(name)
 
     def _element(self, name: str, index: ast.expr) -> V:
@@ -284,8 +292,8 @@ class _Execution(Generic[V, C]):
             access = self._guard, z.word(position), MEMORY[name] // BYTE_BITS
             self._effects.loads.append(access)
             return self._before.load(*access)
-        if name == "NN":
-            return self._before.entry(position)
+        if name in STATE:
+            return self._before.entry(self._place(name, position))
         if name == "CSR":
             return self._before.csr(position)
         width = lane_width(self._insn) if is_lane(self._insn, name) else 1

@@ -251,7 +251,9 @@ class PythonArithmetic:
         first, second = pairs[0]
         if first.unpacked and second.unpacked:
             return f"sum(map(mul, {first.unpacked}, {second.unpacked}))"
-        return f"({self.named(second).text} * sum({first.unpacked}))" if first.unpacked else None
+        if first.unpacked and all(factor.text == second.text for _, factor in pairs):
+            return f"({self.named(second).text} * sum({first.unpacked}))"
+        return None
 
     def chosen(self, name: str, terms: Sequence[tuple[PythonValue, int]], default: PythonValue) -> PythonValue:
         """Return the least (``min``) or else the greatest number whose condition holds, as a chain of conditionals."""
