@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,18 @@ def test_a_run_ends_when_program_and_debugger_have():
         assert debugger.ended(Event(0), PASS) is None
         assert messages == ["the program has ended: pass"]
         assert debugger.ended(Event.DEBUGGER_LEFT, None) is PASS
+
+
+def test_a_program_that_has_ended_is_halted_whenever_it_runs_on():
+    halts = []
+    with serving(0) as debugger:
+        debugger.ended(Event.DEBUGGER_CAME, None)
+        debugger.halt = lambda: halts.append(1)
+        debugger.ended(Event.CYCLE_LIMIT, None)
+        assert halts == []
+        for events, end, count in ((0, PASS, 1), (Event.DEBUGGER_RESTS, None, 1), (Event.CYCLE_LIMIT, None, 2)):
+            assert debugger.ended(Event(events), end) is None
+            assert len(halts) == count
 
 
 def test_without_a_debugger_a_run_ends_with_its_program():
@@ -56,19 +69,47 @@ int main(void) {
     return sum != 20;
 }
 """
-BEHIND = ("monitor reset halt", "maintenance flush register-cache", "info registers pc", "delete", "hbreak *traps")
+BEHIND = ("monitor reset halt", "info registers pc", "delete", "hbreak *traps")
 BEHIND += ("continue", "stepi", "print $mcause", "info threads", "monitor shutdown")
+WAITS = "volatile int stop; int main(void) { while (!stop); return 3; }"
 LONG = "XPULPNN_DEBUG_TESTS" in os.environ
 
 
-def _terminated(line):
-    """A session that is told to end leaves no process behind."""
-    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as session:
+XPULPNN = [sys.executable, "-m", "xpulpnn_sim"]
+
+
+def compiled(folder, name, text, *options):
+    for tool in ("openocd", "gdb-multiarch", "riscv64-unknown-elf-gcc"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    (folder / "build").mkdir(exist_ok=True)
+    (folder / f"{name}.c").write_text(text)
+    line = [*XPULPNN, "cc", "-g", "-O0", f"{name}.c", *options, "-o", f"build/{name}.elf"]
+    subprocess.run(line, check=True, capture_output=True, cwd=folder)
+
+
+@pytest.mark.cosim
+@pytest.mark.flow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_signals_to_a_session(number, tmp_path):
+    """No process stays. Ctrl-C, which reaches gdb too, halts the program; its end halts it again, and gives the code."""
+    compiled(tmp_path, "waits", WAITS, "--preset", "ri5cy")
+    words = ["continue", "print 7", "set var stop = 1", "continue", "print 8", "continue", "print 9"]
+    line = [*XPULPNN, "debug", "build/waits.elf", "--preset", "ri5cy", "--batch"]
+    line += [word for text in words for word in ("--ex", text)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True) as session:
         assert any("_start" in text for text in session.stdout)
         children = Path(f"/proc/{session.pid}/task/{session.pid}/children").read_text().split()
         assert len(children) == 2
-        session.terminate()
-        assert session.wait(60) == 128 + signal.SIGTERM
+        time.sleep(1)
+        (os.killpg if number == signal.SIGINT else os.kill)(session.pid, number)
+        try:
+            assert session.wait(60) == (3 if number == signal.SIGINT else 128 + number)
+        except subprocess.TimeoutExpired:
+            os.killpg(session.pid, signal.SIGKILL)
+            raise
+        shown = session.stdout.read()
+    assert re.findall(r"^\$\d = (\d)", shown, re.MULTILINE) == (["7", "8", "9"] if number == signal.SIGINT else [])
     assert not [child for child in children if Path(f"/proc/{child}").exists()]
 
 
@@ -85,21 +126,12 @@ def _terminated(line):
     ],
 )
 def test_the_guides_session(options, harts, tmp_path):
-    for tool in ("openocd", "gdb-multiarch", "riscv64-unknown-elf-gcc"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
-    xpulpnn = [sys.executable, "-m", "xpulpnn_sim"]
-    (tmp_path / "build").mkdir()
-    for name, text in (("sums", SUMS), ("other", OTHER)):
-        (tmp_path / f"{name}.c").write_text(text)
-        line = [*xpulpnn, "cc", "-g", "-O0", f"{name}.c", *options, "-o", f"build/{name}.elf"]
-        subprocess.run(line, check=True, capture_output=True, cwd=tmp_path)
+    compiled(tmp_path, "sums", SUMS, *options)
+    compiled(tmp_path, "other", OTHER, *options)
     words = [word for text in (*TYPED, *BEHIND) for word in ("--ex", text)]
-    line = [*xpulpnn, "debug", "build/sums.elf", *options, "--batch"]
+    line = [*XPULPNN, "debug", "build/sums.elf", *options, "--batch"]
     done = subprocess.run([*line, *words], capture_output=True, text=True, timeout=300, cwd=tmp_path)
     shown = done.stdout
-    if not LONG:
-        _terminated([*xpulpnn, "debug", tmp_path / "build/sums.elf", *options, "--batch", "--ex", "continue"])
     print(shown, done.stderr)
     assert "Breakpoint 1, main () at sums.c:4" in shown
     assert "Hardware watchpoint 2: total\n\nOld value = 1\nNew value = 3\n" in shown

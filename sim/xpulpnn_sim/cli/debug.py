@@ -6,7 +6,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from threading import Thread
 from typing import Annotated
 
@@ -15,19 +17,21 @@ from cyclopts import Parameter
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
-from xpulpnn_sim.cli.common import progress_bar, tell
+from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions
 from xpulpnn_sim.cli.options import Repeated, arguments, command
 from xpulpnn_sim.cli.programs import ProgramOptions, load_program, show, with_named_core
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine
-from xpulpnn_sim.cosimulation.workloads.debugger import CONFIGURATION, Debugger, debugged, serving
+from xpulpnn_sim.cosimulation.workloads.debugger import CONFIGURATION, GDB_SETTINGS, Debugger, debugged, serving
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM
 
 _GDB = ("gdb-multiarch", "riscv64-unknown-elf-gdb", "riscv32-unknown-elf-gdb")
 _PATIENCE_S = 60.0
-_TERMINATED = 128 + signal.SIGTERM
+_KILLED = 128  # exit code of a signal, less its number
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_MOST_CODE = 255
 _READY = "Listening on port"
 _LINKED = (TEXT_BASE, DEFAULT_ROM), (DATA_BASE, DEFAULT_RAM)
 """Memory of a debugged program, large enough for other programs that gdb loads later."""
@@ -38,7 +42,8 @@ class DebugOptions(ProgramOptions, ClusterOptions):
     execute: Annotated[Repeated, Parameter(name="--ex", metavar="COMMAND")] = ()
     """Command for gdb, behind those that connect it; repeatable."""
     batch: bool = False
-    """Let gdb end behind these commands."""
+    """Let gdb end behind these commands. The end of the program halts the core for those that follow, and its code is
+    that of the command."""
 
 
 @command("debug")
@@ -64,7 +69,8 @@ def debug_command(options: DebugOptions) -> int:
         library = model_library(engine_of(config, debugged=True), config)
     with ExitStack() as stack:
         # end child processes also when the command is terminated
-        stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED)))
+        for number in _ENDING:
+            _handle(stack, number, lambda number, _: sys.exit(_KILLED + number))
         debugger = stack.enter_context(serving(0, holds=True, tell=tell))
         model = Thread(
             target=run_program,
@@ -75,7 +81,13 @@ def debug_command(options: DebugOptions) -> int:
         model.start()
         stack.callback(_end, debugger, model)
         port = _server(stack, debugger, config.cores)
-        return _gdb(gdb, port, options)
+        return _gdb(stack, gdb, port, debugger, options)
+
+
+def _handle(stack: ExitStack, number: int, handler: Callable[[int, object], None]) -> None:
+    """Set the handler of a signal until the stack is closed, unless the signal is ignored."""
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        stack.callback(signal.signal, number, signal.signal(number, handler))
 
 
 def _end(debugger: Debugger, model: Thread) -> None:
@@ -110,10 +122,19 @@ def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
     raise ToolError(f"openocd must serve gdb, not end with: {''.join(seen[-5:]).strip()}")
 
 
-def _gdb(gdb: str, port: int, options: DebugOptions) -> int:
-    # Debian's gdb assumes Linux, and then steps with breakpoints, which do not follow traps
-    first = ["set architecture riscv:rv32", "set osabi none", "set remotetimeout 60"]
-    first.append(f"target extended-remote localhost:{port}")
+def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger, options: DebugOptions) -> int:
     batch, quiet = (["-batch"], ["set pagination off", "set confirm off"]) if options.batch else ([], [])
-    words = [word for text in (*quiet, *first, *options.execute) for word in ("-ex", text)]
-    return subprocess.run([gdb, "-q", *batch, *words, str(options.program)], check=False).returncode
+    commands = (*quiet, f"target extended-remote localhost:{port}", *options.execute)
+    words = [word for text in commands for word in ("-ex", text)]
+    # Ctrl-C reaches both processes, and is gdb's: it halts the program
+    _handle(stack, signal.SIGINT, lambda *_: None)
+    session = subprocess.Popen([gdb, "-q", *batch, "-x", str(GDB_SETTINGS), *words, str(options.program)])
+    stack.callback(session.wait)
+    stack.callback(session.kill)
+    if options.batch:
+        debugger.halt = partial(session.send_signal, signal.SIGINT)
+    code = session.wait()
+    end = debugger.end if options.batch else None
+    if end is None:
+        return code
+    return OK if end.ok else min(end.code, _MOST_CODE) or FAILED

@@ -7,26 +7,29 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def single_interrupt() -> Generator[None]:
-    """Turn the first Ctrl-C or SIGTERM into a :class:`KeyboardInterrupt`; ignore later ones until the block ends."""
+    """Turn the first Ctrl-C, SIGTERM or SIGHUP that is not ignored into a :class:`KeyboardInterrupt`; ignore later ones
+    until the block ends."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    numbers = [number for number in _NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]
+
     def interrupt(number: int, frame: object) -> None:
-        for signal_number in _NUMBERS:
+        for signal_number in numbers:
             signal.signal(signal_number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = [signal.signal(number, interrupt) for number in _NUMBERS]
+    before = [signal.signal(number, interrupt) for number in numbers]
     try:
         yield
     finally:
-        for number, handler in zip(_NUMBERS, before, strict=True):
+        for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
 
 

@@ -15,6 +15,7 @@ from xpulpnn_sim.reference.programs.exits import Exit, Reason
 Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig)
 
 CONFIGURATION = Path(__file__).with_name("openocd.cfg")
+GDB_SETTINGS = Path(__file__).with_name("debug.gdb")
 
 _HOST = "127.0.0.1"
 
@@ -26,9 +27,10 @@ class Debugger:
     listener: socket.socket
     holds: bool = False  # whether the program does not start before the debugger has halted it once
     tell: Callable[[str], None] | None = None  # reports the end of the program while a debugger is connected
+    halt: Callable[[], None] | None = None  # halts a program that has ended, also when it runs on from there
     closing: bool = False  # whether to end the run as soon as possible
+    end: Exit | None = None  # end of the program
     _connected: bool = False
-    _end: Exit | None = None  # end of the program
 
     @property
     def port(self) -> int:
@@ -47,10 +49,13 @@ class Debugger:
             self._connected = False
         if end is not None and self._connected and self.tell is not None:
             self.tell(f"the program has ended: {end.text}")
-        self._end = end or self._end
+        self.end = end or self.end
+        # in a chunk of cycles that nothing has ended, not even a rest of the debugger, the program has run
+        if self.halt is not None and self.end is not None and (end is not None or Event.CYCLE_LIMIT in events):
+            self.halt()
         if self.closing:
-            return self._end or Exit(Reason.DEBUGGER, 0, 0, None, "the debugger has left before the end")
-        return None if self._connected else self._end
+            return self.end or Exit(Reason.DEBUGGER, 0, 0, None, "the debugger has left before the end")
+        return None if self._connected else self.end
 
 
 def debugged(config: Config) -> Config:
