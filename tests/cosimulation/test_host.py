@@ -1,12 +1,15 @@
 """Programs on CV32E40X, whose sources a package has."""
 
+from pathlib import Path
+
 import pytest
 from tests.programs import read_results
 
 from xpulpnn.errors import ToolError
+from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model import host
-from xpulpnn_sim.cosimulation.model.host import HOST_CORE, Host
+from xpulpnn_sim.cosimulation.model.host import HOST_CORE, HOSTS, Coprocessor, Host
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.directed.programs import programs_of
@@ -49,6 +52,36 @@ def test_run_command(core_elf, tmp_path, capsys):
     (result,) = read_results(path)
     assert (result["reason"], result["conditions"]["preset"]) == ("pass", "cv32e40x-mended")
     assert result["stalls"]["multicycle"] == 31 + 3  # 3 cycles and 29 leading zeros of the divisor; 4 cycles
+
+
+def test_verify_command(tmp_path):
+    path = tmp_path / "verify.json"
+    words = ["--instructions", "15000", "--seed", "3", "--jobs", "1", "--json", str(path)]
+    assert main(["verify", "--host", "cv32e40x", *words]) == 0
+    (result,) = read_results(path)
+    assert (result["differences"], result["missing_rows"]) == (0, [])
+    assert result["traps"].keys() == {"2", "3", "11"}
+
+
+ADDER = Coprocessor(text=(Path(__file__).parent / "adder.sv").read_text())
+SUM = ".word 0x0062838b"  # of x5 and x6 into x7, by the coprocessor
+SUMS = {
+    "EX ready": (f"nop; {SUM}", 42, 42),
+    "result behind a division": (f"div x10, x6, x5; {SUM}", 0, 42),
+    "result behind a read of a counter": (f"csrrs x10, minstret, x0; {SUM}", 0, 42),
+    "back to back": (f"nop; {SUM}; .word 0x0053838b; .word 0x0053838b", 56, 56),
+}
+"""Code, and what it leaves in x7 on the core as published, which has issue 941, and on the mended one."""
+
+
+@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("case", SUMS)
+def test_results_of_a_coprocessor(case, name, core_program):
+    code, *expected = SUMS[case]
+    program = core_program(f"_start: li x5, 7; li x6, 35; li x7, 0; li x8, data; {code}; nop; nop; sw x7, 0(x8)\n")
+    result = run_program(program, HOST_CORE, Machine(max_cycles=1000), host=Host(name=name, coprocessor=ADDER))
+    assert result.exit.ok, result.exit.text
+    assert int.from_bytes(result.read(DATA_BASE, WORD_BYTES), "little") == expected[HOSTS[name]]
 
 
 BAD = {

@@ -8,7 +8,10 @@ from xpulpnn_sim.cosimulation.model.host import Host
 
 HostName = Literal["cv32e40x", "cv32e40x-mended"]
 
-_OWN_OPTIONS = ("preset", "settings", "cores", "banks", "icache", "l2_latency", "exact", "jtag", "hold", "bus_error")
+_OWN_OPTIONS = (
+    *("preset", "settings", "cores", "banks", "icache", "l2_latency", "exact", "jtag", "hold", "bus_error"),
+    *("engine", "self_test", "halt_rate"),
+)
 _NAMES = {"settings": "set"}
 
 

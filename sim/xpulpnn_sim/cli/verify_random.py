@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, cycle
 from typing import Annotated, Any
 
@@ -22,6 +23,7 @@ from xpulpnn_sim.cli.common import (
     tell,
 )
 from xpulpnn_sim.cli.configurations import Settings
+from xpulpnn_sim.cli.hosts import HostName, host_of
 from xpulpnn_sim.cli.options import (
     Count,
     Dask,
@@ -36,6 +38,7 @@ from xpulpnn_sim.cli.options import (
     command,
     listed,
 )
+from xpulpnn_sim.cosimulation.model.host import HOST_CORE, Host
 from xpulpnn_sim.reference.bare.program import BareProgram, elf_bytes
 from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.files import write_text
@@ -43,7 +46,7 @@ from xpulpnn_sim.verification.coverage.coverage_runs import CoverageSource, Tota
 from xpulpnn_sim.verification.coverage.crosses import crosses_of
 from xpulpnn_sim.verification.coverage.page import write_page
 from xpulpnn_sim.verification.random import program_runs
-from xpulpnn_sim.verification.random.designs import CORE, DESIGNS, MODELS, prepare
+from xpulpnn_sim.verification.random.designs import CORE, DESIGNS, MODELS, core_design, prepare
 from xpulpnn_sim.verification.random.program_runs import CoreSource, Coverage, Job, ProgramRun, ProgramSource
 from xpulpnn_sim.verification.random.shrink import excerpt, program_listing, shrink
 
@@ -77,9 +80,13 @@ class StressedPrograms(RandomPrograms):
     halt_rate: Probability | None = None
     """Probability per cycle that a core with debug mode is asked to halt (default: differs between programs)."""
 
-    def sources(self, engine: str = CORE) -> list[CoreSource]:
+    @property
+    def chosen(self) -> dict[str, float]:
         names = ("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency", "irq_rate", "halt_rate")
-        chosen = {name: value for name, value in pick(self, *names).items() if value is not None}
+        return {name: value for name, value in pick(self, *names).items() if value is not None}
+
+    def sources(self, engine: str = CORE) -> list[CoreSource]:
+        chosen = self.chosen
         words, design = "" if engine == CORE else f" --engine {engine}", DESIGNS[engine]
         return [
             CoreSource(config=core.core, label=core.command_words + words, chosen=chosen, design=design)
@@ -93,6 +100,13 @@ class RandomOptions(StressedPrograms, Dask):
     """Checks of the programs: the core, the core with a cache and its bridges to Wishbone, or the simulator alone."""
     self_test: bool = False
     """Put faults into the core, or its cache and bridges, instead, which programs or cycle costs must find."""
+    host: HostName | None = None
+    """Programs of RV32IMC on a core of somebody else (extra xif): CV32E40X as published, or without its issue 941."""
+
+    def source_on(self, host: Host) -> CoreSource:
+        design = partial(core_design, host=host)
+        label = f"--host {host.name}"
+        return CoreSource(config=HOST_CORE, label=label, chosen=self.chosen, design=design, on_host=True)
 
 
 @command("verify random")
@@ -100,13 +114,17 @@ def verify_random_command(options: RandomOptions) -> int:
     """
     xpulpnn verify --instructions 20000  # random programs in lock step with the simulator
     xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures  # all presets, every failure kept
+    xpulpnn verify --host cv32e40x --instructions 20000  # on CV32E40X
     """
-    sources = options.sources(options.engine)
+    host = host_of(options)
+    sources = options.sources(options.engine) if host is None else [options.source_on(host)]
     if options.self_test:
         if options.engine not in MODELS:
             raise InputError(f"--engine must be {' or '.join(MODELS)} for --self-test, not {options.engine}")
         return _self_test(options, sources)
-    if not options.dask:
+    if host is not None:
+        host.library()
+    elif not options.dask:
         prepare(options.engine, [source.config for source in sources])
     report = run_with_bar(options, sources, dask=options.dask)
     return report.finish(options, print_report(options, sources, report))

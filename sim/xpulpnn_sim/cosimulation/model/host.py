@@ -20,9 +20,9 @@ HOSTS = {"cv32e40x": False, "cv32e40x-mended": True}
 HOST_CORE = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=DotpConfig(widths=XPULPV2_WIDTHS))
 """Configuration of a core of ours with the instructions of the host, RV32IMC, for references."""
 
-OWN_CSRS = frozenset({"misa", "mvendorid", "marchid", "mimpid", "mcountinhibit"}) | {
-    f"{mode}instret{half}" for mode in ("", "m") for half in ("", "h")
-}
+OWN_CSRS = frozenset(
+    {"misa", "mvendorid", "marchid", "mimpid", "mcountinhibit", "mhpmevent3", "mhpmcounter3", "mhpmcounter3h"}
+) | {f"{mode}instret{half}" for mode in ("", "m") for half in ("", "h")}
 """CSRs whose values differ from those of our cores; minstret stands still until mcountinhibit is cleared."""
 
 TOP = "xpulpnn_host"

@@ -13,6 +13,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.machine import IRQ_PRIORITY
 from xpulpnn_sim.cosimulation.checks.counters import CounterCheck
+from xpulpnn_sim.cosimulation.model.host import Host
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
@@ -168,7 +169,10 @@ def core_design(
     listener: Listener,
     library: Path | None = None,
     engine: str = "core",
+    host: Host | None = None,
 ) -> Verdict:
+    if library is None:
+        library = model_library(engine, config) if host is None else host.library()
     return Verdict.of(
         run_program(
             executable,
@@ -176,7 +180,8 @@ def core_design(
             machine,
             lockstep=True,
             observer=lambda blocks: listener(blocks[0]),
-            library=library or model_library(engine, config),
+            library=library,
+            host=host,
         )
     )
 

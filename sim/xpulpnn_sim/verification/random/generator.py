@@ -61,13 +61,15 @@ _COLUMNS = _columns()
 STYLES = ("balanced", *list(_COLUMNS)[1:-1])
 
 
-def weights_of(config: CoreConfig, style: str) -> dict[str, float]:
+def weights_of(config: CoreConfig, style: str, *, on_host: bool = False) -> dict[str, float]:
     """Return the frequency of each kind of block that the core can execute, for a style or for a cluster."""
     weights = _COLUMNS[style] if style == "cluster" else {**_COLUMNS["base"], **_COLUMNS.get(style, {})}
     absent = {"quantise": not config.qnt, "requantise": not config.requantise}
+    absent |= dict.fromkeys(_OUR_TRAPS, on_host)
     return {kind: weight for kind, weight in weights.items() if not absent.get(kind)}
 
 
+_OUR_TRAPS = ("unfetched", "failing", "mtvec")  # access faults and vector tables, which other cores have otherwise
 BUDGET = 4000  # instructions that a program executes, about
 _LONGEST = 900  # Statements after which no block is added
 _COUNTED = 0.9  # how often a program begins with performance counters that count
@@ -84,10 +86,14 @@ def initial_registers(draw: Draw) -> ProgramBlock:
     return ProgramBlock("registers", (), single_lines("register", lines))
 
 
-def generate(config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET) -> RandomProgram:
+def generate(
+    config: CoreConfig, seed: int, *, interrupts: bool = False, budget: int = BUDGET, on_host: bool = False
+) -> RandomProgram:
+    """Draw a program for a core, or, with ``on_host``, for a core of somebody else with the same instructions."""
     rng = Random(f"program {seed}")
     draw, style = Draw(rng, config), rng.choice(STYLES)
-    control = ControlBlocks(draw, weights_of(config, style), SystemBlocks(draw, interrupts=interrupts))
+    system = SystemBlocks(draw, interrupts=interrupts, on_host=on_host)
+    control = ControlBlocks(draw, weights_of(config, style, on_host=on_host), system)
     loops = frozenset({0, 1}) if config.xpulpv2 else frozenset[int]()
     functions = tuple(control.function(loops, BUDGET // _FUNCTION_SCALE**2) for _ in range(rng.randint(0, _FUNCTIONS)))
     main: list[ProgramBlock] = [initial_registers(draw)]

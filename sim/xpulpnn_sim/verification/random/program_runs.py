@@ -7,7 +7,7 @@ the first that fails, on any number of processes. Results of programs with highe
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain, islice, tee
 from time import perf_counter
@@ -148,12 +148,16 @@ class CoreSource(ProgramSource):
     # fields of the machine; the others are chosen for each program
     chosen: Mapping[str, float] = field(default_factory=dict[str, float])
     design: Design = core_design
+    on_host: bool = False  # the design is a core of somebody else
 
     def case(self, seed: int) -> ProgramCase[RandomProgram]:
         machine = random_machine(seed, self.chosen)
+        if self.on_host:
+            machine = replace(machine, bus_errors=())
         if self.config.debug:
             machine = with_halts(machine, seed)
-        return ProgramCase(generate(self.config, seed, interrupts=machine.irq_rate > 0, budget=BUDGET), machine)
+        how = {"interrupts": machine.irq_rate > 0, "on_host": self.on_host}
+        return ProgramCase(generate(self.config, seed, budget=BUDGET, **how), machine)
 
     def command(self, seed: int) -> str:
         options = [f"--{name.replace('_', '-')} {value}" for name, value in self.chosen.items()]

@@ -16,6 +16,7 @@ _X6 = ABI_NAMES[SCRATCH]
 _FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
 """CSRs that random instructions may write with any value."""
 _READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE and csr not in ZERO_CSRS)
+_OTHER = frozenset({"mcause", "mtvec"})  # CSRs in which cores of others have other bits
 _COUNTS = ("lpcount0", "lpcount1")
 _NEAR_CHANCE, _NEAR = 0.3, 500  # how often counters start near their largest value, and how near
 _READ_CHANCE, _MOST_READ = 0.5, 6  # how often performance counters are read instead, and how many at a time
@@ -36,9 +37,16 @@ _HARMLESS = ("add", "xor", "or", "sub", "sll", "sltu")  # rows for instructions 
 
 class SystemBlocks:
     def __init__(
-        self, draw: Draw, *, interrupts: bool = False, unfetched: Window = UNFETCHED, failing: Window = FAILING
+        self,
+        draw: Draw,
+        *,
+        interrupts: bool = False,
+        unfetched: Window = UNFETCHED,
+        failing: Window = FAILING,
+        on_host: bool = False,
     ) -> None:
         self._draw, self._interrupts = draw, interrupts  # with interrupts they are enabled, and wfi ends
+        self._on_host = on_host  # a core of somebody else, of whose CSRs only those that are alike are accessed
         self._unfetched, self._failing = unfetched, failing  # what the bus answers with an error
         self._rng = draw.rng
 
@@ -53,15 +61,16 @@ class SystemBlocks:
         insn = draw.deal(Group.CSR)
         values = draw.values(insn)
         source = "zimm5" if "zimm5" in values else "rs1"
-        kind = rng.randrange(10)
+        kind = rng.randrange(7 if self._on_host else 10)
         if kind < 5:
-            name = rng.choice(_FREE)
+            name = rng.choice([name for name in _FREE if not (self._on_host and name in _OTHER)])
             if name == "mstatus" and self._interrupts and draw.chance(0.7):
                 # keep them enabled most of the time
                 return ProgramBlock("csr", (f"csrrsi {ABI_NAMES[values['rd']]}, mstatus, 8",))
             address = next(csr.address for csr in CSRS if csr.name == name)
         elif kind < 7:
-            chosen = rng.choice(ZERO_CSRS if draw.chance(0.2) else _READABLE)
+            among = ZERO_CSRS if draw.chance(0.2) else _READABLE
+            chosen = rng.choice([csr for csr in among if not (self._on_host and csr.name in _OTHER)])
             address = chosen.address
             if chosen.name == "mtvec":
                 values[source] = 0
