@@ -153,3 +153,11 @@ class XifHost(CoreConfig):
 
 HOST_NAME = "xif"
 """Name of such a core, before the settings of the coprocessor, where cores are named by presets."""
+
+
+def xif_preset(name: str) -> XifConfig:
+    """Return the configuration called ``name``; raise :class:`ConfigError` for an unknown name."""
+    try:
+        return XIF_PRESETS[name]
+    except KeyError:
+        raise ConfigError(f"preset must be one of {', '.join(XIF_PRESETS)} for xif, not {name}") from None

@@ -11,9 +11,9 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import MAX_CORES
-from xpulpnn.xif.config import HOST_NAME, XifHost
+from xpulpnn.xif.config import HOST_NAME, XifConfig, XifHost, xif_preset
 from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, arguments, listed
-from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_NAMES
+from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_NAMES, XIF
 
 CoreCounts = Annotated[tuple[str, ...], listed(tuple(str(count) for count in range(1, MAX_CORES + 1)))]
 IDEAL = "ideal"  # fetches without latency
@@ -59,8 +59,10 @@ class Configuration(Settings):
     def command_words(self) -> str:
         return " ".join([f"--preset {self.preset}", *(f"--set {text}" for text in self.settings)])
 
-    def for_top(self, top: str) -> CoreConfig | ClusterConfig | DebugConfig:
+    def for_top(self, top: str) -> CoreConfig | ClusterConfig | DebugConfig | XifConfig:
         """Return the configuration of the component ``top``; a core preset also stands for a cluster of such cores."""
+        if top == XIF:
+            return apply_settings(xif_preset(XIF if self.preset == DEFAULT_PRESET else self.preset), self.assignments)
         if top in DEBUG_NAMES:
             return apply_settings(DebugConfig(), self.assignments)
         if top not in CLUSTER_NAMES:

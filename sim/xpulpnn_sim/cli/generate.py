@@ -8,11 +8,14 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from xpulpnn.config import DEFAULT_PRESET
 from xpulpnn.errors import InputError
 from xpulpnn.verilog import EmittedVerilog, Reset, Separator
+from xpulpnn.xif.config import XifConfig
+from xpulpnn.xif.wrappers import WRAPPERS, wrapper
 from xpulpnn_sim.cli.common import finish, pick, tell
 from xpulpnn_sim.cli.configurations import Configuration
-from xpulpnn_sim.cli.options import Json, NewFolder, Seconds, arguments, command
+from xpulpnn_sim.cli.options import AnyPreset, Json, NewFolder, Seconds, arguments, command
 from xpulpnn_sim.publishing.packages.design import DEFAULT_CLOCK_NS, GENERATED, Design, description
 from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sim.tools.components import emit_top
@@ -25,6 +28,8 @@ DEFAULT_PREFIX = "xpulpnn_"  # default prefix of module names
 class GenerateOptions(Configuration, Json):
     top: Annotated[str, Parameter(choices=ALL_TOPS, show_choices=True)] = field(kw_only=False)
     """Component to write."""
+    preset: AnyPreset = DEFAULT_PRESET
+    """Configuration to start from; xif and the presets behind it are those of the coprocessor, TOP xif."""
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build")
     """Folder of TOP.v and TOP.json."""
     prefix: str = DEFAULT_PREFIX
@@ -67,6 +72,7 @@ def generate_command(options: GenerateOptions) -> int:
     xpulpnn generate dotp -o build/rtl  # build/rtl/dotp.v and dotp.json
     xpulpnn generate ex-stage --preset ri5cy -o build/rtl  # the EX stage of the baseline
     xpulpnn generate dotp --set widths=8,4 --set multipliers=replicated  # another structure
+    xpulpnn generate xif --preset cv32e40x -o build/xif  # a coprocessor for CV32E40X, and its wrapper
     """
     emitted = emitted_top(options)
     top = options.top
@@ -79,12 +85,23 @@ def generate_command(options: GenerateOptions) -> int:
     else:
         files = {f"{top}.v": emitted.text}
         shown = str(options.output / f"{top}.v")
+    files |= _wrapper(options, emitted)
     files |= description(emitted, f"{top}.json", files)
     manifest = options.output / f"{top}.json"
     others = {name for path in options.output.glob("*.json") if path != manifest for name in _listed(path)}
     written = write_texts(options.output, files, [name for name in _listed(manifest) if name not in others])
     tell(f"{shown} and {manifest}: module {emitted.manifest['top']}")
     return finish(options.json, {"top": top, "files": written})
+
+
+def _wrapper(options: GenerateOptions, emitted: EmittedVerilog) -> dict[str, str]:
+    """Return the wrapper of the coprocessor for the core of its preset, by the name of the file."""
+    config = options.for_top(options.top)
+    if not isinstance(config, XifConfig) or options.preset not in WRAPPERS:
+        return {}
+    module, is_async = emitted.manifest["top"], options.reset == "async-low"
+    text = wrapper(options.preset, config, module, is_async=is_async, separator=options.separator)
+    return {f"{options.top}_{options.preset}.sv": f"{emitted.header}\n{text}"}
 
 
 def _listed(description: Path) -> list[str]:

@@ -18,6 +18,7 @@ from cyclopts import App, Parameter, Token
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
+from xpulpnn.xif.config import XIF_PRESETS
 from xpulpnn_sim.cli.tree import COMMANDS, sentence
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_place, require_writable
 from xpulpnn_sim.tools.name_lists import select_names, split_names
@@ -165,6 +166,9 @@ NewFile = Annotated[Path, _path(lambda path, name: path == STANDARD_OUTPUT or re
 """A writable file, or standard output."""
 NewFolder = Annotated[Path, _path(require_place, "DIR")]  # a writable or new folder
 Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME", show_choices=True)]
+AnyPreset = Annotated[
+    str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS, *XIF_PRESETS), metavar="NAME", show_choices=True)
+]
 CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", show_choices=True)]
 
 

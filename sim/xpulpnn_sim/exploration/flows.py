@@ -11,6 +11,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError
 from xpulpnn.field_values import apply_settings
+from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, run_kernel
@@ -84,7 +85,7 @@ class KernelSpec:
         return fastest
 
     def case(self, config: Configuration) -> Case:
-        assert not isinstance(config, DebugConfig)
+        assert not isinstance(config, DebugConfig | XifConfig)
         return Case(
             layer=self.layer,
             precision=find_kernel(self.kernel).uniform(self.bits),
@@ -134,7 +135,7 @@ def _run_energy(
     from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
     from xpulpnn_sim.exploration.energy.programs import general_code
 
-    assert not isinstance(design.config, DebugConfig)
+    assert not isinstance(design.config, DebugConfig | XifConfig)
     config, case = design.config.core, spec and replace(spec.case(design.config), config=design.config)
     if case is not None and isinstance(design.config, ClusterConfig):
         result, files, known = estimate_cluster(case, library, window, yosys)

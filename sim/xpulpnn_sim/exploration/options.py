@@ -13,7 +13,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.library import SCRIPTS
 from xpulpnn_sim.exploration.search import OBJECTIVES
 from xpulpnn_sim.exploration.space import CLUSTER, DEBUG_PRESET, WHOLE_CLUSTERS
-from xpulpnn_sim.tools.component_names import ALL_TOPS, CLUSTER_NAMES, DEBUG_NAMES
+from xpulpnn_sim.tools.component_names import ALL_TOPS, CLUSTER_NAMES, DEBUG_NAMES, XIF
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_writable
 from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
 
@@ -127,7 +127,7 @@ class ExploreOptions:
         if self.json != STANDARD_OUTPUT:
             require_writable(self.json, "json")
         swept = next((name for name in _SWEPT if getattr(self, name)), "")
-        part = self.component in (*CLUSTER_NAMES, *DEBUG_NAMES) and self.component not in WHOLE_CLUSTERS
+        part = self.component in (*CLUSTER_NAMES, *DEBUG_NAMES, XIF) and self.component not in WHOLE_CLUSTERS
         runs = next((name for name in ("kernel", "energy", "general") if getattr(self, name)), "")
         for is_wrong, rule in (
             (self.search_seed < 0, f"search_seed must be at least 0, not {self.search_seed}"),
@@ -157,6 +157,8 @@ class ExploreOptions:
     def presets(self) -> tuple[str, ...]:
         if self.component in DEBUG_NAMES:
             return self.preset or (DEBUG_PRESET,)
+        if self.component == XIF:
+            return self.preset or (XIF,)
         return self.preset or (DEFAULT_PRESET,)
 
     @property

@@ -8,10 +8,11 @@ from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.debug.config import DebugConfig
+from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
 
-Configuration = CoreConfig | ClusterConfig | DebugConfig
+Configuration = CoreConfig | ClusterConfig | DebugConfig | XifConfig
 """Configuration of a point: a core, a cluster, or a debug module and transport (which run no programs)."""
 
 _Record = TypeVar("_Record")

@@ -16,7 +16,7 @@ from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, Point, Skipped, Space, make_point
-from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, DEBUG_NAMES
+from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, DEBUG_NAMES, XIF
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
 _PS_PER_NS = 1e3
@@ -139,6 +139,7 @@ _OF_TOP: Mapping[str, frozenset[str]] = {
     "mult": frozenset({"multiplier"}),
     "simd-alu": frozenset({"shifter"}),
     "nnrf": frozenset(),
+    XIF: frozenset(),
     **{top: frozenset[str]() for top in (*CLUSTER_NAMES, *DEBUG_NAMES) if top not in WHOLE_CLUSTERS},
 }
 """Structural choices that change a component; for components not listed, every choice does."""

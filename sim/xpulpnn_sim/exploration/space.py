@@ -11,8 +11,9 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, 
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings, with_setting
+from xpulpnn.xif.config import XIF_PRESETS, XifConfig, xif_preset
 from xpulpnn_sim.exploration.results import Configuration
-from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, DEBUG_NAMES
+from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, DEBUG_NAMES, XIF
 from xpulpnn_sim.tools.name_lists import select_names
 
 CLUSTER = "cluster"
@@ -78,6 +79,8 @@ def parse_space(
         usual, known = ClusterConfig(), (*CLUSTER_PRESETS, *PRESETS)
     elif top in DEBUG_NAMES:
         usual, known = DebugConfig(), (DEBUG_PRESET,)
+    elif top == XIF:
+        usual, known = XifConfig(), tuple(XIF_PRESETS)
     common, swept = dict[str, str](), dict[str, list[str]]()
     for key, value in _split(settings, "set", "KEY=VALUE"):
         if key in common:
@@ -98,6 +101,8 @@ def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipp
     try:
         if top in DEBUG_NAMES:
             base = DebugConfig()
+        elif top == XIF:
+            base = xif_preset(name)
         else:
             cluster = top in CLUSTER_NAMES
             base = CLUSTER_PRESETS.get(name) or ClusterConfig(core=preset(name)) if cluster else preset(name)

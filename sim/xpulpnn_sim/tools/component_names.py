@@ -8,4 +8,5 @@ CLUSTER_NAMES = (
 )
 CORE_DEBUG = "core-debug"  # core with debug module
 DEBUG_NAMES = ("dm", "jtag-dtm")
-ALL_TOPS = (*CORE_NAMES, *CLUSTER_NAMES, *DEBUG_NAMES)
+XIF = "xif"  # coprocessor behind CV-X-IF
+ALL_TOPS = (*CORE_NAMES, *CLUSTER_NAMES, *DEBUG_NAMES, XIF)

@@ -38,6 +38,9 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn.wishbone.cluster import ClusterWishbone
 from xpulpnn.wishbone.core import CoreWishbone
+from xpulpnn.xif.config import XifConfig
+from xpulpnn.xif.coprocessor import Coprocessor
+from xpulpnn_sim.tools.component_names import XIF
 from xpulpnn_sim.tools.on_wishbone import ClusterOnWishbone, CoreOnWishbone
 
 
@@ -97,7 +100,10 @@ _CLUSTER_UNITS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {"cl
 DEBUG_TOPS: Mapping[str, Callable[[DebugConfig], wiring.Component]] = {"dm": DebugModule, "jtag-dtm": JtagDtm}
 """Constructors of debug components, by name on the command line."""
 
-AnyConfig = CoreConfig | ClusterConfig | DebugConfig
+XIF_TOPS: Mapping[str, Callable[[XifConfig], wiring.Component]] = {XIF: Coprocessor}
+"""Constructor of the coprocessor, by name on the command line."""
+
+AnyConfig = CoreConfig | ClusterConfig | DebugConfig | XifConfig
 
 
 def _component(name: str, config: AnyConfig) -> wiring.Component:
@@ -105,6 +111,8 @@ def _component(name: str, config: AnyConfig) -> wiring.Component:
         return {**CLUSTER_TOPS, **_CLUSTER_UNITS}[name](config)
     if isinstance(config, DebugConfig):
         return DEBUG_TOPS[name](config)
+    if isinstance(config, XifConfig):
+        return XIF_TOPS[name](config)
     return {**TOPS, **_UNITS}[name](config)
 
 

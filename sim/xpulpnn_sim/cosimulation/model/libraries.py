@@ -15,6 +15,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import locked
+from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cosimulation.model import schema
 from xpulpnn_sim.cosimulation.model.build import Adapter, Rig, build_model
 from xpulpnn_sim.tools.results import cached_results, digest
@@ -125,7 +126,7 @@ def _generator() -> str:
 
 
 def cached_emission(
-    top: str, config: CoreConfig | ClusterConfig | DebugConfig, *, both_edges: bool = False
+    top: str, config: CoreConfig | ClusterConfig | DebugConfig | XifConfig, *, both_edges: bool = False
 ) -> tuple[str, dict[str, Any]]:
     """Return Verilog and manifest of a top, cached under a hash of the generator's sources and the configuration."""
     results = cached_results("designs")

@@ -15,11 +15,12 @@ from xpulpnn.emit.hierarchy import component_ports
 from xpulpnn.emit.members import member_meanings
 from xpulpnn.emit.names import port_name
 from xpulpnn.errors import InputError
+from xpulpnn.xif.config import XIF_PRESETS
 from xpulpnn_sim.publishing.guide import drawings, html, machine
 from xpulpnn_sim.publishing.guide.instructions import instructions
 from xpulpnn_sim.publishing.guide.pictures import picture
 from xpulpnn_sim.tools.component_names import ALL_TOPS
-from xpulpnn_sim.tools.components import CLUSTER_TOPS, DEBUG_TOPS, TOPS
+from xpulpnn_sim.tools.components import CLUSTER_TOPS, DEBUG_TOPS, TOPS, XIF_TOPS
 
 _CLOCKING = (
     ("clk", "clock; everything happens on its rising edge"),
@@ -35,6 +36,8 @@ def ports(top: str) -> str:
     # never elaborated, see the first line
     if top in DEBUG_TOPS:
         component = DEBUG_TOPS[top](DebugConfig())
+    elif top in XIF_TOPS:
+        component = XIF_TOPS[top](XIF_PRESETS[top])
     elif top in CLUSTER_TOPS:
         component = CLUSTER_TOPS[top](CLUSTER_PRESETS["cluster"])
     else:

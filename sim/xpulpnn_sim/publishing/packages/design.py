@@ -16,6 +16,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import instruction_size
 from xpulpnn.isa.table import Decoder
 from xpulpnn.verilog import EmittedVerilog
+from xpulpnn.xif.config import XifConfig
 from xpulpnn_sw.assembly.asm import Assembled
 from xpulpnn_sw.assembly.disasm import disassemble
 
@@ -57,7 +58,7 @@ def connections(ports: Iterable[Port], net: Callable[[Port], str]) -> str:
 @dataclass(frozen=True)
 class Design:
     top: str  # command-line and file name
-    config: CoreConfig | ClusterConfig | DebugConfig
+    config: CoreConfig | ClusterConfig | DebugConfig | XifConfig
     emitted: EmittedVerilog
     clock_ns: float  # clock period for synthesis
     command: str  # command line that repeats the package
