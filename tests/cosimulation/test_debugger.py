@@ -92,7 +92,7 @@ def compiled(folder, name, text, *options):
 @pytest.mark.flow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_signals_to_a_session(number, tmp_path):
-    """No process stays. Ctrl-C, which reaches gdb too, halts the program; its end halts it again, and gives the code."""
+    """No process stays. Ctrl-C, which reaches gdb too, halts the program; its end halts it again and gives the code."""
     compiled(tmp_path, "waits", WAITS, "--preset", "ri5cy")
     words = ["continue", "print 7", "set var stop = 1", "continue", "print 8", "continue", "print 9"]
     line = [*XPULPNN, "debug", "build/waits.elf", "--preset", "ri5cy", "--batch"]
