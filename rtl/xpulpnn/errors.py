@@ -3,6 +3,8 @@
 A message reads "`what` must be `rule`, not `value`"; the command line prints it as one line and exits with code 2.
 """
 
+import errno
+
 
 class XpulpnnError(Exception):
     """Base of all errors that the command line reports in one line."""
@@ -14,6 +16,8 @@ def unreadable(path: object, error: OSError) -> str:
         return f"{path} must be an existing file, and there is none of this name"
     if isinstance(error, IsADirectoryError):
         return f"{path} must be a file, not a folder"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{path} cannot be written, as its disk is full"
     return f"{path} cannot be used: {error.strerror}"
 
 

@@ -192,6 +192,51 @@ def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, env=ENVIRONMENT)
 
 
+def run_python(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-c", text]
+    return subprocess.run(line, check=False, capture_output=True, text=True, env={**ENVIRONMENT, **environment})
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_closed_streams(closed):
+    line = ["sh", "-c", f"{sys.executable} -m xpulpnn_sim doctor {closed}"]
+    done = subprocess.run(line, check=False, capture_output=True, env=ENVIRONMENT)
+    assert (done.returncode, done.stderr, bool(done.stdout)) == (0, b"", closed == "2>&-")
+
+
+INTERRUPTED = """
+import sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "xpulpnn_sim.cli.main":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from xpulpnn_sim.__main__ import main
+sys.exit(main())
+"""
+LEFT_BEHIND = """
+import sys
+from xpulpnn.core.id_stage import Immediates
+from xpulpnn_sim.cli.main import main
+def interrupt(self, platform):
+    raise KeyboardInterrupt
+Immediates.elaborate = interrupt
+sys.exit(main(["generate", "core"]))
+"""
+
+
+@pytest.mark.parametrize("text", [INTERRUPTED, LEFT_BEHIND])
+def test_an_interrupt_is_one_line(text):
+    done = run_python(text)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+def test_text_that_the_terminal_lacks():
+    telling = "main.execute_command = lambda typed: common.tell('\\xfc \\u2191 \\udcfc')"
+    done = run_python(f"from xpulpnn_sim.cli import common, main; {telling}; main.main()", PYTHONIOENCODING="ascii")
+    assert (done.stdout, done.stderr) == ("\\xfc \\u2191 \\udcfc\n", "")
+
+
 @pytest.mark.flow
 def test_generate_needs_no_extra(tmp_path):
     done = without_extras("generate", "mult", "-o", str(tmp_path))

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import FAILED, finish, pick, remark, tell
+from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, remark, tell
 from xpulpnn_sim.cli.configurations import Hosted
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
@@ -261,5 +261,5 @@ def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[
         pairs = list(zip(files, targets, strict=True))
         printed = compile_sources(pairs, stage, compiler=compiler, options=options)
         for path in targets if is_shown else ():
-            sys.stdout.write(path.read_text())
+            pass_on(path.read_bytes(), error=False)
     return [] if is_shown else targets, printed

@@ -105,7 +105,7 @@ def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
     line = ["openocd", *settings, "-f", str(CONFIGURATION)]
     # signals for gdb such as Ctrl-C must not reach the server
     server = subprocess.Popen(
-        line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, errors="replace", start_new_session=True
     )
     stack.callback(server.wait)
     stack.callback(server.terminate)

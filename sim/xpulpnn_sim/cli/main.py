@@ -5,9 +5,11 @@ import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from inspect import BoundArguments
+from io import TextIOWrapper
 from typing import Any
 
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
@@ -67,6 +69,11 @@ search them too often."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return 0 for success, 1 for a failed check, 2 for bad input or a missing tool."""
     gc.set_threshold(_ALLOCATED)
+    # Amaranth warns of designs that an error or an interrupt leaves behind
+    warnings.filterwarnings("ignore", ".* created but never used")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     typed = sys.argv[1:] if argv is None else list(argv)
     try:
         return execute_command(typed)
@@ -82,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BAD_INPUT
     except OSError as error:
-        return _report(unreadable(error.filename or "file", error), BAD_INPUT)
+        return _report(unreadable(error.filename or "output", error), BAD_INPUT)
     except KeyboardInterrupt:
         return _report("interrupted", INTERRUPTED)
 

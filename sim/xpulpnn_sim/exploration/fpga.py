@@ -227,7 +227,7 @@ class FpgaFlow:
         options = ["--json", "netlist.json", "--report", report, "--seed", str(seed), "--freq", f"{self._target_mhz:g}"]
         options = [*self._family.options, *options, "--timing-allow-fail"]
         command, version = _find(self._nextpnr)
-        done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False)
+        done = subprocess.run([*command, *options], cwd=folder, capture_output=True, errors="replace", check=False)
         shown = shlex.join([self._nextpnr, *options])
         (folder / f"nextpnr{seed}.log").write_text(f"$ {shown}\n{done.stdout}{done.stderr}")
         if done.returncode or not (folder / report).exists():

@@ -1,6 +1,5 @@
 """Atomic writing of files, checks of output paths, and a lock for folders."""
 
-import errno
 import fcntl
 import os
 import platform
@@ -75,9 +74,7 @@ def replacing(path: Path) -> Generator[Path]:
             yield temporary
             temporary.replace(path)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise InputError(f"{path} must be on a disk with room, and that of {path.parent} is full") from None
-            if error.filename == str(temporary):
+            if error.filename in (None, str(temporary)):
                 error.filename = str(path)
             raise
 

@@ -51,7 +51,6 @@ def run_abc(abc: str, commands: str, folder: Path, *, timeout_s: float, log: str
             [abc, "-c", commands],
             cwd=folder,
             capture_output=True,
-            text=True,
             errors="replace",
             timeout=timeout_s,
             check=False,
@@ -165,7 +164,7 @@ def command_output(command: list[str]) -> str:
     """Return the output of a command, such as the version of a program; empty if it cannot run."""
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False
+            command, capture_output=True, errors="replace", stdin=subprocess.DEVNULL, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

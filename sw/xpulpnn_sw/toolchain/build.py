@@ -157,7 +157,6 @@ class _Build:
         if options.script is None:
             check_stacks(program.read_bytes(), options)
         _put(program, output)
-        output.chmod(0o755)
         return printed
 
     def archive(self, objects: Iterable[Path], output: Path) -> str:
@@ -209,8 +208,12 @@ def _write(path: Path, text: str) -> None:
 
 def _put(built: Path, output: Path) -> None:
     temporary = output.with_name(f".{output.name}.new")
-    shutil.copyfile(built, temporary)
-    temporary.replace(output)
+    try:
+        shutil.copy(built, temporary)
+        temporary.replace(output)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(output)) from None
 
 
 @contextmanager

@@ -144,7 +144,7 @@ def target_flags(kind: str) -> tuple[str, ...]:
 
 def run(command: Sequence[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(command, capture_output=True, errors="replace", stdin=subprocess.DEVNULL, check=False)
     except OSError as error:
         raise ToolError(f"{command[0]} must be executable, not failing with: {error.strerror}") from None
     lines = (done.stdout + done.stderr).splitlines(keepends=True)

@@ -295,6 +295,15 @@ def test_errors_of_all_files_are_shown(compiler: str, written, capfd: pytest.Cap
     assert error.index("first.c:1:") < error.index("second.c:1:")
 
 
+def test_sources_in_latin_1(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    source, program = tmp_path / "latin.c", tmp_path / "latin.elf"
+    source.write_bytes(b'int main(void) { int unused; /* \xfc */ return "\xfc"[0] != (char)0xfc; }\n')
+    assert cli.main(["cc", "--compiler", kind, "-Wall", str(source), "-o", str(program)]) == 0
+    assert "unused variable" in capfd.readouterr().err
+    assert simulate(program).exit.ok
+    assert cli.main(["cc", "--compiler", kind, "-E", str(source)]) == 0
+
+
 def test_functions_that_are_nowhere_are_explained(compiler: str, written, capfd: pytest.CaptureFixture[str]):
     main = written("main.c", "#include <xpulpnn.h>\nint main(void) { return xp_rqu_b(1, 2, 3) + xp_clip(1, 2); }\n")
     assert cc(main, "--preset", "ri5cy", "--compiler", compiler) == 1

@@ -188,7 +188,7 @@ _ABANDONED_S = 3600  # age in seconds from which on a private folder counts as l
 
 
 def _run(command: list[str], folder: Path, environment: dict[str, str]) -> None:
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, errors="replace", check=False)
     if done.returncode:
         text = (done.stderr + done.stdout).splitlines()
         lines = [line.strip() for line in text if "rror" in line or "ld: " in line] or ["no message"]
@@ -231,7 +231,7 @@ def _cxx_headers() -> str:
     for language in ("c", "c++"):
         command = ["g++", "-E", "-v", "-x", language, os.devnull]
         environment = {**os.environ, "LC_ALL": "C"}
-        text = subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stderr
+        text = subprocess.run(command, env=environment, capture_output=True, errors="replace", check=False).stderr
         listed = text.partition("#include <...> search starts here:")[2].partition("End of search list.")[0]
         folders[language] = listed.split("\n")
     return " ".join(f"-I{line.strip()}" for line in folders["c++"] if line not in folders["c"])

@@ -52,7 +52,7 @@ def csmith_program(seed: int) -> str:
     command = ["csmith", "--seed", str(seed), *_OPTIONS]
     # it leaves a file about the machine where it runs
     with tempfile.TemporaryDirectory(prefix="xpulpnn-csmith-") as folder:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+        done = subprocess.run(command, capture_output=True, errors="replace", check=False, cwd=folder)
     if done.returncode:
         raise ToolError(f"csmith must draw program {seed}, not say: {done.stderr.strip()}")
     text = _NAMES.sub(rf"\g<0>_{seed}", _LONG.sub(r"\1\2", done.stdout))
@@ -195,12 +195,12 @@ def _host_lines(texts: dict[int, str], generator: Generator, folder: Path) -> di
     flags = ["-O1", *generator.flags, "-fwrapv", "-fno-strict-aliasing", *include]
     _compile_here([*flags, "-c", str(folder / "host.c"), "-o", str(main)])
     _compile_here([*flags, "-fsanitize-coverage=trace-pc", str(main), *map(str, sources), "-o", str(executable)])
-    done = subprocess.run([str(executable)], capture_output=True, text=True, check=False, timeout=_HOST_SECONDS)
+    done = subprocess.run([str(executable)], capture_output=True, errors="replace", check=False, timeout=_HOST_SECONDS)
     return _results(done.stdout)
 
 
 def _compile_here(options: Sequence[str]) -> None:
-    done = subprocess.run([host_compiler(), *options], capture_output=True, text=True, check=False)
+    done = subprocess.run([host_compiler(), *options], capture_output=True, errors="replace", check=False)
     if done.returncode:
         raise ToolError(f"the compiler of this machine must take the programs, not say: {done.stderr}")
 
