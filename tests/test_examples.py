@@ -36,6 +36,7 @@ SOURCES = {
     "team.c": "#include <pmsis.h>\nPI_L1 int visits[NUM_CORES];\n"
     "static void work(void *unused) { visits[pi_core_id()] += 1; }\n"
     "int main(void) { pi_cl_team_fork(NUM_CORES, work, 0); return visits[NUM_CORES - 1] != 1; }\n",
+    "block.c": "#include <xpulpnn_xif.h>\nint main(void) { xp_pa_clr(); return (int)xp_pa_rd(3); }\n",
     "pool.c": "int pool(int x) { return x / 2; }\n",
 }
 QUICK = ("cc", "objdump", "iss", "completion")

@@ -194,7 +194,7 @@ def iss_command(options: IssOptions) -> int:
     xpulpnn iss prog.elf  # fast; an instruction counts as a cycle
     xpulpnn iss prog.elf --trace build/prog.txt --max-instructions 100000  # a line for every instruction
     xpulpnn iss prog.elf --dump result:64:build/result.bin  # memory after the run
-    xpulpnn iss dot.elf --xif  # with the coprocessor of generate xif, as for any program that cc --xif built
+    xpulpnn iss block.elf --xif  # with the coprocessor of generate xif, as for any program that cc --xif built
     xpulpnn iss --cores 8 team.elf  # on eight cores, which take turns
     """
     options = with_named_core(options)

@@ -9,6 +9,7 @@ from xpulpnn.isa.machine import REGISTERS, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.operations import OPERATIONS
 from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, find
+from xpulpnn.isa.xif import XIF_ROWS
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.stimuli import instruction_words, random_word
 
@@ -51,7 +52,7 @@ def test_compressed_rows_do_what_the_simulator_does(insn):
 
 
 def test_every_operation_of_the_table_has_a_meaning_and_none_is_left_over():
-    assert {insn.op for insn in INSNS} == OPERATIONS.keys()
+    assert {insn.op for insn in (*INSNS, *XIF_ROWS)} == OPERATIONS.keys()
 
 
 def test_rows_without_effect_are_the_fences_and_the_nop():

@@ -20,6 +20,7 @@ _REGISTER_SLOTS = {"rd": RD, "rs1": RS1, "rs2": RS2, "rs3": RD}
 # suffixes of loads and stores: immediate or register increment, register offset
 _FORMS = {"(rs1!)": "_post", "rs2(rs1!)": "_postr", "rs3(rs1!)": "_postr", "rs2(rs1)": "_rr", "rs3(rs1)": "_rr"}
 _VOLATILE = frozenset({InsnClass.LOAD, InsnClass.STORE, InsnClass.QUANTISE, InsnClass.LOOP})
+_LOADING = frozenset({"pa.step", "pa.sync"})  # instructions of the coprocessor around which memory must be up to date
 # operations with a signed result, other than dot products with a signed factor
 _SIGNED = frozenset(
     ["abs", "min", "max", "clip", "exths", "extbs", "extract", "mac", "msu", "lb", "lh", "lw", "elw", "pv.extract"]
@@ -204,10 +205,11 @@ class Intrinsic:
             kind, tail = " goto", [f": : {', '.join(inputs)} : : {BRANCH_OFFSET}"]
         else:
             # side effects, or operands in memory, the NN-RF or loop registers
-            is_volatile = insn.uses_nnrf or insn.insn_class in _VOLATILE
+            is_volatile = insn.uses_nnrf or insn.insn_class in _VOLATILE or insn.op.startswith("pa.")
             kind = " volatile" if is_volatile else ""
             tail = [f": {', '.join(outputs)}".rstrip(), f": {', '.join(inputs)}"]
             touches_memory = is_volatile and insn.insn_class is not InsnClass.LOOP and not insn.requantises
+            touches_memory = insn.op in _LOADING if insn.op.startswith("pa.") else touches_memory
             tail += [': "memory"'] if touches_memory else []
         return [f'__asm__{kind}("{text}"', *(f"        {line}" for line in tail[:-1]), f"        {tail[-1]});"]
 
@@ -218,7 +220,7 @@ class Intrinsic:
     def function(self) -> list[str]:
         arguments = ", ".join(f"{self._type if name == 'rd' else 'uint32_t'} xp_{name}" for name in self.parameters)
         result = self._type if self.insn.writes_rd else "void"
-        lines = [f"XP_INLINE {result} {self.name}({arguments}) {{"]
+        lines = [f"XP_INLINE {result} {self.name}({arguments or 'void'}) {{"]
         if self.insn.writes_rd and not self.accumulator:
             lines.append(f"    {self._type} xp_rd;")
         lines += [f"    {line}" for line in self._asm()]
