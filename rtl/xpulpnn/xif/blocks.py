@@ -61,6 +61,8 @@ class Blocks(Component):
         self.pixel, self.of_filter = Signal(range(PIXELS)), Signal(range(FILTERS))
         self.later, self.makes_block = signals(1, "later makes_block")
         self.number = operand(self.word, "r")
+        # weights of the NN-RF, entries 2 to 5, are there with loads only
+        self.is_present = Const(1) if self.config.memory != "none" else ~self.number[1:3].any()
         self.parameter = Signal(SHIFT_BITS + ZERO_BITS)
         self.failed = Signal()
         at_once = ~self._is(XifOp.BLOCK, XifOp.STEP, XifOp.REQUANTISE)
@@ -220,19 +222,21 @@ class Blocks(Component):
         """Write words of the NN-RF, both of a pair at once, the parameter of requantisation, and the pointers."""
         nnrf, pair = self.nnrf, operand(self.word, "e")
         loads, writes = self.go & self._is(XifOp.LOAD), self.go & self._is(XifOp.WRITE) & self.number[-1]
-        is_pair = pair != _PARAMETER_PAIR
-        # entries 0, 8, 2 and 4
-        first = Cat(Const(0, 1), pair == 2, pair == 3, pair == 1)
+        is_pair, is_parameter = pair != _PARAMETER_PAIR, pair == _PARAMETER_PAIR
+        first, entry = Cat(Const(0, 1), pair == 2, pair == 3, pair == 1), self.number[:-1]  # entries 0, 8, 2 and 4
+        if self.steps is None:
+            is_pair = ~pair.any() | (pair == 1)
+            first, entry = Cat(Const(0, 3), pair == 1), Cat(entry[0], Const(0, 2), entry[3])
         m.d.comb += [
             nnrf.we.eq(loads & is_pair),
             nnrf.waddr.eq(first),
             nnrf.wdata.eq(self.rs1),
-            nnrf.csr_we.eq((loads & is_pair) | writes),
-            nnrf.csr_addr.eq(Mux(self._is(XifOp.LOAD), first | 1, self.number[:-1])),
+            nnrf.csr_we.eq((loads & is_pair) | (writes & self.is_present)),
+            nnrf.csr_addr.eq(Mux(self._is(XifOp.LOAD), first | 1, entry)),
             nnrf.csr_wdata.eq(Mux(self._is(XifOp.LOAD), self.rs2, self.rs1)),
         ]
         if self.config.requantise != "none":
-            with m.If((loads & ~is_pair) | (writes & (self.number == ACCUMULATORS + FIRST_PARAMETER))):
+            with m.If((loads & is_parameter) | (writes & (self.number == ACCUMULATORS + FIRST_PARAMETER))):
                 m.d.sync += self.parameter.eq(Cat(self.rs1[:SHIFT_BITS], self.rs1[BYTE_BITS : BYTE_BITS + ZERO_BITS]))
         if self.steps is not None:
             with m.If(self.rvalid):
@@ -247,7 +251,8 @@ class Blocks(Component):
         sums = self.accumulators.rdata
         state = Signal(XLEN)
         of_pixel = sums[0] if self.units == 1 else Mux(self.pixel[0], sums[1], sums[0])
-        m.d.comb += state.eq(Mux(self.number[-1], self.nnrf.csr_rdata, of_pixel))
+        word = self.nnrf.csr_rdata & self.is_present.replicate(XLEN)
+        m.d.comb += state.eq(Mux(self.number[-1], word, of_pixel))
         if self.config.requantise != "none":
             with m.If(self.number == ACCUMULATORS + FIRST_PARAMETER):
                 shift, zero = self.parameter[:SHIFT_BITS], self.parameter[SHIFT_BITS:]

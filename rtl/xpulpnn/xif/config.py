@@ -37,7 +37,7 @@ class XifConfig:
     accumulators: bool = True  #: Accumulators and activation words; without them only ``pv.*``.
     simd: bool = True  #: Packed-SIMD instructions ``pv.*`` that read two registers; without them only blocks.
     mixed_weights: bool = True  #: Weights of half or a quarter of the activations' width.
-    queue: int = 4  #: Instructions that may wait, 3 or more.
+    queue: int = 3  #: Instructions that may wait, 3 or more.
     id_bits: int = 4  #: Width of instruction identifiers.
     #: commit_at_issue: The core may commit an instruction in the cycle of its issue.
     commit_at_issue: bool = True

@@ -75,7 +75,7 @@ class Coprocessor(Component):
     def _accept(self, m, queue, results):
         m.submodules.offer = offer = OfferDecoder(self.config)
         issue, ctrl = self.issue, offer.ctrl
-        room = Signal()
+        room, fields = Signal(), data.View(InsnWord, issue.instr)
         m.d.comb += [
             offer.word.eq(issue.instr),
             room.eq(queue.space & ((queue.empty & results.empty) | ~ctrl.writes | (not self.config.one_at_a_time))),
@@ -84,8 +84,8 @@ class Coprocessor(Component):
             issue.loadstore.eq(ctrl.steps & ~offer.illegal if self.config.memory == "xif" else 0),
             queue.push.eq(issue.valid & issue.ready & issue.accept),
             *assign_by_name(queue.pushed, issue, "id"),
-            queue.pushed.upper.eq(issue.instr[7:]),
-            queue.pushed.opcode.eq(self._is_block(issue.instr)),
+            queue.pushed.blocks.eq(fields.opcode == self._opcode(MAC_LOAD)),
+            *assign_by_name(queue.pushed, fields, "rd", "funct3", "funct7"),
         ]
         if self.config.version == "0.2":
             complete = ~(ctrl.reads & ~issue.rs_valid).any()
@@ -113,16 +113,16 @@ class Coprocessor(Component):
             register.ready.eq(Mux(together, issue.ready, queue.register.ready)),
         ]
 
-    def _is_block(self, word: Value) -> Value:
-        return word[:7] == int(OPCODES[self.config.opcode].get(MAC_LOAD, MAC_LOAD), 2)
+    def _opcode(self, major: str) -> int:
+        return int(OPCODES[self.config.opcode].get(major, major), 2)
 
     def _word(self, head) -> Value:
-        """Return the word of an instruction in the queue; its opcode is one of two."""
-        names = OPCODES[self.config.opcode]
-        block, lanes = (int(names.get(opcode, opcode), 2) for opcode in (MAC_LOAD, SIMD))
-        if not (self.config.accumulators and self.config.simd):
-            return Cat(Const(block if self.config.accumulators else lanes, 7), head.upper)
-        return Cat(Mux(head.opcode, Const(block, 7), Const(lanes, 7)), head.upper)
+        """Return the word of an instruction in the queue, 0 in the fields of its source registers."""
+        blocks = head.blocks if self.config.simd else Const(1)
+        if not self.config.accumulators:
+            blocks = Const(0)
+        opcode = Mux(blocks, Const(self._opcode(MAC_LOAD), 7), Const(self._opcode(SIMD), 7))
+        return Cat(opcode, head.rd, head.funct3, Const(0, 10), head.funct7)
 
     def _execute(self, m, queue, results):
         m.submodules.decoder = decoder = XifDecoder(self.config)
@@ -131,8 +131,7 @@ class Coprocessor(Component):
         m.d.comb += [
             word.eq(self._word(head)),
             decoder.word.eq(word),
-            *assign_by_name(results.pushed, head, "id"),
-            results.pushed.rd.eq(data.View(InsnWord, word).rd),
+            *assign_by_name(results.pushed, head, "id", "rd"),
         ]
         executes = self._execute_blocks if self.blocks else self._execute_products
         sources = executes(m, queue, results, word, op_b, ctrl)

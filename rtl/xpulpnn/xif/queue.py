@@ -4,14 +4,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 
 from xpulpnn.component import Component, In, Out, signals
-from xpulpnn.core.decoder import OPCODE_BITS
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.xif.config import XifConfig
 from xpulpnn.xif.ports import CommitSignature, RegisterSignature
 
 
 def entry_layout(config: XifConfig) -> data.StructLayout:
-    members = {"id": config.id_bits, "upper": XLEN - OPCODE_BITS, "opcode": 1, "rs1": XLEN, "rs2": XLEN}
+    word = {"blocks": 1, "rd": 5, "funct3": 3, "funct7": 7}  # the major opcode is one of two
+    members = {"id": config.id_bits, **word, "rs1": XLEN, "rs2": XLEN}
     return data.StructLayout(members | ({"reads": 2} if config.version == "1.0" else {}))
 
 

@@ -48,6 +48,9 @@ class Coprocessor:
         self.pointers = [0, 0]  # to activations and to weights
         self.failed = 0  # a load was answered with an error since the last pa.sync
         self.decode = Decoder(config.insns).decode
+        # words that the configuration lacks read as 0
+        weights, shift = _WEIGHTS * (config.memory != "none"), (_SHIFT,) * (config.requantise != "none")
+        self._present = frozenset((*_ACTIVATIONS, *weights, *shift))
         self._load, self._has_memory = load, config.memory != "none"
 
     @property
@@ -144,7 +147,8 @@ class Coprocessor:
             self.pointers[number - _FIRST_POINTER] = value - value % 4
 
     def _write_entry(self, number: int, value: int) -> None:
-        self.entries[number] = value if number != _SHIFT else value % 64 + value // 256 % 256 * 256
+        if number in self._present:
+            self.entries[number] = value if number != _SHIFT else value % 64 + value // 256 % 256 * 256
 
     def _requantise(self, insn: Insn, number_of_filter: int, factor: int, summand: int) -> None:
         """Put the codes of a filter into a lane of the first accumulator of each pixel."""
