@@ -1,5 +1,6 @@
 """Programs on CV32E40X, whose sources a package has."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,10 @@ from tests.programs import read_results
 
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import DATA_BASE, WORD_BYTES
+from xpulpnn.xif.config import XIF_PRESETS
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model import host
-from xpulpnn_sim.cosimulation.model.host import HOST_CORE, HOSTS, Coprocessor, Host
+from xpulpnn_sim.cosimulation.model.host import HOST_CORE, HOSTS, Coprocessor, Host, our_coprocessor
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.directed.programs import programs_of
@@ -82,6 +84,14 @@ def test_results_of_a_coprocessor(case, name, core_program):
     result = run_program(program, HOST_CORE, Machine(max_cycles=1000), host=Host(name=name, coprocessor=ADDER))
     assert result.exit.ok, result.exit.text
     assert int.from_bytes(result.read(DATA_BASE, WORD_BYTES), "little") == expected[HOSTS[name]]
+
+
+def test_our_coprocessor(core_program):
+    text = "_start: li x5, 0x01020304; li x6, 0x05060708; li x8, data; nop; pv.dotup.b x7, x5, x6; sw x7, 0(x8)\n"
+    host = Host(coprocessor=our_coprocessor(replace(XIF_PRESETS["cv32e40x"], memory="obi")))
+    result = run_program(core_program(text), HOST_CORE, Machine(max_cycles=1000), host=host)
+    assert result.exit.ok, result.exit.text
+    assert result.read(DATA_BASE, 1)[0] == 1 * 5 + 2 * 6 + 3 * 7 + 4 * 8
 
 
 BAD = {

@@ -11,8 +11,11 @@ from typing import Any
 
 from xpulpnn.config import XPULPV2_WIDTHS, CoreConfig, DotpConfig
 from xpulpnn.errors import ToolError
+from xpulpnn.xif.config import XifConfig
+from xpulpnn.xif.wrappers import wrapper
 from xpulpnn_sim.cosimulation.model.build import NATIVE, Rig, build_model
-from xpulpnn_sim.cosimulation.model.libraries import rig_of
+from xpulpnn_sim.cosimulation.model.libraries import cached_emission, rig_of
+from xpulpnn_sim.tools.component_names import XIF
 
 HOSTS = {"cv32e40x": False, "cv32e40x-mended": True}
 """Names of hosts, and whether the core is mended: it offers instructions only while EX is ready."""
@@ -35,7 +38,7 @@ writes a register (CV32E40X, issue 941)."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coprocessor:
-    """SystemVerilog with the module ``xpulpnn_xif_cv32e40x``."""
+    """SystemVerilog with the module ``xif_cv32e40x``."""
 
     text: str
     has_port: bool = False  # whether it has an OBI port of its own
@@ -43,6 +46,12 @@ class Coprocessor:
 
 def no_coprocessor() -> Coprocessor:
     return Coprocessor(text=(NATIVE / "no_coprocessor.sv").read_text())
+
+
+def our_coprocessor(config: XifConfig) -> Coprocessor:
+    verilog, _ = cached_emission(XIF, config)
+    text = "\n".join(("`define XPULPNN_IF_XIF if_xif", verilog, wrapper("cv32e40x", config, XIF)))
+    return Coprocessor(text=text, has_port=config.memory == "obi")
 
 
 def _folder() -> Path:

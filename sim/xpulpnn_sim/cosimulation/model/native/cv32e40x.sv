@@ -64,7 +64,7 @@ module xpulpnn_host (
 
   if_xif #(.X_NUM_RS(2), .X_ID_WIDTH(4)) xif ();
 
-  xpulpnn_xif_cv32e40x coprocessor (
+  xif_cv32e40x coprocessor (
 `ifdef XIF_OBI
     .obi_req_o(obi__req),
     .obi_addr_o(obi__addr),
@@ -75,11 +75,11 @@ module xpulpnn_host (
 `endif
     .clk_i(clk),
     .rst_ni,
-    .issue_if(xif),
-    .commit_if(xif),
-    .mem_if(xif),
-    .mem_result_if(xif),
-    .result_if(xif)
+    .xif_issue_if(xif),
+    .xif_commit_if(xif),
+    .xif_mem_if(xif),
+    .xif_mem_result_if(xif),
+    .xif_result_if(xif)
   );
 `ifdef XIF_OBI
   assign {obi__we, obi__be, obi__wdata} = {1'b0, 4'hF, 32'h0};
