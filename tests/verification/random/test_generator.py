@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from xpulpnn.config import PRESETS
+from xpulpnn.xif.config import XifHost
 from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.verification.random.designs import random_machine, run_reference_core, shown_machine
@@ -53,6 +54,14 @@ def test_programs_end_and_reach_every_row():
 def test_other_configurations_stay_inside_their_rows(preset):
     coverage = run_programs(PRESETS[preset], range(100, 102))
     assert not [name for (name, _), count in coverage.rows.items() if count and name.startswith(("pv.ml", "pv.rq"))]
+
+
+@pytest.mark.flow
+@pytest.mark.parametrize("opcode", ["pulp", "custom"])
+def test_programs_for_the_coprocessor_reach_every_row(opcode):
+    host = XifHost.of({"memory": "obi", "requantise": "exact", "opcode": opcode})
+    coverage = run_programs(host, range(PROGRAMS // 2))
+    assert coverage.missing(host) == []
 
 
 @pytest.mark.flow

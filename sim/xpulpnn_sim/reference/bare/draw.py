@@ -8,11 +8,12 @@ from math import sqrt
 from random import Random
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.fields import FieldKind, Token
+from xpulpnn.isa.fields import WORD_FIELDS, FieldKind, Token
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
-from xpulpnn.isa.table import Decoder, enabled
+from xpulpnn.isa.table import Decoder, by_mnemonic
+from xpulpnn.isa.xif import FIRST_POINTER
 from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SLOTS, SP
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
@@ -40,16 +41,21 @@ class Group(Enum):
     QUANTISE = "threshold quantisation"
     REQUANTISE = "requantisation"
     PARAMETER = "load of a parameter of the requantisation"
+    COPROCESSOR = "coprocessor"
     SHORT_MEMORY = "compressed load and store"
     BRANCH = "branch"
     SHORT_BRANCH = "compressed branch"
     CSR = "CSR"
 
 
-ARITHMETIC = (Group.INTEGER, Group.MULDIV, Group.COMPRESSED, Group.SCALAR, Group.SIMD, Group.NARROW, Group.REQUANTISE)
-"""Groups of instructions that change nothing but their destination register."""
+ARITHMETIC = (
+    *(Group.INTEGER, Group.MULDIV, Group.COMPRESSED, Group.SCALAR, Group.SIMD, Group.NARROW, Group.REQUANTISE),
+    Group.COPROCESSOR,
+)
+"""Groups of instructions that change nothing but their destination register, or the state of the coprocessor."""
 
-_OWN_FORM = frozenset({"c.addi16sp"})  # rows that write reserved registers; the generator places them itself
+_OWN_FORM = frozenset({"c.addi16sp", "pa.ptr"})
+"""Rows that write reserved registers or the pointers of the coprocessor; the generator places them itself."""
 _GROUP_OF_CLASS = {
     InsnClass.JUMP: None,
     InsnClass.LOOP: None,
@@ -69,8 +75,10 @@ _ARITHMETIC_GROUPS = {Extension.RV32I: Group.INTEGER, Extension.RV32M: Group.MUL
 
 def group_of(insn: Insn) -> Group | None:
     """Return the group of an instruction; None for an instruction that the generator emits only in fixed sequences."""
-    if insn.mnemonic in _OWN_FORM:
+    if insn.mnemonic in _OWN_FORM or insn.op == "pa.step":
         return None
+    if insn.op.startswith("pa."):
+        return Group.COPROCESSOR
     if insn.is_mac_load:
         return Group.MAC_LOAD
     if insn.insn_class in _GROUP_OF_CLASS:
@@ -110,7 +118,7 @@ def _ignored_bits(insn: Insn) -> int:
 
 @cache
 def rows_of(config: CoreConfig) -> tuple[Decoder, dict[tuple[str, str], Insn], dict[Group, list[Insn]]]:
-    rows = enabled(config.extensions, config.widths)
+    rows = config.insns
     groups: dict[Group, list[Insn]] = {group: [] for group in Group}
     for row in rows:
         if (group := group_of(row)) is not None:
@@ -188,6 +196,9 @@ class Draw:
         written = written_fields(insn)
         if insn.requantises and insn.fmt is not None and self.chance(_SHIFT_CHANCE):
             chosen.setdefault("rs2", SHIFTS[insn.fmt.width])
+        if insn.op == "pa.wr":
+            # the pointers must stay inside memory
+            chosen.setdefault("r", self.rng.choice([r for r in WORD_FIELDS["r"].values if r < FIRST_POINTER]))
         for token in insn.tokens:
             name = token.field.name
             if name in chosen:
@@ -210,7 +221,10 @@ class Draw:
             other = word | self.rng.getrandbits(XLEN) & ignored
             if other != word:
                 return f"{self._data(other)}  # {render(insn, word)}"
-        return render(insn, word)
+        # the assembler knows one pair of opcodes of the coprocessor
+        return (
+            render(insn, word) if insn in by_mnemonic(insn.mnemonic) else f"{self._data(word)}  # {render(insn, word)}"
+        )
 
     @staticmethod
     def _data(word: int) -> str:

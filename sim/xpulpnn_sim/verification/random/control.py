@@ -8,6 +8,7 @@ from xpulpnn_sim.reference.bare.draw import Draw, Group, group_of
 from xpulpnn_sim.reference.bare.layout import COUNTER, LINK, POOL, RA, SCRATCH, SHORT_COUNTER
 from xpulpnn_sim.reference.bare.program import RETURN, ProgramBlock, count_statements, single_lines, total_bytes
 from xpulpnn_sim.reference.stimuli import corner_words
+from xpulpnn_sim.verification.random.coprocessor import coprocessor_block
 from xpulpnn_sim.verification.random.memory_run import OPTIONAL, STYLES, MemoryRun
 from xpulpnn_sim.verification.random.system import SystemBlocks
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
@@ -57,6 +58,7 @@ class ControlBlocks:
             "mret": self.system.leave,
             "interrupts": lambda: self.system.enable(on=draw.chance(0.8)),
             "stack": self._stack,
+            "coprocessor": lambda: coprocessor_block(draw),
         }
         self._simple = simple
         self._nested: dict[str, Callable[[Context], ProgramBlock | None]] = {

@@ -5,6 +5,7 @@ from random import Random
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import WORD_BYTES
+from xpulpnn.xif.config import XifHost
 from xpulpnn_sim.reference.bare.draw import Draw, Group
 from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SIGNATURE
 from xpulpnn_sim.reference.bare.program import (
@@ -17,6 +18,7 @@ from xpulpnn_sim.reference.bare.program import (
 )
 from xpulpnn_sim.reference.stimuli import random_word
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
+from xpulpnn_sim.verification.random.coprocessor import state_reads
 from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, shift_register
 from xpulpnn_sim.verification.random.system import SystemBlocks
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
@@ -48,6 +50,7 @@ counted     0.6   .       .         2        1.5    .       .           0.8
 loop        2     .       .         .        12     .       .           2.5
 quantise    4     .       .         .        .      .       .           .
 requantise  6     .       .         .        .      .       .           5
+coprocessor 12    .       .         .        .      .       20          .
 """
 """Frequencies of the kinds of blocks: for a core, modified by the program's style, and for the harts of a cluster."""
 
@@ -65,6 +68,7 @@ def weights_of(config: CoreConfig, style: str, *, on_host: bool = False) -> dict
     """Return the frequency of each kind of block that the core can execute, for a style or for a cluster."""
     weights = _COLUMNS[style] if style == "cluster" else {**_COLUMNS["base"], **_COLUMNS.get(style, {})}
     absent = {"quantise": not config.qnt, "requantise": not config.requantise}
+    absent["coprocessor"] = not isinstance(config, XifHost) or not config.xif.accumulators
     absent |= dict.fromkeys(_OUR_TRAPS, on_host)
     return {kind: weight for kind, weight in weights.items() if not absent.get(kind)}
 
@@ -113,6 +117,8 @@ def generate(
     main.append(ProgramBlock("counters", (), single_lines("csr", reads)))
     if config.performance_counters:
         main.append(control.system.read_counters())
+    if isinstance(config, XifHost) and config.xif.accumulators:
+        main.append(state_reads(draw))
     handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.config.xpulpv2)
     program = RandomProgram(tuple(main), functions, handlers, seed, f"{style} program {seed}")
     return framed(program, interrupts=interrupts)
