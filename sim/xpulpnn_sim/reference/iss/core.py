@@ -82,9 +82,8 @@ class Iss:
         self.visits: dict[int, int] | None = None  # executions by address
         self.path: list[int] | None = None  # addresses of the executed instructions, in order
         self._decode = decoding(extensions, widths, xif)
-        pointers = xif is not None and xif.memory != "none"
         self._translator = Translator(
-            self.state.regs, self.state.nn, self.memory, self.csrs, products=products, pointers=pointers
+            self.state.regs, self.state.nn, self.memory, self.csrs, products=products, xif=xif
         )
         # operations by address, with the instructions that they were compiled from
         self._operations: dict[int, tuple[Fetched, HartOperation]] = {}

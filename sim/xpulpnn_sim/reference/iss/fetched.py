@@ -14,7 +14,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import MEMORY, STATE, parts_of_weights, statements
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
-from xpulpnn.isa.xif import FIRST_POINTER, STEP_BITS
+from xpulpnn.isa.xif import ACCUMULATORS, STEP_BITS
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.reference.iss.memory import BusError, Memory, PostponedError
 from xpulpnn_sim.reference.statements.compiled import NOT_TAKEN, SELECTORS, WRITTEN, HartOperation, leads, maker
@@ -210,6 +210,22 @@ def decoding(
 _FAILURES = (BusError, PostponedError)  # exceptions of stores after which the instruction has no effect
 
 
+def _absent_words(xif: XifConfig) -> frozenset[int]:
+    """Return the places of the words of the state that a coprocessor lacks; they stay 0."""
+    absent = set[int]() if xif.memory != "none" else {*range(2, 6), STATE["PTR"], STATE["PTR"] + 1}
+    return frozenset(absent if xif.requantise != "none" else absent | {machine.FIRST_PARAMETER})
+
+
+def _word_written(fetched: Fetched) -> int | None:
+    """Return the place of the (first) word that an instruction writes into the state of the coprocessor."""
+    if fetched.insn.op == "pa.ld":
+        return (0, machine.SECOND_PAIR, 2, 4, machine.FIRST_PARAMETER)[fetched.operands["e"]]
+    if fetched.insn.op != "pa.wr":
+        return None
+    number = fetched.operands["r"] - ACCUMULATORS
+    return STATE["ACC"] if number < 0 else number if number < machine.NNRF_WORDS else number + ACCUMULATORS
+
+
 class Translator:
     """Compiles instructions to operations of one hart. An operation stores after all other effects, so that watchers of
     the memory see the state after the instruction."""
@@ -222,16 +238,16 @@ class Translator:
         system: Any,
         *,
         products: bool = True,
-        pointers: bool = False,
+        xif: XifConfig | None = None,
     ) -> None:
         self._regs, self._nn, self._memory, self._system, self._products = regs, nn, memory, system, products
-        self._has_pointers = pointers
+        self._absent = _absent_words(xif) if xif else frozenset[int]()
 
     def operation(self, fetched: Fetched, pc: int) -> HartOperation:
         following = (pc + fetched.length) & machine.WORD_MASK
         if fetched.insn.op == "pa.step":
             return self._steps(fetched, pc, following)
-        if fetched.insn.op == "pa.wr" and fetched.operands["r"] >= FIRST_POINTER and not self._has_pointers:
+        if _word_written(fetched) in self._absent:
             return lambda: following
         return self._made(fetched.insn, fetched, pc, self._memory.read)
 
