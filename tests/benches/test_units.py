@@ -85,6 +85,8 @@ def test_build_failure_shows_the_log(simulator: str, tmp_path: Path) -> None:
     broken = EmittedVerilog(header="// broken\n", modules={"broken": text}, manifest=manifest, rtlil={})
     with pytest.raises(ToolError, match=rf"build of broken for {simulator} must succeed, not fail:\n(.|\n)*error"):
         compile_design(broken, simulator, tmp_path)
+    with pytest.raises(ToolError, match=r"^folder of benches must have a path that make can take, not with ' ': "):
+        compile_design(broken, simulator, tmp_path / "a b")
 
 
 def test_seed_must_be_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ BAD_INPUT = {
     "a word too many": (["doctor", "now"], "xpulpnn doctor takes no further word, not now"),
     "a word too few": (["generate"], "xpulpnn generate needs TOP: xpulpnn generate --help shows examples"),
     "an option without its value": (["generate", "dotp", "--preset"], "--preset must be followed by its value"),
+    "a choice begun": (["generate", "dotp", "--reset", "async"], '"async-low". Did you mean "async-low"?'),
     "a choice": (["generate", "dotp", "--reset", "maybe"], '"maybe" for --reset. Choose from: "sync", "async-low".'),
     "no number": (["cosim", "conv", "--grant-stalls", "half"], "--grant-stalls must be a number, not half"),
     "a number too small": (["cosim", "conv", "--jobs", "0"], 'Invalid value "0" for --jobs. It must be at least 1.'),

@@ -1,5 +1,6 @@
 """The cache of compiled models: with the compiler replaced, and with two of them at work or one killed; wrappers."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -102,6 +103,20 @@ def test_models_share_their_runtime(compiler, tmp_path, monkeypatch):
     linked = [next(part for part in command if part.endswith(".a")) for command in compiler]
     assert linked[:2] == [str(runtime)] * 2
     assert len(set(linked)) == len(list(tmp_path.glob("*.a"))) == 3
+
+
+@pytest.mark.cosim
+def test_models_with_any_path(tmp_path, monkeypatch):
+    odd = tmp_path / "o d \xfc'\"$HOME`#(1)&"
+    odd.mkdir()
+    tools = {"verilator": require_verilator(), "zig": build._zig().parent, "bin": Path(sys.executable).parent}
+    for name, folder in tools.items():
+        (odd / name).symlink_to(folder)
+    monkeypatch.setattr(build, "require_verilator", lambda: odd / "verilator")
+    monkeypatch.setattr(build, "_zig", lambda: odd / "zig" / "zig")
+    monkeypatch.setattr(sys, "executable", str(odd / "bin" / Path(sys.executable).name))
+    monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(odd / "cache"))
+    assert ctypes.CDLL(str(build.build_model(RIG))).model_create
 
 
 @pytest.mark.parametrize("chosen", build.MODEL_COMPILERS)

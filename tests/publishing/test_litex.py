@@ -1,6 +1,7 @@
 """The CPUs of LiteX: what its command makes of them."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,9 +13,10 @@ pytestmark = pytest.mark.flow
 SIMULATED = ("litex_sim", "--cpu-type", "xpulpnn", "--cpu-variant")
 
 
-def litex(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def litex(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "xpulpnn_sim", "litex", *words]
-    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
+    given = {**os.environ, **environment}
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False, env=given)
 
 
 def test_core_is_part_of_a_system(tmp_path: Path) -> None:
@@ -90,6 +92,7 @@ def test_variants_and_options_of_synthesis() -> None:
     ("words", "message"),
     [
         (["nothing.here"], "SCRIPT must be a command of LiteX or a module, not nothing.here"),
+        ([*SIMULATED, "xpulpnn3"], "error: a RISC-V GCC must be installed for the software of LiteX: apt-get install"),
         ([*SIMULATED, "xpulpnn9"], "error: --cpu-variant must be one of standard, "),
         (
             [*SIMULATED, "xpulpnn3", "--with-jtagremote"],
@@ -98,6 +101,6 @@ def test_variants_and_options_of_synthesis() -> None:
     ],
 )
 def test_wrong_words(tmp_path: Path, words: list[str], message: str) -> None:
-    done = litex(tmp_path, *words)
+    done = litex(tmp_path, *words, PATH=str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert message in done.stderr

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,16 @@ import xpulpnn_sim.tools.results
 from xpulpnn import user_cache
 from xpulpnn.errors import InputError, ToolError, unreadable
 from xpulpnn.user_cache import cache_directory, cache_place, cache_size, clean_cache, ignore_before, is_usable
-from xpulpnn_sim.tools.files import LOCK, folder_lock, replacing, write_text, write_texts
+from xpulpnn_sim.tools.files import (
+    LEAST_FREE,
+    LOCK,
+    folder_lock,
+    replacing,
+    require_place,
+    require_room,
+    write_text,
+    write_texts,
+)
 from xpulpnn_sim.tools.results import Results, digest
 
 
@@ -263,6 +273,17 @@ def test_a_full_disk_is_named_and_leaves_no_part(tmp_path, monkeypatch):
     text = f"{place}/last.v cannot be written, as its disk is full"
     assert unreadable(caught.value.filename, caught.value) == text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_places_below_files_and_on_full_disks_are_refused(tmp_path, monkeypatch):
+    write_text(tmp_path / "file", "text")
+    text = f"-o must be in a folder, not in the file {tmp_path}/file"
+    with pytest.raises(InputError, match=f"^{re.escape(text)}$"):
+        require_place(tmp_path / "file" / "new", "-o")
+    require_room(tmp_path / "new" / "waves.fst")
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=LEAST_FREE - 1))
+    with pytest.raises(InputError, match=r"waves.fst cannot be written, as its disk has less than 64 MB left$"):
+        require_room(tmp_path / "new" / "waves.fst")
 
 
 @pytest.mark.parametrize("mask", [0o077, 0o002])

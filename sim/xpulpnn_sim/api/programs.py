@@ -196,6 +196,7 @@ def simulate(
     *,
     config: CoreConfig | ClusterConfig | str | None = None,
     ram: Sequence[Window] = (),
+    bus_errors: Sequence[Window] = (),
     hart_id: int = 0,
     quantum: int = DEFAULT_QUANTUM,
     limit: int = DEFAULT_LIMIT,
@@ -214,6 +215,8 @@ def simulate(
         The core or cluster, or the name of a preset; None: as in :func:`run`.
     ram : sequence of (int, int)
         Base and size in bytes of additional memory.
+    bus_errors : sequence of (int, int)
+        Base and size in bytes of addresses that the bus answers with an error.
     hart_id : int
         Value of mhartid; the cores of a cluster are numbered from 0.
     quantum : int
@@ -230,10 +233,11 @@ def simulate(
             printed.extend(output.data)
 
     executable, target = _program_on(Path(program), config, ram)
+    given: dict[str, Any] = {"ram": ram, "errors": bus_errors, "output": collect_output}
     if isinstance(target, ClusterConfig):
-        session = ClusterSession(executable, target, quantum=quantum, ram=ram, output=collect_output)
+        session = ClusterSession(executable, target, quantum=quantum, **given)
     else:
-        session = IssSession(executable, target, ram=ram, hart_id=hart_id, output=collect_output)
+        session = IssSession(executable, target, hart_id=hart_id, **given)
     begin = time.perf_counter()
     end = session.run(limit, progress)
     return SimulatedRun(

@@ -7,6 +7,7 @@ A file lock keeps two processes from making the same build.
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -136,6 +137,9 @@ def _share_runtime(source: Path, destination: Path) -> None:
         partial.replace(destination / name)
 
 
+_ODD = re.compile(r"[^\w./,@+=~-]")  # characters that the makefiles of cocotb and Verilator do not quote
+
+
 def compile_design(design: EmittedVerilog, simulator: str, cache: Path, *, waves: str = "") -> Path:
     """Compile ``design`` for ``simulator`` below ``cache`` unless the build exists; return the build folder.
 
@@ -146,6 +150,8 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path, *, waves
     digest = hashlib.sha256("".join([*sources.values(), waves]).encode()).hexdigest()[:16]
     folder = cache / f"{top}-{simulator}-{digest}"
     done = folder / "built"
+    if odd := _ODD.search(str(cache)):
+        raise ToolError(f"folder of benches must have a path that make can take, not with {odd[0]!r}: {cache}")
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache / f"{folder.name}.lock"):
         if done.exists():

@@ -133,15 +133,26 @@ def parse_command(typed: Sequence[str]) -> tuple[Callable[..., int | None], Boun
     except CoercionError as error:
         kind = _KINDS.get(error.target_type)
         if kind is None or error.token is None:
-            raise InputError(str(error)) from None
+            raise InputError(_prefer_beginning(str(error))) from None
         raise InputError(f"{error.token.keyword or 'word'} must be {kind}, not {error.token.value}") from None
     except CycloptsError as error:
-        raise InputError(str(error)) from None
+        raise InputError(_prefer_beginning(str(error))) from None
     return run, bound
 
 
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number"}
 _LISTED = re.compile(r"(?:one of|out of) (?P<known>\S.*), not (?P<given>[^\s,]+)")
+
+
+_CHOICES = re.compile(r'(?P<rule>.*"(?P<given>[^"]+)" for .* Choose from: (?P<known>[^.]*)\.) Did you mean ".*')
+
+
+def _prefer_beginning(text: str) -> str:
+    """Suggest the choice that begins as the given word, if there is one, instead of the most similar choice."""
+    match = _CHOICES.fullmatch(text)
+    known = re.findall('"(.*?)"', match["known"]) if match else []
+    longer = [word for word in known if match and word.startswith(match["given"])]
+    return f'{match["rule"]} Did you mean "{longer[0]}"?' if match and longer else text
 
 
 def with_suggestion(text: str) -> str:

@@ -28,7 +28,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, memory_of, require_fitting
 from xpulpnn_sim.reference.programs.trace import Records
-from xpulpnn_sim.tools.files import replacing, require_folder, require_writable
+from xpulpnn_sim.tools.files import replacing, require_folder, require_room, require_writable
 
 
 def core_records(result: RunResult) -> list[dict[str, Any]]:
@@ -154,7 +154,13 @@ def _run(
             how["debugger"] = stack.enter_context(serving(options.jtag, holds=options.hold, tell=tell))
             tell(f"debuggers are served at port {how['debugger'].port}")
         bar = stack.enter_context(progress_bar("cycles", None))
-        return run_program(executable, config, machine, output=programs.show, progress=bar.reach, **how)
+
+        def reach(cycles: int) -> None:
+            bar.reach(cycles)
+            if options.waves is not None:
+                require_room(options.waves)  # the writer of waveforms would abort
+
+        return run_program(executable, config, machine, output=programs.show, progress=reach, **how)
 
 
 def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
@@ -192,6 +198,7 @@ def _require_waves(path: Path) -> None:
     # slow import
     from xpulpnn_sim.cosimulation.model.waves import save_files
 
+    require_room(path)
     save_file, folder = save_files(path)
     require_writable(save_file, "--waves")
     require_folder(folder, "--waves")

@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import secrets
+import shutil
 import tempfile
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -146,10 +147,23 @@ def require_folder(folder: Path, option: str) -> None:
         raise InputError(f"{option} must be in a writable folder, not {folder} ({error.strerror})") from None
 
 
+LEAST_FREE = 64 << 20
+"""Bytes that a disk must have left where files of unknown size are written."""
+
+
+def require_room(path: Path) -> None:
+    """Raise :class:`InputError` unless the disk of a file has room for more."""
+    existing = next(place for place in path.absolute().parents if place.exists())
+    if shutil.disk_usage(existing).free < LEAST_FREE:
+        raise InputError(f"{path} cannot be written, as its disk has less than {LEAST_FREE >> 20} MB left")
+
+
 def require_place(folder: Path, option: str) -> None:
     """Raise :class:`InputError` unless ``folder`` is writable or could be created; create nothing."""
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not (existing.is_dir() and os.access(existing, os.W_OK)) or existing.is_relative_to("/proc"):
+    if not existing.is_dir():
+        raise InputError(f"{option} must be in a folder, not in the file {existing}")
+    if not os.access(existing, os.W_OK) or existing.is_relative_to("/proc"):
         raise InputError(f"{option} must be in a writable folder, not {folder}")
 
 

@@ -295,6 +295,14 @@ def test_errors_of_all_files_are_shown(compiler: str, written, capfd: pytest.Cap
     assert error.index("first.c:1:") < error.index("second.c:1:")
 
 
+def test_bus_errors_are_faults(kind: str, tmp_path: Path):
+    source, program = tmp_path / "read.c", tmp_path / "read.elf"
+    source.write_text("int main(void) { return *(volatile int *)0x20000000; }\n")
+    toolchain.build([source], program, compiler=kind)
+    reasons = [simulate(program, bus_errors=errors).exit.reason for errors in ((), ((0x2000_0000, 4),))]
+    assert reasons == [Reason.BAD_ACCESS, Reason.FAIL]
+
+
 def test_sources_in_latin_1(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     source, program = tmp_path / "latin.c", tmp_path / "latin.elf"
     source.write_bytes(b'int main(void) { int unused; /* \xfc */ return "\xfc"[0] != (char)0xfc; }\n')

@@ -183,6 +183,7 @@ _UNOPTIMISED = {
 """Pragmas, by compiler, around code that runs only once and whose optimisation takes longer than it saves."""
 
 
+_VERILATOR = "verilator"  # link to its folder
 _BUILDING = "building-"
 _ABANDONED_S = 3600  # age in seconds from which on a private folder counts as left over from an aborted build
 
@@ -221,7 +222,8 @@ def _compiler_command(chosen: str) -> str:
     if chosen == MODEL_COMPILERS[1]:
         return '#!/bin/sh\nexec g++ "$@"\n'
     # without -mcpu zig optimises for the machine that it runs on
-    return f'#!/bin/sh\nexec "{_zig()}" c++ -mcpu=baseline -nostdinc++ ${_CXX_HEADERS} "$@"\n'
+    zig = re.sub(r'(["$`\\])', r"\\\1", str(_zig()))
+    return f'#!/bin/sh\nexec "{zig}" c++ -mcpu=baseline -nostdinc++ ${_CXX_HEADERS} "$@"\n'
 
 
 def _cxx_headers() -> str:
@@ -291,7 +293,6 @@ def build_model(
     for tool in ("g++", "make", "perl"):
         if shutil.which(tool) is None:
             raise ToolError(f"{tool} must be installed to compile the simulation model: apt-get install {tool}")
-    environment = {**os.environ, "VERILATOR_ROOT": str(root), "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     _sweep(cache)
     with locked(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
         if is_usable(library):
@@ -302,13 +303,16 @@ def build_model(
             (folder / file).write_text(text)
         compile_command.write_text(_compiler_command(chosen))
         compile_command.chmod(0o755)
-        environment[_CXX_HEADERS] = _cxx_headers()
-        flags += ["-CFLAGS", f"{_CXX_FLAGS} -I{folder}"]
-        inputs = [str(folder / file) for file in (CONTROL_FILE, f"{TOP}.sv", "design.v")]
-        _run([str(root / "bin" / "verilator"), *flags, *inputs], folder, environment)
+        environment = {**os.environ, "VERILATOR_ROOT": _VERILATOR, _CXX_HEADERS: _cxx_headers()}
+        # make cannot have spaces and the like in paths: all are relative, of links where they lead out of the folder
+        (folder / _VERILATOR).symlink_to(root)
+        (folder / "python3").symlink_to(sys.executable)
+        flags += ["-CFLAGS", f"{_CXX_FLAGS} -I.."]
+        _run([f"{_VERILATOR}/bin/verilator", *flags, CONTROL_FILE, f"{TOP}.sv", "design.v"], folder, environment)
         (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
         # "python" is not on the path of every environment
-        make = ["make", "-f", f"V{TOP}.mk", f"CXX={compile_command}", f"PYTHON3={sys.executable}"]
+        make = ["make", "-f", f"V{TOP}.mk", "CXX=../cxx", "PYTHON3=../python3", "CURDIR=."]
+        make += [f"VERILATOR_ROOT=../{_VERILATOR}"]
         make += _OPTIMISATION
         kind = (how, trace, files["lz4.h"], covered)
         archive = _runtime(cache, objects, repr(kind), make, environment, trace=trace)

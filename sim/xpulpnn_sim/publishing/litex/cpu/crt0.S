@@ -49,13 +49,13 @@ trap:
     mret
 
 start:
-    la sp, _fstack
-    la t0, vectors + VECTORED
+    lla sp, _fstack
+    lla t0, vectors + VECTORED
     csrw mtvec, t0
     csrw mie, zero
-    la a0, _fdata
-    la a1, _edata
-    la a2, _fdata_rom
+    lla a0, _fdata
+    lla a1, _edata
+    lla a2, _fdata_rom
 1:
     bgeu a0, a1, 2f
     lw a3, 0(a2)
@@ -64,8 +64,8 @@ start:
     addi a2, a2, 4
     j 1b
 2:
-    la a0, _fbss
-    la a1, _ebss
+    lla a0, _fbss
+    lla a1, _ebss
 3:
     bgeu a0, a1, 4f
     sw zero, 0(a0)
