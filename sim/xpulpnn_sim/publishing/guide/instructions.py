@@ -12,8 +12,13 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import Cycles, cycles
 from xpulpnn.isa.semantics import phrase, statements
 from xpulpnn.isa.table import INSNS, enabled, find
+from xpulpnn.isa.xif import XIF_ROWS
 from xpulpnn_sim.publishing.guide import html
+from xpulpnn_sim.tools.component_names import XIF
 from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic
+
+ALL_INSNS = (*INSNS, *XIF_ROWS)
+"""Instructions of the cores and of the coprocessor."""
 
 _LOOPS = ("lp.starti", "lp.endi", "lp.count", "lp.setup")
 
@@ -56,6 +61,7 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
     "requantise-exact": _extension(Extension.XPULPRQ_EXACT),
     "qnt": _extension(Extension.XPULPQNT),
     "scalar": _is_scalar,
+    "coprocessor": lambda insn: insn in XIF_ROWS,
     "lanes": lambda insn: insn.fmt is not None,
 }
 """Sections of the reference by name; an instruction is in the first section whose function accepts it."""
@@ -64,10 +70,14 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
 def rows(group: str) -> list[Insn]:
     if group not in GROUPS:
         raise InputError(f"instructions must be one of {', '.join(GROUPS)}, not {group}")
-    return [insn for insn in INSNS if next(name for name, takes in GROUPS.items() if takes(insn)) == group]
+    return [
+        insn for insn in (*INSNS, *XIF_ROWS) if next(name for name, takes in GROUPS.items() if takes(insn)) == group
+    ]
 
 
 def presets_of(insn: Insn) -> list[str]:
+    if insn in XIF_ROWS:
+        return [XIF]
     return [
         name
         for name, config in PRESETS.items()
@@ -148,7 +158,7 @@ _FAMILIES: dict[str, Callable[[Insn], str]] = {
 """Functions that name the table of an instruction, for sections without a heading per operation."""
 
 _HEADED = (
-    *("lanes", "dots", "moves", "requantise"),
+    *("lanes", "dots", "moves", "requantise", "coprocessor"),
     *("mac-load-nn", "mac-load-cu", "mac-load-cross", "mac-load-dot", "mac-load-pair"),
 )
 """Sections of the reference with a heading for every operation."""
@@ -206,7 +216,18 @@ def instructions(group: str) -> str:
     return "\n".join(parts)
 
 
+_COPROCESSOR_CYCLES = {
+    "pa.blk": "4 cycles, 8 with one dot product at a time",
+    "pa.step": "8 cycles a step, 16 with one dot product at a time, and 2 more",
+    **dict.fromkeys(("pa.rqu", "pa.rqs"), "4 cycles"),
+    **dict.fromkeys(("pa.rqxu", "pa.rqxs"), "5 cycles"),
+}
+"""Cycles of the coprocessor, by operation; all others take one."""
+
+
 def _cycles_of(insn: Insn) -> str:
+    if insn.op in _COPROCESSOR_CYCLES:
+        return _COPROCESSOR_CYCLES[insn.op]
     return shown_cycles(cycles(insn)) + ("; 1 cycle with requantise_exact" if insn.multiplies_high else "")
 
 
@@ -238,5 +259,5 @@ def records() -> list[dict[str, Any]]:
             "cycles": _cycles_of(insn),
             "presets": presets_of(insn),
         }
-        for insn in INSNS
+        for insn in ALL_INSNS
     ]
