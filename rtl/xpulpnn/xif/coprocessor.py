@@ -142,7 +142,7 @@ class Coprocessor(Component):
     def _lanes(self, m, head, ctrl, op_b):
         """Return the result of a lane-wise operation, else 0."""
         m.submodules.alu = alu = SimdAlu(self.config.core)
-        words = [head.rs2 & ~ctrl.replicate.replicate(XLEN)]
+        words = [head.rs2 & ctrl.vector.replicate(XLEN)]
         for fmt in FORMATS:
             chosen = ctrl.replicate & (ctrl.dotp.fmt == fmt)
             words.append((head.rs2[: fmt.width] & chosen.replicate(fmt.width)).replicate(fmt.lanes))

@@ -30,6 +30,7 @@ class XifCtrl(data.Struct):
     op: XifOp  #: Operation.
     alu: AluCtrl  #: Control word of the packed-SIMD ALU.
     dotp: DotpCtrl  #: Control word of the products.
+    vector: 1  #: The second operand is rs2; without this bit and the next it is 0.
     replicate: 1  #: The second operand is lane 0 of rs2 in every lane.
     #: half, quarter: The weights have half or a quarter of the width of the activations.
     half: 1
@@ -60,7 +61,9 @@ def _offer(insn: Insn) -> Mapping[str, Any]:
 def _control(insn: Insn) -> Mapping[str, Any]:
     if insn.op not in _OPS:
         dotp = dotp_control(insn) or {}
-        fields: dict[str, Any] = {"op": XifOp.DOT if dotp else XifOp.LANES, "replicate": insn.mode is Op2Mode.SC}
+        fields: dict[str, Any] = {"op": XifOp.DOT if dotp else XifOp.LANES}
+        fields["replicate"] = insn.mode is Op2Mode.SC
+        fields["vector"] = "rs2" in insn.reads and not fields["replicate"]
         fields |= {f"dotp.{name}": value for name, value in (dotp or {"fmt": insn.fmt}).items()}
         return fields | {f"alu.{name}": value for name, value in (alu_control(insn) or {}).items()}
     op = _OPS[insn.op]

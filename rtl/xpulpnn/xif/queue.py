@@ -75,7 +75,7 @@ class Queue(Component):
             self.ready.eq(self.used[0] & ~waiting[0] & ~dropped[0] & ~lacks[0]),
             leaves.eq(self.used[0] & (dropped[0] | (self.ready & self.pop))),
         ]
-        self._move(m, leaves, entries, words, (waiting, dropped, lacks))
+        self._move(m, leaves, killed, entries, words, (waiting, dropped, lacks))
         return m
 
     def _decisions(self, m, entries):
@@ -124,9 +124,11 @@ class Queue(Component):
         m.d.comb += self.register.ready.eq(fits.any())
         return words
 
-    def _move(self, m, leaves, entries, words, flags):
+    def _move(self, m, leaves, killed, entries, words, flags):
         waiting, dropped, lacks = flags
-        at_issue = Signal()
+        at_issue, with_kill = signals(1, "at_issue with_kill")
+        # an instruction that is issued in the cycle of a kill is younger than the killed one
+        m.d.comb += with_kill.eq(0 if self.config.orphans else killed.any())
         if self.config.commit_at_issue:
             m.d.comb += at_issue.eq(self.commit.valid & (self.commit.id == self.pushed.id))
         taken = Signal(self.config.queue)  # places of the instructions after the move
@@ -139,8 +141,8 @@ class Queue(Component):
             with m.If(comes):
                 m.d.sync += [
                     entry.eq(self.pushed),
-                    self.waiting[i].eq(~at_issue),
-                    self.dropped[i].eq(at_issue & self.commit.kill),
+                    self.waiting[i].eq(~at_issue & ~with_kill),
+                    self.dropped[i].eq((at_issue & self.commit.kill) | with_kill),
                     self.lacks_operands[i].eq(~self.pushed_operands),
                 ]
             with m.Elif(leaves):
