@@ -9,6 +9,7 @@ from typing import Any
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn.field_values import apply_settings
+from xpulpnn.xif.config import XIF_PRESETS
 
 SEED_VARIABLE = "XPULPNN_SEED"
 DATA_VARIABLE = "XPULPNN_BENCH_DATA"
@@ -35,9 +36,10 @@ def bench_data() -> dict[str, Any]:
 
 
 def configured(design: str) -> Any:
-    """Return the configuration of a core or cluster from a preset name followed by ``KEY=VALUE`` settings."""
+    """Return the configuration of a core, cluster or coprocessor from a preset name and ``KEY=VALUE`` settings."""
     base, *settings = design.split()
-    return apply_settings({**PRESETS, **CLUSTER_PRESETS}[base], dict(text.split("=") for text in settings))
+    presets = {**PRESETS, **CLUSTER_PRESETS, **XIF_PRESETS}
+    return apply_settings(presets[base], dict(text.split("=") for text in settings))
 
 
 @cache

@@ -24,7 +24,7 @@ from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import LINE_OFFSET_BITS, DmaPortSignature, LineSignature, RefillSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import PortSignature
-from xpulpnn.config import EXT_DATA_BITS, CoreConfig
+from xpulpnn.config import EXT_DATA_BITS, ClusterConfig, CoreConfig
 from xpulpnn.core.alu import Alu
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
@@ -55,12 +55,16 @@ from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, DMA_LENGTH_BITS, EVENT_UNI
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn.wishbone.bridge import WishboneBridge
+from xpulpnn.xif.config import XifConfig
+from xpulpnn.xif.coprocessor import Coprocessor
 from xpulpnn_sim.benches.launcher_data import configured
 from xpulpnn_sim.benches.vectors import controls
 from xpulpnn_sim.benches.vectors.controls import RowsOf, control_port
 
 Need = tuple[Callable[[Any], bool], str]
 """What a configuration must be for a unit and its bench: a condition, and in words."""
+
+_DESIGNS: Mapping[type, str] = {CoreConfig: "core", ClusterConfig: "cluster", XifConfig: "coprocessor"}
 
 _COUNTS = ("vectors_per_row", "operations", "cycles", "episodes", "transfers", "accesses", "scans", "pairs")
 """Parameters of benches that say how much they try."""
@@ -105,8 +109,8 @@ class BenchedUnit:
         words = [preset, *(word for word in own if word.startswith("rvfi="))] if preset else own
         design = " ".join([*words, *settings])
         config, changed = configured(design), replace(self, design=design)
-        if isinstance(config, CoreConfig) != isinstance(self.config, CoreConfig):
-            raise ConfigError(f"it is in a {'core' if isinstance(self.config, CoreConfig) else 'cluster'}")
+        if type(config) is not type(self.config):
+            raise ConfigError(f"it is in a {_DESIGNS[type(self.config)]}")
         for holds, text in self.needs:
             if not holds(config):
                 raise ConfigError(f"it needs {text}")
@@ -211,6 +215,7 @@ _decoder = partial(_unit, "decoder", Decoder, rows=controls.decoded_rows, vector
 _compressed_decoder = partial(_unit, "compressed_decoder", CompressedDecoder)
 _backend = partial(_unit, "backend", Backend, needs=_RVFI)
 _core = partial(_unit, "core", Core, needs=_RVFI)
+_xif = partial(_unit, "xif", Coprocessor, episodes=2, part=1)
 _event_unit = partial(_unit, "event_unit", EventUnit)
 _csr_file = partial(_unit, "csr_file", CsrFile, ops={op.name: op.value for op in CsrOp})
 
@@ -350,6 +355,13 @@ UNITS: Mapping[str, BenchedUnit] = {
     ),
     "external-port": _obi_mux(lambda: ExternalPort(4), "cores", 4, {"ext": (0, 1 << XLEN)}, outstanding=4, latency=3),
     "cluster-axi": _unit("cluster_axi", ClusterAxi, f"{_SMALL_CLUSTER} core.late_results=on", needs=_BANKS),
+    "xif": _xif("xif version=1.0 memory=obi requantise=exact"),
+    "xif-lanes": _xif("xif accumulators=off"),
+    "xif-cv32e40x": _xif("cv32e40x memory=xif requantise=plain"),
+    "xif-cv32e40x-port": _xif("cv32e40x memory=obi dots=1 queue=3"),
+    "xif-cv32e40px": _xif("cv32e40px memory=obi requantise=exact"),
+    "xif-cve2": _xif("cve2 memory=obi"),
+    "xif-cva6": _xif("cva6"),
     "axi-dma": _axi(lambda: AxiBridge(EXT_DATA_BITS), EXT_DATA_BITS, runs=True),
     "axi-ext": _axi(lambda: AxiBridge(XLEN), XLEN),
     "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),
