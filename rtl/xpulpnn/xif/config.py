@@ -146,9 +146,9 @@ class XifHost(CoreConfig):
         return (*enabled(BASE_EXTENSIONS, frozenset()), *self.xif.insns)
 
     @classmethod
-    def of(cls, settings: Mapping[str, str]) -> "XifHost":
+    def of(cls, settings: Mapping[str, str], preset: str = "xif") -> "XifHost":
         """Return the host of a coprocessor with some settings changed."""
-        return cls(xif=apply_settings(XifConfig(), settings))
+        return cls(xif=apply_settings(xif_preset(preset), settings))
 
 
 HOST_NAME = "xif"

@@ -15,7 +15,7 @@ from xpulpnn.xif.config import HOST_NAME, XifHost
 from xpulpnn_sim.api.cosimulation import resolve_config
 from xpulpnn_sim.cosimulation.checks.vector_stream import VectorBench
 from xpulpnn_sim.cosimulation.checks.vectors import Vector, VectorMismatch, VectorReader, check_golden
-from xpulpnn_sim.cosimulation.model.host import HOST_CORE, HOSTS, Host
+from xpulpnn_sim.cosimulation.model.host import HOSTS, Host, host_config
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
@@ -154,7 +154,8 @@ def run(
     exact : bool
         Simulate the emitted adders instead of plain ones (slower, same results).
     host : str or None
-        A core of somebody else in place of ``config``: ``cv32e40x``, or ``cv32e40x-mended`` without its issue 941.
+        A core of somebody else: ``cv32e40x``, or ``cv32e40x-mended`` without its issue 941. It has our coprocessor if
+        ``config`` is an :class:`~xpulpnn.xif.config.XifHost`, or the program was built for one.
     progress : callable or None
         Called periodically with the number of cycles.
 
@@ -172,9 +173,12 @@ def run(
     """
     machine, core = machine or Machine(), None
     if host is not None:
-        if host not in HOSTS or config is not None:
-            raise InputError(f"host must be one of {', '.join(HOSTS)} without a config, not {host}")
-        config, core = HOST_CORE, Host(name=host)
+        if host not in HOSTS or not (config is None or isinstance(config, XifHost)):
+            raise InputError(f"host must be one of {', '.join(HOSTS)} without a core of ours, not {host}")
+        if config is None:
+            config = host_config(named_core(load(Path(program), ram=machine.ram).cores), {})
+        assert isinstance(config, CoreConfig)
+        core = Host.of(host, config)
     executable, target = _program_on(Path(program), config, machine.ram, exact=exact)
     how: dict[str, Any] = {"check": check, "lockstep": lockstep, "account": account, "progress": progress}
     return run_program(executable, target, machine, host=core, **how)

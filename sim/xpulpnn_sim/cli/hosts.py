@@ -3,24 +3,24 @@
 from dataclasses import fields
 from typing import Any, Literal
 
+from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cosimulation.model.host import Host
+from xpulpnn_sim.cosimulation.model.host import Host, host_config
 
 HostName = Literal["cv32e40x", "cv32e40x-mended"]
 
 _OWN_OPTIONS = (
-    *("preset", "settings", "cores", "banks", "icache", "l2_latency", "exact", "jtag", "hold", "bus_error"),
+    *("preset", "cores", "banks", "icache", "l2_latency", "exact", "jtag", "hold", "bus_error"),
     *("engine", "self_test", "halt_rate"),
 )
-_NAMES = {"settings": "set"}
 
 
-def host_of(options: Any) -> Host | None:
-    """Return the host of a run, or None without one. Raises :class:`InputError` for options of our own cores."""
-    if options.host is None:
-        return None
+def host_of(options: Any, named: str = "") -> tuple[Host, CoreConfig]:
+    """Return the host that the options name, and its configuration, by default that of the core ``named`` by a program.
+    Raises :class:`InputError` for options of our own cores."""
     given = (field.name for field in fields(options) if getattr(options, field.name) != field.default)
     for name in given:
         if name in _OWN_OPTIONS:
-            raise InputError(f"--{_NAMES.get(name, name).replace('_', '-')} must be left out with --host")
-    return Host(name=options.host)
+            raise InputError(f"--{name.replace('_', '-')} must be left out with --host")
+    config = host_config(named, options.assignments)
+    return Host.of(options.host, config), config

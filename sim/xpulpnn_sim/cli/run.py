@@ -19,16 +19,17 @@ from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
 from xpulpnn_sim.cli.hosts import HostName, host_of
 from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command, rule
 from xpulpnn_sim.cli.programs import DEFAULT_LIMIT, FUNCTION, OUTSIDE, ProgramOptions, load_program, with_named_core
-from xpulpnn_sim.cosimulation.model.host import HOST_CORE
+from xpulpnn_sim.cosimulation.model.host import Host
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine, Waves, hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.debugger import debugged, serving
 from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program
 from xpulpnn_sim.reference.programs import trace
-from xpulpnn_sim.reference.programs.elf import Executable, memory_of, require_fitting
+from xpulpnn_sim.reference.programs.elf import Executable, load, memory_of, require_fitting
 from xpulpnn_sim.reference.programs.trace import Records
 from xpulpnn_sim.tools.files import replacing, require_folder, require_room, require_writable
+from xpulpnn_sw.toolchain.build_options import named_core
 
 
 def core_records(result: RunResult) -> list[dict[str, Any]]:
@@ -85,7 +86,8 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     irq: Annotated[Repeated, Parameter(metavar="LINE@CYCLE")] = ()
     """Raise an interrupt line until it is taken; repeatable."""
     host: HostName | None = None
-    """Core of somebody else instead of ours (extra xif): CV32E40X as published, or without its issue 941."""
+    """Core of somebody else instead of ours (extra xif): CV32E40X as published, or without its issue 941; with our
+    coprocessor if the program was built for it or --set changes its parameters."""
 
 
 @command("run")
@@ -97,10 +99,9 @@ def run_command(options: RunOptions) -> int:
     xpulpnn run prog.elf --waves build/prog.fst --wave-window 1000:2000  # waveforms
     xpulpnn run prog.elf --jtag 9823  # for a debugger that is started by hand
     xpulpnn run plain.elf --host cv32e40x --lockstep  # RV32IMC on CV32E40X, compared with the simulator
+    xpulpnn run block.elf --host cv32e40x-mended --set memory=obi  # with our coprocessor and its own port
     """
-    host = host_of(options)
-    options = with_named_core(options) if host is None else replace(options, preset=host.name)
-    config = _debugged(options, options.simulated_target) if host is None else HOST_CORE
+    options, config, host = _target(options)
     executable, ram = load_program(options, config), options.windows
     given = {"ram": ram, "l2_latency": options.l2_latency or 1, "max_cycles": options.limit}
     machine = Machine.of(options, irqs=tuple(map(_irq, options.irq)), **given)
@@ -133,6 +134,15 @@ def run_command(options: RunOptions) -> int:
         tell(record_table(_PROFILE, record["profile"], title="cycles by function"))
     programs.write_dumps(pieces, result.read)
     return finish(options.json, record, good=result.exit.ok and not result.mismatches)
+
+
+def _target(options: RunOptions) -> tuple[RunOptions, CoreConfig | ClusterConfig, Host | None]:
+    """Return what the program runs on: a design of ours, or a core of somebody else; by default what it names."""
+    if options.host is None:
+        options = with_named_core(options)
+        return options, _debugged(options, options.simulated_target), None
+    host, config = host_of(options, named_core(load(options.program, ram=options.windows).cores))
+    return replace(options, preset=host.name), config, host
 
 
 def _run(

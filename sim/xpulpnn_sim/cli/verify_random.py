@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from xpulpnn.config import BOTH_FORMS, PRESETS
+from xpulpnn.config import BOTH_FORMS, PRESETS, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import (
     INTERRUPTED,
@@ -38,7 +38,7 @@ from xpulpnn_sim.cli.options import (
     command,
     listed,
 )
-from xpulpnn_sim.cosimulation.model.host import HOST_CORE, Host
+from xpulpnn_sim.cosimulation.model.host import Host
 from xpulpnn_sim.reference.bare.program import BareProgram, elf_bytes
 from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.files import write_text
@@ -101,12 +101,13 @@ class RandomOptions(StressedPrograms, Dask):
     self_test: bool = False
     """Put faults into the core, or its cache and bridges, instead, which programs or cycle costs must find."""
     host: HostName | None = None
-    """Programs of RV32IMC on a core of somebody else (extra xif): CV32E40X as published, or without its issue 941."""
+    """Programs of RV32IMC on a core of somebody else (extra xif): CV32E40X as published, or without its issue 941; with
+    our coprocessor if --set changes its parameters."""
 
-    def source_on(self, host: Host) -> CoreSource:
+    def source_on(self, host: Host, config: CoreConfig) -> CoreSource:
+        label = " ".join([f"--host {host.name}", *(f"--set {text}" for text in self.settings)])
         design = partial(core_design, host=host)
-        label = f"--host {host.name}"
-        return CoreSource(config=HOST_CORE, label=label, chosen=self.chosen, design=design, on_host=True)
+        return CoreSource(config=config, label=label, chosen=self.chosen, design=design, on_host=True)
 
 
 @command("verify random")
@@ -115,15 +116,16 @@ def verify_random_command(options: RandomOptions) -> int:
     xpulpnn verify --instructions 20000  # random programs in lock step with the simulator
     xpulpnn verify --preset all --seed 1000 --keep-going -o build/failures  # all presets, every failure kept
     xpulpnn verify --host cv32e40x --instructions 20000  # on CV32E40X
+    xpulpnn verify --host cv32e40x-mended --set memory=obi --set requantise=exact  # with our coprocessor
     """
-    host = host_of(options)
-    sources = options.sources(options.engine) if host is None else [options.source_on(host)]
+    hosted = None if options.host is None else host_of(options)
+    sources = options.sources(options.engine) if hosted is None else [options.source_on(*hosted)]
     if options.self_test:
         if options.engine not in MODELS:
             raise InputError(f"--engine must be {' or '.join(MODELS)} for --self-test, not {options.engine}")
         return _self_test(options, sources)
-    if host is not None:
-        host.library()
+    if hosted is not None:
+        hosted[0].library()
     elif not options.dask:
         prepare(options.engine, [source.config for source in sources])
     report = run_with_bar(options, sources, dask=options.dask)

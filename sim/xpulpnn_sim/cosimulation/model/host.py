@@ -4,6 +4,7 @@ Its sources come from the package pythondata-cpu-cv32e40x. The top module has th
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import util
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from xpulpnn.config import XPULPV2_WIDTHS, CoreConfig, DotpConfig
 from xpulpnn.errors import ToolError
-from xpulpnn.xif.config import XifConfig
+from xpulpnn.xif.config import HOST_NAME, XifConfig, XifHost
 from xpulpnn.xif.wrappers import wrapper
 from xpulpnn_sim.cosimulation.model.build import NATIVE, Rig, build_model
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, rig_of
@@ -34,6 +35,16 @@ _PORT_MACRO = "XIF_OBI"
 _LOST_WRITE = "assign xif_issue_if.issue_valid     = instr_valid &&"
 """Start of the line that offers an instruction while EX is not ready, after which the core forgets that the instruction
 writes a register (CV32E40X, issue 941)."""
+
+
+def host_config(named: str, settings: Mapping[str, str]) -> CoreConfig:
+    """Return a host as programs see it: RV32IMC, and the coprocessor if the core ``named`` by a program or ``settings``
+    ask for it."""
+    name, _, words = named.partition(" ")
+    if name != HOST_NAME and not settings:
+        return HOST_CORE
+    own = dict(word.split("=", 1) for word in words.split() if name == HOST_NAME)
+    return XifHost.of({**own, **settings}, "cv32e40x")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +105,12 @@ def _ports(top: str, *, has_port: bool) -> Any:
 class Host:
     name: str = next(iter(HOSTS))
     coprocessor: Coprocessor = field(default_factory=no_coprocessor)
+
+    @classmethod
+    def of(cls, name: str, config: CoreConfig) -> "Host":
+        """Return the core, with our coprocessor if ``config`` has it."""
+        coprocessor = our_coprocessor(config.xif) if isinstance(config, XifHost) else no_coprocessor()
+        return cls(name=name, coprocessor=coprocessor)
 
     def library(self, *, trace: bool = False) -> Path:
         return build_model(host_rig(self.coprocessor, mended=HOSTS[self.name]), trace=trace)

@@ -39,6 +39,7 @@ class Event(IntFlag):
     EARLY_SLEEP = auto()  # core_sleep with a pending request or response
     WRONG_WAKE = auto()  # core_sleep despite a pending interrupt that is taken next or right after the wake-up
     MANY_FETCHES = auto()  # fetch request while four are outstanding
+    LOST_RESULT = auto()  # the core does not write the result of a coprocessor, or gave it an old operand
     DEBUGGER_CAME = auto()
     DEBUGGER_LEFT = auto()
     DEBUGGER_RESTS = auto()  # all harts are halted, and the debugger is idle
@@ -233,7 +234,7 @@ STREAM = PortKind("stream", ("ready", "jump", "jump_target", "branch", "branch_t
 DEBUG_DRIVEN = ("debug_req", "debug_halt_addr", "debug_exception_addr")
 HART = PortKind(
     "hart",
-    ("irq_ack", "irq_id", "core_sleep", "debug_mode"),
+    ("irq_ack", "irq_id", "core_sleep", "debug_mode", "lost"),
     ("irq", "boot_addr", "hart_id", "fetch_enable", *DEBUG_DRIVEN),
 )
 _RETIRE_SEEN = (

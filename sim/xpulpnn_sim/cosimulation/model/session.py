@@ -33,6 +33,8 @@ _RULES = {
 }
 """Protocol rules at the ports of a core without cluster, by the event that reports a violation."""
 
+_ISSUE_941 = "issue 941 of CV32E40X; mended by `&& ex_ready_i` in issue_valid"
+
 _WITHOUT_ANSWER = {
     WaitCause.START: "has not started",
     WaitCause.FETCH: "waits for an instruction",
@@ -135,8 +137,8 @@ class Session:
         """Pass the filled block to observer and checks, and let the model fill another block."""
         block = self._blocks[0]
         hart = int(self.model.status["hart"])
-        # the reference cannot execute an instruction that accesses no memory
-        if self.model.events & OUTSIDE and block.filled[hart]:
+        # the reference cannot execute an instruction that accesses no memory, and would report a lost result again
+        if self.model.events & (OUTSIDE | Event.LOST_RESULT) and block.filled[hart]:
             block.filled[hart] -= 1
         if self._observer is not None and any(block.filled):
             self._observer([block.records(hart) for hart in self._harts])
@@ -174,6 +176,9 @@ class Session:
         for event, rule in _RULES.items():
             if event in events:
                 return replace(exits.difference(pc, name_of), text=f"{rule}, after {exits.place(pc, name_of)}")
+        if Event.LOST_RESULT in events:
+            text = f"the core lost the result or an operand of the instruction at {exits.place(pc, name_of)}"
+            return replace(exits.difference(pc, name_of), text=f"{text}: {_ISSUE_941}")
         if Event.BAD_FETCH in events:
             return exits.bad_fetch(pc, int(hart["previous_pc"]) if hart["retired"] > 1 else None, name_of)
         if Event.BAD_ACCESS in events:

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import WaitCause
+from xpulpnn.xif.config import XifHost
 from xpulpnn_sim.cosimulation.checks.counters import CounterCheck
 from xpulpnn_sim.cosimulation.checks.dma import DmaCheck
 from xpulpnn_sim.cosimulation.checks.events import EventUnitCheck, TimerCheck
@@ -88,6 +90,8 @@ def run_program(
     own = frozenset[str]() if host is None else OWN_CSRS
     memory, debug_memory = load_memory(executable, (*machine.ram, *memory_of(config))), machine.debug_memory
     checkers = [*more_checkers]
+    if check and isinstance(config, XifHost):
+        raise InputError("check of every instruction must be by lockstep with the coprocessor")
     if check:
         checkers.append(retirement_check(executable, config, machine, library, own))
         if cluster is not None:

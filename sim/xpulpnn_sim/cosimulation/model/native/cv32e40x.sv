@@ -36,6 +36,7 @@ module xpulpnn_host (
   output logic irq_ack,
   output logic [4:0] irq_id,
   output logic core_sleep,
+  output logic lost,
   output logic rvfi_valid,
   output logic [4:0] rvfi_wait,
   output logic [31:0] rvfi_insn,
@@ -170,6 +171,21 @@ module xpulpnn_host (
       stores_wb <= core.id_ex_pipe.lsu_en & core.id_ex_pipe.lsu_we ? lanes : 4'h0;
     end
   end
+
+  // Issue 941: an instruction that a coprocessor accepts while EX is not ready may have taken an old operand, and its
+  // result is not written.
+  wire accepted = xif.issue_valid & xif.issue_ready & xif.issue_resp.accept;
+  wire [63:0] sources_id = {core.id_stage_i.operand_b_fw, core.id_stage_i.operand_a_fw};
+  logic waits_id, stale_ex, stale_wb;
+  logic [63:0] taken;
+  always_ff @(posedge clk) begin
+    waits_id <= (accepted | waits_id) & ~to_ex & ~core.ctrl_fsm.kill_id & ~rst;
+    if (accepted) taken <= sources_id;
+    if (to_ex) stale_ex <= waits_id & taken != sources_id;
+    if (to_wb) stale_wb <= stale_ex;
+  end
+  assign lost = rvfi_valid & ~rvfi_trap & core.ex_wb_pipe.xif_en & core.ex_wb_pipe.xif_meta.accepted &
+      (stale_wb | xif.result.we & |xif.result.rd & ~core.rf_we_wb);
 
   logic interrupted;
   logic [4:0] line;

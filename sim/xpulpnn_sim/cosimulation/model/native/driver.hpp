@@ -232,10 +232,8 @@ class Driver {
         for (uint32_t port = 0; port < FETCH_PORTS; ++port) {
             if (seen.fetch[port].req || fetches_[port].open()) return true;
         }
-        for (uint32_t port = 0; port < DATA_PORTS; ++port) {
-            if (seen.data[port].req || buses_[port].open()) return true;
-        }
-        return false;
+        // another port is that of a coprocessor, which may load while the core sleeps
+        return DATA_PORTS && (seen.data[0].req || buses_[0].open());
     }
 
     void watch(uint64_t cycle, uint32_t hart, const Observed& seen) {
@@ -258,6 +256,7 @@ class Driver {
                     log({cycle - 1 - unanswered_[hart], DEVICE_ACCESS + hart, out.mem_addr, 0, 0, 0, 0});
                 }
             }
+            if (__builtin_expect(seen.hart[hart].lost, 0)) events |= LOST_RESULT;
             unanswered_[hart] = waited_[hart] = lines_asleep_[hart] = 0;
             transferred_[hart] = out.pc_wdata != out.pc_rdata + ((out.insn & 3) == 3 ? 4 : 2);
             ++state.retired;
