@@ -15,9 +15,10 @@ for tool in g++ make perl; do
 done
 echo "Setting up .venv (once): environment of $python ..."
 "$python" -m venv .venv
+log=.venv/setup.log
 # Python compiles what is imported; all modules of all packages would take half a minute more.
 {
-    .venv/bin/python -m pip install --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' ||
+    .venv/bin/python -m pip install --no-compile --disable-pip-version-check --constraint constraints.txt --editable '.[dev]' 2>"$log" ||
         touch .venv/.failed
 } | {
     step=
@@ -34,6 +35,8 @@ echo "Setting up .venv (once): environment of $python ..."
 }
 [ ! -e .venv/.failed ] || {
     rm .venv/.failed
+    tail -n 5 "$log" >&2
+    echo "pip must succeed, not fail; $log has all of its messages" >&2
     exit 1
 }
 touch "$stamp"

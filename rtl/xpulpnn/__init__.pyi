@@ -1,4 +1,7 @@
+from xpulpnn.cluster.cluster import Cluster as Cluster
+from xpulpnn.config import CLUSTER_PRESETS as CLUSTER_PRESETS
 from xpulpnn.config import PRESETS as PRESETS
+from xpulpnn.config import ClusterConfig as ClusterConfig
 from xpulpnn.config import CoreConfig as CoreConfig
 from xpulpnn.config import DotpConfig as DotpConfig
 from xpulpnn.config import preset as preset

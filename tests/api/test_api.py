@@ -89,7 +89,7 @@ def test_check_vectors_reports_each_difference(tmp_path):
 
 def test_names_of_the_packages_are_listed():
     assert {"cosim", "run", "explore", "simulate"} <= set(dir(xpulpnn_sim))
-    assert {"Core", "preset"} <= set(dir(xpulpnn))
+    assert {"Core", "preset", "Cluster", "ClusterConfig", "CLUSTER_PRESETS"} <= set(dir(xpulpnn))
 
 
 def test_texts_stand_for_paths_and_single_ones_of_several():

@@ -22,7 +22,18 @@ from xpulpnn_sw.kernels.variants import VARIANTS
 
 FIELDS = {
     *("kernel", "layer", "bits", "precision", "rule", "variant", "cores", "engine", "instructions", "cycles", "sdotp"),
-    *("macs", "cycles_per_sdotp", "macs_per_cycle", "opef", "stalls", "mismatches", "wall_s", "sim_cycles_per_s"),
+    *(
+        "macs",
+        "cycles_per_sdotp",
+        "macs_per_cycle",
+        "opef",
+        "stalls",
+        "mismatches",
+        "compared_results",
+        "compared_retirements",
+        "wall_s",
+        "sim_cycles_per_s",
+    ),
     "matmul_cycles",
 }
 
@@ -412,7 +423,11 @@ def test_cosim_records(tmp_path, capsys):
         assert record["mismatches"] == 0
         assert record["macs"] == 3 * 3 * 6 * 3 * 2 * 12
         assert 0 < record["matmul_cycles"] < record["cycles"]
-    assert "nn_4x4" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "nn_4x4" in shown
+    assert re.search(
+        rf"^18 kernels: {18 * 3 * 3 * 6} results and [0-9,]+ retirements compared, 0 wrong$", shown, re.MULTILINE
+    )
 
 
 @pytest.mark.cosim

@@ -1,5 +1,6 @@
 """A terminal shows whole lines of commands that print while they work."""
 
+import io
 import os
 import pty
 import sys
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 
 import pyte
 import pytest
+from rich.console import Console
 from tests.programs import printing, program_of
 
 from xpulpnn_sim.cli import common
@@ -74,6 +76,27 @@ def test_a_bar_makes_room_for_lines_and_does_not_follow_a_part_of_one(monkeypatc
             common.pass_on(b"four", error=True)
         common.remark("five")
     assert screen.text() == ["one", "two", "three", "four", "five"]
+
+
+NAMES = ("layer", "precision", "variant", "cycles", "cyc/sdotp", "paper", "MAC/cyc", "OPEF", "errors", "Mcyc/s")
+ROW = ("16x16x32:64x3x3", "8x8x8", "xpulpv2_4x2", "2209587", "1.770", "1.783", "2.14", "0.57", "0", "0.5")
+LEAST = ("Mcyc/s", "paper", "OPEF", "cyc/sdotp")
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"), [(40, (*LEAST, "MAC/cyc", "cycles", "variant")), (60, (*LEAST, "MAC/cyc")), (80, LEAST[:3])]
+)
+def test_narrow_terminals_leave_out_the_least_important_columns(width, left_out):
+    shown, wide = common.table(NAMES, [ROW], least=LEAST), common.table(NAMES, [ROW])
+    for table, columns, missing in ((shown, width, left_out), (wide, 200, ())):
+        console = Console(file=io.StringIO(), width=columns)
+        console.print(table)
+        heading, row, *note = console.file.getvalue().splitlines()
+        assert heading.split() == [name for name in NAMES if name not in missing]
+        assert row.split() == [cell for name, cell in zip(NAMES, ROW, strict=True) if name not in missing]
+        assert " ".join(map(str.strip, note)) == (
+            f"left out in {columns} columns: {', '.join(missing)}" if missing else ""
+        )
 
 
 @pytest.mark.cosim

@@ -15,9 +15,9 @@ class NnRf(Component):
     """NN register file: weight words and, with the nn form of Mac&Load, activation words.
 
     ``act = NN[act_addr]`` and ``wgt = NN[2 + wgt_addr]``; with four entries there is no ``act`` and ``wgt =
-    NN[wgt_addr]``. Reads are combinational and return the word being written in the same cycle. One write per cycle,
-    never stalls. Reset clears every entry. The registers are called ``nn_act0 nn_act1`` (six entries only) and
-    ``nn_wgt0`` .. ``nn_wgt3``.
+    NN[wgt_addr]``. With pairs, entries 8 and 9 are a second pair of activations. Reads are combinational and return the
+    word being written in the same cycle. One write per cycle, never stalls. Reset clears every entry. The registers are
+    called ``nn_act0 nn_act1`` (not with four entries), ``nn_wgt0`` .. ``nn_wgt3`` and, with pairs, ``nn_act2 nn_act3``.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ class NnRf(Component):
             "wgt_addr": In(ceil_log2(self.read_weights)),  #: Weight entry to read, counted from the first weight.
             "wgt": Out(XLEN),  #: Word of the weight entry, in the same cycle.
             "we": In(1),  #: Write strobe: the entry changes at the end of the cycle.
-            #: waddr: Entry to write, numbered as in software: activations 0 and 1, weights 2 to 5; with four entries
-            #:   weights 0 to 3.
+            #: waddr: Entry to write, numbered as in software: activations 0 and 1, weights 2 to 5, parameters 6 and 7,
+            #:   with pairs activations 8 and 9; with four entries weights 0 to 3.
             "waddr": In(range(SECOND_PAIR + NNRF_ACTIVATIONS) if pairs else ceil_log2(entries)),
             "wdata": In(XLEN),  #: Word to write to entry ``waddr``.
         }
         if self.activations:
-            #: act_addr: Activation entry to read; six entries only.
-            #: act: Word of the activation entry, in the same cycle; six entries only.
+            #: act_addr: Activation entry to read, with pairs 2 for entry 8; not with four entries.
+            #: act: Word of the activation entry, in the same cycle; not with four entries.
             ports |= {"act_addr": In(ceil_log2(NNRF_ACTIVATIONS) + pairs), "act": Out(XLEN)}
         if pairs:
             ports |= {"act2_addr": In(1), "act2": Out(XLEN)}

@@ -138,7 +138,8 @@ def _table(records: Sequence[Mapping[str, Any]]) -> Table:
         columns["2x banks"] = lambda record: "-" if record["gain"] is None else f"{record['gain']:+.1%}"
     known = zip(records, speed_ups(records), gains, strict=True)
     shown = ({**record, "speed-up": speed_up, "gain": gain} for record, speed_up, gain in known)
-    return record_table(columns, shown, title=title)
+    least = ("Mcyc/s", "placement", "arbiter", "icache", "cyc/sdotp", "last core", "conflicts", "banks", "2x banks")
+    return record_table(columns, shown, title=title, least=least)
 
 
 def _share(record: Mapping[str, Any], cycles: int) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TextIO, TypeVar
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from xpulpnn.errors import InputError
@@ -163,14 +163,51 @@ def pass_on(data: bytes, *, error: bool) -> None:
 _NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # right-aligned cells
 
 
-def table(headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str = "") -> Table:
-    """Return a table whose number columns are right-aligned, except for the first column."""
+_VERDICTS = ("errors", "mismatches", "result", "verdict")  # columns that are never left out
+_WHOLE = 20  # width from which on a column of text may fold
+
+
+class FittedTable(Table):
+    """A table that leaves out columns where the terminal is narrow: those of ``least`` in this order, then from the
+    right, but neither the first nor those of verdicts. A line names them."""
+
+    least: Sequence[str] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        every, left_out = self.columns, list[str]()
+        names = [str(column.header) for column in every]
+        spare = [name for name in reversed(names[1:]) if name not in (*self.least, *_VERDICTS)]
+        order = [name for name in (*self.least, *dict.fromkeys(spare)) if name in names[1:]]
+        shown = list(every)
+        while order and sum(map(_least_width, shown)) > options.max_width:
+            left_out.append(order.pop(0))
+            shown = [column for column in shown if column.header != left_out[-1]]
+        self.columns = shown
+        yield from super().__rich_console__(console, options)
+        self.columns = every
+        if left_out:
+            names = dict.fromkeys(name.strip() for name in left_out)
+            yield Text(f"left out in {options.max_width} columns: {', '.join(names)}")
+
+
+def _least_width(column: Column) -> int:
+    texts = [str(text) for text in (column.header, *column.cells)]
+    return max(len(part) for text in texts for part in ([text] if column.no_wrap else text.split() or [""])) + 2
+
+
+def table(
+    headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str = "", least: Sequence[str] = ()
+) -> Table:
+    """Return a table whose number columns are right-aligned, except for the first column; ``least`` names the columns
+    that narrow terminals can do without, the least important first."""
     cells = [[str(cell) for cell in row] for row in rows]
-    shown = Table(box=None, title=title or None, title_justify="left")
+    shown = FittedTable(box=None, title=title or None, title_justify="left")
+    shown.least = least
     for number, heading in enumerate(headings):
         column = [row[number] for row in cells if number < len(row)]
         is_left = not number or 2 * sum(_NUMBER.fullmatch(cell) is not None for cell in column) < len(column)
-        shown.add_column(heading, justify="left" if is_left else "right", no_wrap=not is_left)
+        whole = not is_left or max(map(len, [heading, *column])) <= _WHOLE
+        shown.add_column(heading, justify="left" if is_left else "right", no_wrap=whole, overflow="fold")
     for row in cells:
         shown.add_row(*row)
     return shown
@@ -185,8 +222,8 @@ def plain(*names: str) -> dict[str, str]:
     return {name: f"{{[{name}]}}" for name in names}
 
 
-def record_table(columns: Columns, records: Iterable[object], *, title: str = "") -> Table:
-    return table(columns, (cells_of(columns, record) for record in records), title=title)
+def record_table(columns: Columns, records: Iterable[object], **how: Any) -> Table:
+    return table(columns, (cells_of(columns, record) for record in records), **how)
 
 
 def cells_of(columns: Columns, record: object) -> list[object]:

@@ -1,6 +1,6 @@
 """``xpulpnn cosim KERNEL``: run kernels on the design with every retirement checked, and compare cycles with papers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, fields, replace
 from typing import Annotated, Any, Literal
@@ -146,7 +146,8 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     elif isinstance(cases[0].layer, MapLayer | WindowLayer):
         tell(record_table(_COLUMNS, records, title=_TITLE))
     else:
-        tell(_table(records))
+        tell(_table(records), _OPEF)
+    tell(verdict(records))
     if options.waves is not None:
         write_waves(options.waves, options.wave_window, cases, results)
     if footer:
@@ -194,7 +195,19 @@ def _table(records: list[dict[str, Any]]) -> Table:
     title = "cycles per sdotp: MatMul alone; MAC per cycle: whole kernel"
     headings = [name.strip() for name in _KERNEL_COLUMNS]
     rows = (cells_of(_KERNEL_COLUMNS, record | _figures(record)) for record in records)
-    return table(headings, rows, title=title)
+    return table(headings, rows, title=title, least=("Mcyc/s", "model", "model ", "paper", "OPEF", "cyc/sdotp"))
+
+
+_OPEF = "OPEF: dot products per instruction of the inner loop; above 1 with two in one instruction"
+
+
+def verdict(records: Sequence[dict[str, Any]]) -> str:
+    """Return what was compared, and how much of it was wrong."""
+    results, retirements, wrong = (
+        sum(record[name] for record in records) for name in ("compared_results", "compared_retirements", "mismatches")
+    )
+    kernels = f"{len(records)} kernel{'s' if len(records) > 1 else ''}"
+    return f"{kernels}: {results:,} results and {retirements:,} retirements compared, {wrong:,} wrong"
 
 
 def _optional(name: str, digits: int) -> Callable[[dict[str, Any]], str]:

@@ -129,7 +129,7 @@ def network_table(records: Sequence[Record], paper_cycles: int | None) -> Table:
     if paper_cycles is not None:
         rate = f"{records[0]['macs'] / paper_cycles:.2f}"
         rows.insert(0, ["PULP-NN paper, 8 bit", 1, _cycles(paper_cycles), "-", rate])
-    return table(columns, rows)
+    return table(columns, rows, least=("Mcyc/s", "speed-up", "data KiB", "code KiB", "cores"))
 
 
 def _cycles(count: int) -> str:

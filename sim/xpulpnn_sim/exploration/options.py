@@ -89,9 +89,9 @@ class ExploreOptions:
     yosys: Annotated[str, Parameter(help=_YOSYS, metavar="WHICH", show_default=False)] = ""
     kernel: Annotated[_Repeated, Parameter(help=_KERNEL, metavar="KERNEL:BITS[:VARIANT[:LAYER]]")] = ()
     energy: bool = False
-    """Energy of every --kernel; of a cluster that of one core."""
+    """Energy of every --kernel, of a cluster on all its cores."""
     general: bool = False
-    """Energy of general code on the core too."""
+    """Energy of general code too, of a cluster on one core."""
     no_energy: bool = False
     """Leave energies and cycles out of --paper."""
     jobs: _Count = 2

@@ -113,18 +113,20 @@ class Comparison:
 
     wrong: int
     report: str | None
+    count: int = 0  # of compared results
 
     @classmethod
     def of(cls, name: str, expected: NDArray[Any], got: NDArray[Any], counts: NDArray[Any] | None = None) -> Self:
         """Compare all elements, or only those for which ``counts`` is not 0."""
         different = got != expected
         wrong = np.argwhere(different if counts is None else different & (counts != 0))
+        count = different.size if counts is None else int(np.count_nonzero(counts))
         if not len(wrong):
-            return cls(wrong=0, report=None)
+            return cls(wrong=0, report=None, count=count)
         at = tuple(wrong[0].tolist())
         place = "".join(f"[{index}]" for index in at)
         report = f"{name}{place}: expected {expected[at]}, got {got[at]} ({len(wrong)} wrong results)"
-        return cls(wrong=len(wrong), report=report)
+        return cls(wrong=len(wrong), report=report, count=count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +184,8 @@ class Workload(ABC):
         mismatches = outcome.mismatches + sum(comparison.wrong for comparison in compared)
         record = self.figures(outcome, compared) | {
             "mismatches": mismatches if outcome.exit.ok else max(mismatches, 1),
+            "compared_results": sum(comparison.count for comparison in compared),
+            "compared_retirements": outcome.instructions if self.checked else 0,
             "wall_s": round(outcome.wall_s, DIGITS),
             "sim_cycles_per_s": round(outcome.cycles / outcome.wall_s),
         }

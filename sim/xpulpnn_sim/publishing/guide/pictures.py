@@ -26,6 +26,9 @@ def _macs() -> dict[str, tuple[float, ...]]:
     return figures("core and its kernel")
 
 
+_OVER_LINES = 'stroke="var(--color-background-primary)" stroke-width="5" paint-order="stroke"'
+
+
 def macs() -> str:
     top, bottom, highest = 44, 244, 28.0
     scale = (bottom - top) / highest
@@ -40,7 +43,8 @@ def macs() -> str:
             x, height = left + 56 * bar, values[group] * scale
             parts.append(
                 f'<rect x="{x}" y="{bottom - height:g}" width="50" height="{height:g}" fill="{_COLOURS[bar]}">'
-                f"<title>{name}, {bits} bit</title></rect>" + text(x + 25, bottom - height - 5, f"{values[group]:.2f}")
+                f"<title>{name}, {bits} bit</title></rect>"
+                + text(x + 25, bottom - height - 5, f"{values[group]:.2f}", extra=_OVER_LINES)
             )
     for bar, name in enumerate(_macs()):
         parts.append(f'<rect x="{70 + 110 * bar}" y="12" width="12" height="12" fill="{_COLOURS[bar]}"/>')
