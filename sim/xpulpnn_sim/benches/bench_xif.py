@@ -93,7 +93,7 @@ async def cycles(dut: Dut) -> None:
     behaviour = replace(_without_losses(), offer=1, commit=1, takes=1, **never)
     bench = _Bench(dut, behaviour, PROMPT, rng)
     programs = XifPrograms(config.insns, rng)
-    products = 8 // int(config.dots)
+    products, writer = 8 // int(config.dots), "pa.rd" if config.accumulators else "pv.add"
     expected = {"pv.add": 1, "pv.dotsp": 1, "pa.acc": 1, "pa.ld": 1, "pa.clr": 1, "pa.blk": products, "pa.ptr": 1}
     expected |= dict.fromkeys(("pa.rqu", "pa.rqs"), 4) | dict.fromkeys(("pa.rqxu", "pa.rqxs"), 5)
 
@@ -104,11 +104,11 @@ async def cycles(dut: Dut) -> None:
     with bench.agents:
         for op in expected.keys() & programs.ops:
             # an instruction that writes a register shows when the units are free
-            last = programs.make("pa.rd" if config.accumulators else "pv.add")
+            last = programs.make(writer)
             number = await duration(*[programs.make(op)] * 9, last) - await duration(programs.make(op), last)
             cost = 3 if behaviour.any_result and op.startswith("pv.") else expected[op]
             board.equal(number, 8 * cost, f"cycles of 8 {op}")
-        board.equal(await duration(programs.make("pv.add")), 2, "cycles to a result")
+        board.equal(await duration(programs.make(writer)), 2, "cycles to a result")
         if config.memory != "none":
             read = programs.make("pa.rd")
             long, short = [await duration(programs.make("pa.step", steps), read) for steps in (9, 1)]
