@@ -130,7 +130,12 @@ _CVE2 = """module $wrapper #(
   logic [4:0] rd;
 
   // the core offers the operands with the instruction
-  assign x_issue_resp_o = '{accept: accept, writeback: writeback, register_read: register_read};
+  always_comb begin
+    x_issue_resp_o = '0;
+    x_issue_resp_o.accept = accept;
+    x_issue_resp_o.writeback = writeback;
+    x_issue_resp_o.register_read[1:0] = register_read;
+  end
   // the core has one hart
   assign x_result_o = '{hartid: x_issue_req_i.hartid, id: id, data: data, rd: rd, we: we};
 
@@ -168,7 +173,10 @@ _CVA6 = """module $wrapper #(
     // no compressed instructions
     cvxif_resp_o.compressed_ready = '1;
     cvxif_resp_o.compressed_resp = '0;
-    cvxif_resp_o.issue_resp = '{accept: accept, writeback: writeback, register_read: register_read};
+    cvxif_resp_o.issue_resp = '0;
+    cvxif_resp_o.issue_resp.accept = accept;
+    cvxif_resp_o.issue_resp.writeback = writeback;
+    cvxif_resp_o.issue_resp.register_read[1:0] = register_read;
     // the core has one hart
     cvxif_resp_o.result = '{hartid: cvxif_req_i.issue_req.hartid, id: id, data: data, rd: rd, we: we};
   end
