@@ -17,7 +17,7 @@ from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
-from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS
+from xpulpnn_sw.kernels.variants import ONE_PIXEL, VARIANTS, XIF_ONE_PIXEL, XIF_VARIANTS
 from xpulpnn_sw.layers import layer as layers
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import random_sizes
@@ -48,7 +48,8 @@ def _pointwise(rng: Random) -> str:
 # variants with instructions beyond the XpulpNN paper, then the paper's and its baseline
 USUAL_VARIANTS = ("x3_4x4", "x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
 
-_product = partial(Kernel, variants=VARIANTS, usual_variants=USUAL_VARIANTS, random=random_tensors, rules=tuple(Rule))
+_variants = {"variants": VARIANTS | XIF_VARIANTS, "usual_variants": USUAL_VARIANTS}
+_product = partial(Kernel, **_variants, random=random_tensors, rules=tuple(Rule))
 _sequence = partial(_product, random=products.random_product)
 
 _KERNELS = (
@@ -87,7 +88,7 @@ _KERNELS = (
         layer=layers.LinearLayer,
         usual="512:64",
         write=products.linear_kernel,
-        variants=ONE_PIXEL,
+        variants=ONE_PIXEL | XIF_ONE_PIXEL,
         usual_variants=("x2_4x1", "xpulpv2_4x1", "simd_4x1", "cu_4x1", "nn_4x1"),
         precision=lambda layer, precision: precision.accumulators if layer.raw else precision,
         random_text=lambda rng: f"{rng.randint(1, 160)}:{rng.randint(1, 40)}" + rng.choice(("", ":raw")),

@@ -128,6 +128,7 @@ def finished_function(
 
 # extensions that rules need
 _OF_RULE = {Rule.QNT: Extension.XPULPQNT} | dict.fromkeys(EXACT_RULES, Extension.XPULPRQ_EXACT)
+_OF_COPROCESSOR = dict.fromkeys(EXACT_RULES, Extension.XIF_RQ_EXACT)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -145,7 +146,8 @@ class KernelRun(SharedFunction):
 
     @property
     def extensions(self) -> frozenset[Extension]:
-        return self.variant.extensions | {_OF_RULE[self.rule]} if self.rule in _OF_RULE else self.variant.extensions
+        of_rule = _OF_COPROCESSOR if Extension.XIF in self.variant.extensions else _OF_RULE
+        return self.variant.extensions | {of_rule[self.rule]} if self.rule in of_rule else self.variant.extensions
 
     def length(self, name: str) -> int:
         return self.image.symbols[name].length if name in self.image.symbols else 0

@@ -49,7 +49,7 @@ class KernelCode:
         self._planes = variant.planes(precision)
         self._step = ZERO if variant.xpulp else registers.take_one()
         # one output pointer that walks through the pixels saves registers where there are many
-        self._walks = variant.npx > len(("out_stride", "out_back"))
+        self._walks = variant.xpulp and variant.npx > len(("out_stride", "out_back"))
         homes = self._take_results(registers)
         homes |= {f"out{pixel}": register for pixel, register in enumerate(self._out)}
         if inner.end is not None:
@@ -62,7 +62,7 @@ class KernelCode:
         if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
             homes["iterations"] = spare.pop(0)
         repeated = "steps" if blocking.by_channels else "group"
-        preferred = ["iterations", "shift", *self._preferred, repeated] if variant.xpulp else ["shift", repeated]
+        preferred = ["iterations", "shift", *self._preferred, repeated] if variant.xpulp else ["shift", *self._preferred, repeated]
         if im2col is not None:
             preferred += PREFERRED if self._order is GroupOrder.ALONG_ROWS else STATE
         clobbered: set[int] | None = None
@@ -116,26 +116,24 @@ class KernelCode:
     def _terms(self) -> dict[str, Term]:
         blocking, variant, inner = self._blocking, self._blocking.variant, self._inner
         npx = variant.npx
-        row_words, rows = Argument("row_words"), Argument("input")
+        row_words, rows, words = Argument("row_words"), Argument("input"), self._filter_words
         if self._im2col is not None:
             row_words = Argument("kernel_height") * self._im2col.run_words
             rows = Argument("buffer") + Argument("core") * Argument("buffer_stride")
         elif not blocking.by_channels:
             rows += Name("first_pixel") * Argument("row_stride")
         terms: dict[str, Term] = {**self._shares(), "row0": rows}
-        words = row_words
         if self._im2col is not None:
-            terms["row_words"], words = row_words, Name("row_words")
-            if blocking.precision.x != blocking.precision.w:
-                words = words * blocking.precision.w // blocking.precision.x
+            terms["row_words"] = row_words
         if variant.unrolled > 1:
             words = (words + (variant.unrolled - 1)) // variant.unrolled
         if variant.xpulp:
             # at least one; fresh accumulators have additional iterations around the loop
             least = blocking.least_turns
             terms["iterations"] = positive(words - least) + 1 if blocking.is_fresh else words
-        else:
-            terms["row_end"] = Name("row0") + words * (inner.expansion * WORD)
+        elif inner.end is not None:
+            interleaved = variant.npx if variant.interleaved else 1
+            terms["row_end"] = Name("row0") + words * (inner.expansion * WORD * interleaved)
         if variant.xpulp:
             words = Name("iterations") + variant.turns_around if blocking.is_fresh else Name("iterations")
         plane_words = words * variant.unrolled
@@ -174,6 +172,15 @@ class KernelCode:
         if self._walks:
             terms["out_back"] = Number(blocking.stored_bits // BYTE_BITS) - out_stride * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
+
+    @property
+    def _filter_words(self) -> Term:
+        """Words of a filter."""
+        precision = self._blocking.precision
+        if self._im2col is None:
+            return Argument("row_words")
+        same = precision.x == precision.w
+        return Name("row_words") if same else Name("row_words") * precision.w // precision.x
 
     def _shares(self) -> dict[str, Term]:
         npx, step = self._blocking.variant.npx, self._blocking.channel_step
@@ -355,5 +362,5 @@ class KernelCode:
         frame, (distance, temporary, *_) = self._frame, self._temporaries
         moved = frame.value("group_bytes", distance)
         names = [f"row{pixel}" for pixel in range(len(self._inner.activations))]
-        for name in names if self._blocking.variant.xpulp else [*names, "row_end"]:
+        for name in names if self._inner.end is None else [*names, "row_end"]:
             frame.advance(name, moved, temporary, self._inner.acc[0][0])

@@ -9,7 +9,7 @@ from functools import partial
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import SECOND_PAIR
-from xpulpnn_sw.kernels import inner_loops
+from xpulpnn_sw.kernels import coprocessor_loops, inner_loops
 from xpulpnn_sw.kernels.builder import ZERO, Builder, Value
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.inner_loops import InnerLoop, LoopInstruction
@@ -230,7 +230,8 @@ class PairLoop(CrossLoop):
 
 
 _WITHOUT_NN = (inner_loops.ScalarLoop, inner_loops.SimdLoop, inner_loops.SimdLoop, inner_loops.ComputeUpdateLoop)
-_LOOPS = dict(zip(LoopStyle, (*_WITHOUT_NN, NnLoop, CrossLoop, PairLoop), strict=True))
+_IN_COPROCESSOR = (coprocessor_loops.BlockLoop, coprocessor_loops.StepLoop)
+_LOOPS = dict(zip(LoopStyle, (*_WITHOUT_NN, NnLoop, CrossLoop, PairLoop, *_IN_COPROCESSOR), strict=True))
 
 
 def inner_loop(variant: Variant, precision: Precision, registers: FreeRegisters) -> InnerLoop:

@@ -17,6 +17,9 @@ from xpulpnn_sw.layers.layer import ProductLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 
+_REQUANTISING = {Extension.XPULPRQ, Extension.XIF_RQ}
+
+
 def check_rule(level: Level, precision: Precision, rule: Rule | None) -> None:
     if rule is Rule.THRESHOLDS and BYTE_BITS < precision.y < XLEN:
         raise LayerError(f"results of the rule thresholds must be at most {BYTE_BITS} bits wide, not {precision.y}")
@@ -44,10 +47,11 @@ class Blocking:
         self.step_bytes = self.channel_step * bits // BYTE_BITS
         self.blocks = self.channel_step // nch
         # whether the core requantises by pv.rq; bytes with results of several blocks are assembled in software
-        able = Extension.XPULPRQ in variant.extensions and bits in rules.RQ_WIDTHS
+        able = not _REQUANTISING.isdisjoint(variant.extensions) and bits in rules.RQ_WIDTHS
         self.requantises = able and rule in rules.SCALING_RULES and self.blocks == 1
         # whether the core requantises all channels of the only pixel by the same factor
-        self.has_one_factor = self.requantises and self.by_channels and rule in rules.ONE_FACTOR
+        in_loop = self.requantises and not variant.has_coprocessor
+        self.has_one_factor = in_loop and self.by_channels and rule in rules.ONE_FACTOR
         # whether the first products do not accumulate, so that accumulators need no start
         is_unbiased = not biased and Extension.XPULPML_DOT in variant.extensions
         is_scaled = self.requantises and not self.has_one_factor
@@ -60,7 +64,7 @@ class Blocking:
         # whether results are signs of accumulators, which start with the bias less the threshold
         self.by_sign = bits == SIGN_BITS
         # whether results of four pixels can be folded; number of pixels of a block that are stored
-        self.folds = self.requantises and variant.npx == layout.FOLDED_COLUMNS
+        self.folds = in_loop and variant.npx == layout.FOLDED_COLUMNS
         self.stored_pixels = variant.npx - folded
         if folded and not self.folds:
             raise LayerError(f"variant of folded results must be one that requantises, not {variant.name}")

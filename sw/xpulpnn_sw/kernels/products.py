@@ -186,6 +186,8 @@ def matmul_kernel(request: KernelRequest) -> KernelRun:
     activations = activation_rows(tensors.activations, product.variant, precision, words)
     # the inner loop of the nn variants loads a word past the row of pixel 0, that of pairs also past that of pixel 1
     spare = 2 if product.variant.style is LoopStyle.PAIR else 1
+    if product.variant.has_coprocessor:
+        spare = product.variant.npx
     return product.finish("matmul", MATMUL_ARGUMENTS, activations, spare, rows, row_stride=stride, pixels=layer.pixels)
 
 
@@ -199,7 +201,7 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     """Return a kernel for a pointwise convolution; where possible, the pixels of the input are the activation rows."""
     layer, tensors, precision = request.layer, request.tensors, request.precision
     variant = for_pixels(request.level, layer.pixels)
-    if not layer.is_plain or variant.row_bits(precision) != precision.x:
+    if not layer.is_plain or variant.has_coprocessor or variant.row_bits(precision) != precision.x:
         return receptive_fields("pointwise", request, layer, tensors)
     tensors.check(layer, precision)
     product = _ProductKernel(request, layer, replace(variant, in_place=True))

@@ -15,6 +15,7 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.block_store import BlockStore
 from xpulpnn_sw.kernels.builder import STORE_BY_BITS, WORD
+from xpulpnn_sw.kernels.coprocessor_code import CoprocessorCode
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Known, Structure
 from xpulpnn_sw.kernels.layout import Program
@@ -243,5 +244,7 @@ def product_program(
     blocking: Blocking, structure: Structure, known: Known, *, inside: bool, parts: tuple[int, int] = (1, 1)
 ) -> Program:
     """Return the function with ``known`` arguments as constants; ``parts``: numbers of channel parts and of cores."""
+    if blocking.variant.has_coprocessor:
+        return CoprocessorCode(blocking, structure, known, inside=inside, parts=parts).write()
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
     return code(blocking, structure, known, inside=inside, parts=parts).write()

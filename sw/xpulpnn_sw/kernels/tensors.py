@@ -92,7 +92,8 @@ class LayerTensors:
 
 
 def for_core(tensors: Any, precision: Precision, extensions: Collection[Extension]) -> Any:
-    is_able = Extension.XPULPRQ_EXACT in extensions or not isinstance(tensors, LayerTensors)
+    exact = {Extension.XPULPRQ_EXACT, Extension.XIF_RQ_EXACT}
+    is_able = not exact.isdisjoint(extensions) or not isinstance(tensors, LayerTensors)
     return tensors if is_able else tensors.in_software(precision)
 
 

@@ -23,6 +23,8 @@ class LoopStyle(Enum):
     NN = "both factors in the NN-RF"
     CROSS = "the same, every word loaded by a product; the core requantises"
     PAIR = "the same, two products at a time"
+    BLOCKS = "words loaded by the core, products and sums in a coprocessor"
+    STEPS = "words loaded by the coprocessor too"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +75,19 @@ class Variant(Level):
     def interleaved(self) -> bool:
         """True if the im2col rows of a pixel group alternate word by word, so that one pointer serves all."""
         least = {LoopStyle.NN: 2 * _PAIR, LoopStyle.CROSS: _PAIR, LoopStyle.PAIR: _PAIR}.get(self.style)
+        if self.has_coprocessor:
+            least = 2 * _PAIR
         return least is not None and self.npx >= least and not self.in_place
+
+    @property
+    def has_coprocessor(self) -> bool:
+        """True if the accumulators are in a coprocessor."""
+        return self.style in (LoopStyle.BLOCKS, LoopStyle.STEPS)
 
     @property
     def weight_streams(self) -> int:
         """Number of weight pointers; several avoid waiting for a pointer that the Mac&Load before has moved."""
-        if self.style is LoopStyle.PAIR:
+        if self.style is LoopStyle.PAIR or self.has_coprocessor:
             return 1
         if self.style is LoopStyle.CROSS and self.npx > 1:
             return 1 if self.npx > _PAIR else _PAIR
@@ -87,6 +96,8 @@ class Variant(Level):
     @property
     def turns_around(self) -> int:
         """Iterations peeled off an inner loop if the first products set the accumulators instead of adding to them."""
+        if self.has_coprocessor:
+            return 0
         return 1 if self.npx == 1 or (self.style is LoopStyle.PAIR and self.in_place) else 2
 
     @property
@@ -117,7 +128,7 @@ class Variant(Level):
     def mixes(self, precision: Precision) -> bool:
         """Return whether the core itself widens weights to the width of the inputs."""
         narrow = precision.x // precision.w in (_PAIR, 2 * _PAIR) and SIGN_BITS < precision.w
-        return narrow and precision.x <= BYTE_BITS and Extension.XPULPML_MIXED in self.extensions
+        return narrow and precision.x <= BYTE_BITS and not _MIXED.isdisjoint(self.extensions)
 
     def expansion(self, precision: Precision) -> int:
         """Return how many words of an activation row come from one word of narrower inputs."""
@@ -145,12 +156,16 @@ class Variant(Level):
 
 
 _PAIR = 2
-_NARROW = frozenset({8, 4, 2, SIGN_BITS})
+_MIXED = {Extension.XPULPML_MIXED, Extension.XIF_MIXED}
+_BYTES = frozenset({8, 4, 2})
+_NARROW = _BYTES | {SIGN_BITS}
 _ALL = _NARROW | {HALF_BITS}
 _V2 = frozenset({Extension.XPULPV2})
 _NN = _V2 | {Extension.XPULPNN}
 _X2 = _NN | {Extension.XPULPML_NN, Extension.XPULPML_CROSS, Extension.XPULPML_DOT, Extension.XPULPRQ}
 _X3 = _X2 | {Extension.XPULPML_PAIR, Extension.XPULPML_MIXED}
+_XIF = frozenset({Extension.XIF, Extension.XIF_MIXED, Extension.XIF_SIMD, Extension.XIF_PULP})
+_RQ, _STEP = frozenset({Extension.XIF_RQ}), frozenset({Extension.XIF_STEP})
 
 
 # by family: style, extensions, operand widths
@@ -162,6 +177,10 @@ _FAMILIES = {
     "nn": (LoopStyle.NN, _NN | {Extension.XPULPML_NN}, _ALL),
     "x2": (LoopStyle.CROSS, _X2, _ALL),
     "x3": (LoopStyle.PAIR, _X3, _ALL),
+    "blk": (LoopStyle.BLOCKS, _XIF, _BYTES),
+    "blkq": (LoopStyle.BLOCKS, _XIF | _RQ, _BYTES),
+    "step": (LoopStyle.STEPS, _XIF | _STEP, _BYTES),
+    "stepq": (LoopStyle.STEPS, _XIF | _STEP | _RQ, _BYTES),
 }
 
 
@@ -178,17 +197,24 @@ def _named(names: str) -> Mapping[str, Variant]:
 VARIANTS = _named("rv32im_2x2 xpulpv2_1x2 xpulpv2_2x2 xpulpv2_4x2 simd_4x2 cu_4x2 nn_4x2 nn_4x4 x2_4x2 x2_4x4 x3_4x4")
 """All variants of the MatMul by name, slowest first."""
 
-_ONE_PIXEL = [family for family, (style, _, _) in _FAMILIES.items() if style is not LoopStyle.PAIR]
+XIF_VARIANTS = _named("blk_4x4 blkq_4x4 step_4x4 stepq_4x4")
+"""Variants for a core with RV32IMC and the coprocessor; those with a q requantise in it."""
+
+_AT_ONCE = (LoopStyle.PAIR, LoopStyle.BLOCKS, LoopStyle.STEPS)
+_ONE_PIXEL = [family for family, (style, _, _) in _FAMILIES.items() if style not in _AT_ONCE]
 ONE_PIXEL = _named(" ".join(f"{family}_{nch}x1" for family in _ONE_PIXEL for nch in (2, CHANNELS_PER_BLOCK)))
 """Variants for layers with a single pixel, by name, slowest first; those with two channels suit layers with few
 channels."""
+
+XIF_ONE_PIXEL = _named("blk_4x1 blkq_4x1")
 
 
 def for_pixels(requested: Variant, pixels: int) -> Variant:
     """Return ``requested`` or, for a single pixel, the fastest of :data:`ONE_PIXEL` that needs no other extensions."""
     if pixels > 1:
         return requested
-    able = [variant for variant in ONE_PIXEL.values() if variant.extensions <= requested.extensions]
+    known = (ONE_PIXEL | XIF_ONE_PIXEL).values()
+    able = [variant for variant in known if variant.extensions <= requested.extensions]
     return next(variant for variant in reversed(able) if variant.nch == CHANNELS_PER_BLOCK)
 
 

@@ -75,12 +75,12 @@ class RowFormat:
         self.unit = max(PAIR, self.planes)  # words read at a time
         self.step = WORD * variant.npx if variant.interleaved else WORD  # bytes between two words of a row
         # words cleared at a time: few, as they overrun the row; more without hardware loops
-        self.cleared = 4 if variant.xpulp else 8
+        self.cleared = 4 if variant.xpulp or variant.interleaved else 8
         self.temporaries = PAIR  # registers to copy with
         if self.planes > 1:
             # words of a unit and one more; masks; distances of the planes
             self.temporaries = self.planes + 1 + (self.planes.bit_length() - 1) + self.planes - 1
-        elif self.expansion > 1 and variant.xpulp:
+        elif self.expansion > 1 and (variant.xpulp or not variant.unpacks):
             # elements of a word and the word, or the word, a mask and the signs
             self.temporaries += _BYTES + 1 if variant.unpacks else 3
         # whether planes are cleared by words of their own
@@ -115,17 +115,22 @@ class RowWriter:
             if form.variant.xpulp:
                 self._b.load_words(pair, pointer)
                 (self._cut if form.planes > 1 else widen)(pair, place)
-            elif form.expansion > 1:
+            elif form.expansion > 1 and form.variant.unpacks:
                 for _ in pair:
                     self._unpack_scalar(pointer, place)
             else:
                 for index, register in enumerate(pair, number):
                     self._b("lw", register, index * WORD, pointer)
+                if form.expansion > 1:
+                    self._widen(pair, place)
+                    continue
                 for index, register in enumerate(pair, number):
-                    self._b("sw", register, index * WORD, place)
-        if not form.variant.xpulp and form.expansion == 1:
-            for moved in (pointer, place):
-                self._b("addi", moved, moved, pairs * len(pair) * WORD)
+                    self._b("sw", register, index * form.step, place)
+        if not form.variant.xpulp and not (form.expansion > 1 and form.variant.unpacks):
+            count = pairs * len(pair)
+            self._b("addi", pointer, pointer, count * WORD)
+            if form.expansion == 1:
+                self._b("addi", place, place, count * form.step)
 
     def spread(self, pointer: int, places: list[int]) -> None:
         pair = self._temporaries[:PAIR]
@@ -141,17 +146,17 @@ class RowWriter:
         return register
 
     def clear(self, place: int, outside: int) -> None:
-        words = self._form.cleared
-        if self._form.variant.xpulp:
-            self._write([outside] * words, place)
-            return
-        for number in range(words):
-            self._b("sw", outside, number * WORD, place)
-        self._b("addi", place, place, words * WORD)
+        self._write([outside] * self._form.cleared, place)
 
     def _write(self, registers: list[int], place: int) -> None:
-        for register in registers:
-            self._b("p.sw", register, self._form.step, place)
+        step = self._form.step
+        if self._form.variant.xpulp:
+            for register in registers:
+                self._b("p.sw", register, step, place)
+            return
+        for number, register in enumerate(registers):
+            self._b("sw", register, number * step, place)
+        self._b("addi", place, place, len(registers) * step)
 
     def _unpack(self, packed: list[int], place: int) -> None:
         *elements, vector = self._temporaries[PAIR:]
