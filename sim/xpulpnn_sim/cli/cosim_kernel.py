@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET
+from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET, ClusterConfig
 from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.api.cosimulation import DEFAULT_WIDTHS, MOST_CYCLES, CoreChoice, kernel_cases, run_cases
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import KERNEL, RUN, ClusterRuns, show_clusters
@@ -26,6 +27,7 @@ from xpulpnn_sim.cli.common import (
     tell,
 )
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
+from xpulpnn_sim.cli.hosts import HostName, coprocessor_of
 from xpulpnn_sim.cli.kernels import FORMS, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command, parsed_by
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
@@ -91,6 +93,9 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     """Probability per cycle that a core with debug mode is asked to halt, steps and goes on, with --engine core."""
     check: Literal["results", "all"] = "all"
     """Comparison: the results in memory, or every instruction too."""
+    host: HostName | None = None
+    """Core of somebody else with our coprocessor (extra xif), which runs the kernel as a program: CV32E40X as published,
+    or without its issue 941. --set changes the parameters of the coprocessor."""
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
     """Waveforms around the first mismatch."""
     wave_window: Annotated[tuple[int, int] | None, parsed_by(Waves.window, metavar="FROM:TO")] = None
@@ -125,9 +130,13 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     xpulpnn cosim matmul --layer 8x40x6 --bits 4 --variant nn_4x4  # one small MatMul
     xpulpnn cosim conv --engine core --bits 8 --variant nn_4x4 --grant-stalls 0.2  # on the whole core
     xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --report build/cores.html  # shared by eight cores
+    xpulpnn cosim conv --host cv32e40x --set requantise=plain --variant blkq_4x4 --bits 4  # CV32E40X, our coprocessor
     """
     options.require_fitting()
     extended = None
+    if options.host is not None:
+        cases, footer = _cases(options, CoreChoice(coprocessor_of(options)))
+        return _show(options, None, cases, footer)
     if not options.preset:
         # for variants that need more than both forms of Mac&Load
         with suppress(ConfigError):
@@ -136,6 +145,11 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     cluster = options.cluster if options.cores else None
     config = options.simulated_core if cluster is None else cluster.core
     cases, footer = _cases(options, CoreChoice(config, extended))
+    return _show(options, cluster, cases, footer)
+
+
+def _show(options: CosimOptions, cluster: ClusterConfig | None, cases: list[Case], footer: str) -> int:
+    """Run the cases, show the table of their records, and return the exit code."""
     name = "{0[kernel]} {0[layer]} {0[precision]} {0[variant]}"
     if cluster is not None:
         cases, name = options.on_clusters(cluster, cases), f"{name} on {{0[cores]}} cores"
@@ -171,7 +185,10 @@ def _cases(options: CosimOptions, cores: CoreChoice) -> tuple[list[Case], str]:
     layers = options.layer or [kernel.usual_in_cluster if options.cores else kernel.usual]
     precisions = options.precisions(kernel, DEFAULT_WIDTHS)
     variants = cores.runnable(kernel, options.variants) if options.variant == ("all",) else options.variants
-    how = {"machine": machine, "checked": check, **pick(options, "specialise", "rule", "tiling")}
+    if options.host is not None and not variants:
+        able = [name for name, variant in kernel.variants.items() if Extension.XIF in variant.extensions]
+        variants = cores.runnable(kernel, able)
+    how = {"machine": machine, "checked": check, **pick(options, "specialise", "rule", "tiling", "host")}
     return kernel_cases(kernel, cores, layers, precisions, variants, **how), ""
 
 

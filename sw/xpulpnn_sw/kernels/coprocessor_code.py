@@ -4,7 +4,8 @@ Sums come back by ``pa.rd``. CV32E40X loses a result if its instruction is offer
 941). Two instructions of the core alone therefore stand between ``pa.rd`` and what may hold it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, cycle, islice
 
@@ -24,7 +25,16 @@ _APART = 2  # instructions between pa.rd and what may hold EX
 
 
 @dataclass(eq=False)
-class PackedResults(BlockStore):
+class CoprocessorResults(BlockStore):
+    @contextmanager
+    def _waiting(self, *, is_first: bool) -> Generator[None]:
+        """The first instruction that needs the sums waits for the products, and counts as one of them."""
+        with self.b.region("matmul" if is_first else "quant"):
+            yield
+
+
+@dataclass(eq=False)
+class PackedResults(CoprocessorResults):
     """Code that requantises a block in the coprocessor and stores a word, half-word or byte for each pixel."""
 
     registers: list[int]  # registers that are free behind the products
@@ -58,7 +68,8 @@ class PackedResults(BlockStore):
             for register in own:
                 b("pa.ld", _SHIFT, register, ZERO)
             kind = f"pa.rq{'x' * exact}{'us'[self.signed]}.{ElemFmt.of_width(self.bits).suffix}"
-            b(kind, channel, scale, summand)
+            with self._waiting(is_first=not channel):
+                b(kind, channel, scale, summand)
         self._store(self.channels * WORD + self.blocking.rule_bytes)
 
     def _store(self, parameter_bytes: int) -> None:
@@ -77,7 +88,7 @@ class PackedResults(BlockStore):
 
 
 @dataclass(eq=False)
-class ReadResults(BlockStore):
+class ReadResults(CoprocessorResults):
     """Code that reads the accumulators of a block, of two pixels at a time, and stores results as RV32IM does."""
 
     registers: list[int]  # registers that are free behind the products and hold no accumulator
@@ -89,7 +100,8 @@ class ReadResults(BlockStore):
             for place, (number, register) in enumerate(zip(numbers, chain(*self.acc), strict=True)):
                 for _ in range(_APART if place < _APART else 0):
                     b.mv(ZERO, ZERO)
-                b("pa.rd", register, number)
+                with self._waiting(is_first=not number):
+                    b("pa.rd", register, number)
             if first:
                 # the results of all pixels have the same parameters
                 b.add(self.parameters, -self.channels * WORD - self.blocking.rule_bytes, self.registers[0])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, DATA_BASE, WORD_BYTES, XLEN
+from xpulpnn.isa.xif import PIXELS
 from xpulpnn_sw.kernels.variants import CHANNELS_PER_BLOCK
 from xpulpnn_sw.layers.layer import MaxPoolLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS
@@ -49,7 +50,8 @@ class Program:
         """Number of dot products in each instruction; 0 for products into x0, which only load the NN-RF."""
         kinds = ("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot", "pv.mlsduo", "pv.mlduo")
         products = [
-            (1 + insn.is_pair) * (insn.op.startswith(kinds) and insn.decode(int(word))["rd"] != 0)
+            2 * PIXELS * (insn.op == "pa.blk")
+            + (1 + insn.is_pair) * (insn.op.startswith(kinds) and insn.decode(int(word))["rd"] != 0)
             for insn, word in zip(self.insns, self.words, strict=True)
         ]
         return np.array(products, dtype=np.int64) + self._is_count

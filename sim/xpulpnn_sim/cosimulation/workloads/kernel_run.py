@@ -12,6 +12,8 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.retirement import WaitCause
+from xpulpnn.xif.config import XifHost
+from xpulpnn_sim.cosimulation.model.host import Host, our_coprocessor
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import (
@@ -35,6 +37,7 @@ from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.kernels.programs.tiled import Tiling
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import for_core
+from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import Stage
@@ -94,6 +97,7 @@ class Case:
     # tiles of a layer on a cluster, whose operands are in external memory; None: no tiles if it fits into the TCDM,
     # otherwise the fastest ones
     tiling: Tiling | None = None
+    host: str | None = None  # core of somebody else, with the coprocessor of the configuration
 
     @property
     def bits(self) -> int:
@@ -145,6 +149,8 @@ def run_case(
     require an instruction stream, the model writes waveforms."""
     tensors = case_tensors(case)
     work = {work_class.engine: work_class for work_class in (KernelStream, KernelProgram)}[engine]
+    if case.host is not None:
+        work = HostProgram
     return work(case, tensors, case_kernel(case, tensors)).run(progress, waves)
 
 
@@ -180,7 +186,7 @@ class KernelWork(Workload):
         program, layer, total = kernel.function, kernel.layer, rows.sum(axis=0)
         executions, cycles_at = total[:, WaitCause.NONE], total.sum(axis=1)
         matmul = int(cycles_at[program.region("matmul")].sum())
-        sdotp = int((executions * program.dotps).sum())
+        sdotp = _dot_products(kernel, executions)
         scalar = int(executions[program.is_mul].sum())
         return {
             "kernel": case.kernel,
@@ -225,15 +231,41 @@ def kernel_stream(kernel: KernelRun) -> ExecutedStream:
 
 class KernelProgram(KernelWork):
     engine = ENGINES[1]
+    prepare = ""  # statements before the call
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
-        self.program = bare_program(kernel)
+        self.program = bare_program(kernel, self.prepare)
         super().__init__(case, tensors, kernel, executable_of(self.program, case.name))
 
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the record of the kernel; its cycles are read from mcycle before and after the call."""
         rows = function_cycles(outcome, self.kernel.function, self.program.text_base)
         return self.kernel_figures(rows, self.program.measured_cycles(self.memory(outcome)))
+
+
+_COUNTING = "csrw 0x320, zero"  # clears mcountinhibit
+
+
+class HostProgram(KernelProgram):
+    """A kernel on a core of somebody else with our coprocessor."""
+
+    prepare = _COUNTING
+
+    def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
+        assert isinstance(case.config, XifHost) and case.host is not None
+        super().__init__(case, tensors, kernel)
+        self.engine = case.host
+        self.host = Host(name=case.host, coprocessor=our_coprocessor(case.config.xif))
+
+
+def _dot_products(kernel: KernelRun, executions: NDArray[np.uint64]) -> int:
+    """Return the number of dot products; a coprocessor makes those of a block before its first sum is read."""
+    program, variant = kernel.function, kernel.variant
+    if not isinstance(variant, Variant) or not variant.has_coprocessor:
+        return int((executions * program.dotps).sum())
+    reads = [insn.op == "pa.rd" and not insn.decode(int(word))["r"] for insn, word in zip(program.insns, program.words)]
+    steps = kernel.arguments["row_words"] * variant.row_bits(kernel.precision) // kernel.precision.w
+    return int(executions[reads].sum()) * variant.nch * variant.npx * steps
 
 
 def case_tensors(case: Case) -> Any:

@@ -17,6 +17,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.retirements import Checker, RetirementCheck
+from xpulpnn_sim.cosimulation.model.host import Host
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves
 from xpulpnn_sim.cosimulation.model.model import U32
@@ -152,6 +153,8 @@ def most_cycles(machine: Machine, executable: Executable | ExecutedStream, macs:
 
 
 class Workload(ABC):
+    host: Host | None = None  # core of somebody else that runs the program
+
     def __init__(
         self,
         config: CoreConfig | ClusterConfig,
@@ -179,6 +182,8 @@ class Workload(ABC):
         if isinstance(self.executable, ExecutedStream):
             outcome = run_stream(self.executable, self.config.core, self.machine, **options)
         else:
+            if self.host is not None:
+                options |= {"host": self.host, "check": False, "lockstep": self.checked}
             outcome = run_program(self.executable, self.config, self.machine, **options)
         compared = list(self.compared(outcome))
         mismatches = outcome.mismatches + sum(comparison.wrong for comparison in compared)

@@ -32,7 +32,7 @@ handler:
     {overwrite}; {restore}
     addi sp, sp, {frame}; mret
 start:
-    li sp, {stack}; li gp, {interrupts}; li t0, {handler}; csrw mtvec, t0
+    li sp, {stack}; li gp, {interrupts}; li t0, {handler}; csrw mtvec, t0; {prepare}
     li t0, -1; csrw mie, t0; csrsi mstatus, 8
     li a0, {arguments}; li a1, 0; li a2, 1; {mark}
     csrr s0, mcycle; jal ra, function; csrr s1, mcycle; csrci mstatus, 8
@@ -99,7 +99,8 @@ def _report_address(run: SharedFunction) -> int:
     return (-(-(run.image.base + run.image.data.size) // DATA_ALIGNMENT) + 1) * DATA_ALIGNMENT
 
 
-def bare_program(run: SharedFunction) -> BareProgram:
+def bare_program(run: SharedFunction, prepare: str = "") -> BareProgram:
+    """Return a program that calls the function behind the statements ``prepare``."""
     interrupts = _report_address(run) + DATA_ALIGNMENT
     start = -(-(int(run.function.pcs[0]) + run.function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
     slots = [f"x{register}, {4 * number}(sp)" for number, register in enumerate(_HANDLED)]
@@ -110,6 +111,7 @@ def bare_program(run: SharedFunction) -> BareProgram:
         "restore": "; ".join(f"lw {slot}" for slot in slots),
         "overwrite": "; ".join(f"li x{register}, -{register}" for register in _HANDLED),
         "interrupts": interrupts,
+        "prepare": prepare,
     }
     preserved = PRESERVED | {"sp": run.stack_top(), "gp": interrupts}
     return BareProgram(**_reporting(run, _CALLER, start, bytes(2 * DATA_ALIGNMENT), preserved, **numbers))
