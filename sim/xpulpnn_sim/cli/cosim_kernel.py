@@ -94,8 +94,8 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
     check: Literal["results", "all"] = "all"
     """Comparison: the results in memory, or every instruction too."""
     host: HostName | None = None
-    """Core of somebody else with our coprocessor (extra xif), which runs the kernel as a program: CV32E40X as published,
-    or without its issue 941. --set changes the parameters of the coprocessor."""
+    """Core of somebody else with our coprocessor (extra xif), which runs the kernel as a program: CV32E40X as
+    published, or without its issue 941. --set changes the parameters of the coprocessor."""
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
     """Waveforms around the first mismatch."""
     wave_window: Annotated[tuple[int, int] | None, parsed_by(Waves.window, metavar="FROM:TO")] = None

@@ -48,8 +48,10 @@ def _pointwise(rng: Random) -> str:
 # variants with instructions beyond the XpulpNN paper, then the paper's and its baseline
 USUAL_VARIANTS = ("x3_4x4", "x2_4x4", "x2_4x2", "xpulpv2_4x2", "simd_4x2", "cu_4x2", "nn_4x2", "nn_4x4")
 
-_variants = {"variants": VARIANTS | XIF_VARIANTS, "usual_variants": USUAL_VARIANTS}
-_product = partial(Kernel, **_variants, random=random_tensors, rules=tuple(Rule))
+_ALL_VARIANTS = VARIANTS | XIF_VARIANTS
+_product = partial(
+    Kernel, variants=_ALL_VARIANTS, usual_variants=USUAL_VARIANTS, random=random_tensors, rules=tuple(Rule)
+)
 _sequence = partial(_product, random=products.random_product)
 
 _KERNELS = (

@@ -120,7 +120,7 @@ class CoprocessorCode(KernelCode):
         self._temporaries = [*free, *registers.take(max(0, needed - len(free)))]
         self._parameters = registers.take_one()
         self._out = registers.take(blocking.variant.npx)
-        ends = (self._b, blocking, inner.acc, self._out, [], self._parameters)
+        ends = (self._b, blocking, inner.acc, self._out, list[int](), self._parameters)
         if blocking.requantises:
             self._store = PackedResults(*ends, [*inner.accumulators, *self._temporaries])
         else:

@@ -62,7 +62,8 @@ class KernelCode:
         if spare and variant.xpulp and inner.length > MAX_SHORT_BODY:
             homes["iterations"] = spare.pop(0)
         repeated = "steps" if blocking.by_channels else "group"
-        preferred = ["iterations", "shift", *self._preferred, repeated] if variant.xpulp else ["shift", *self._preferred, repeated]
+        preferred = ["iterations"] * variant.xpulp + ["shift"]
+        preferred += [*self._preferred, repeated]
         if im2col is not None:
             preferred += PREFERRED if self._order is GroupOrder.ALONG_ROWS else STATE
         clobbered: set[int] | None = None

@@ -16,7 +16,6 @@ from xpulpnn_sw.kernels.variants import Level, Variant
 from xpulpnn_sw.layers.layer import ProductLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
-
 _REQUANTISING = {Extension.XPULPRQ, Extension.XIF_RQ}
 
 

@@ -184,7 +184,7 @@ _FAMILIES = {
 }
 
 
-def _named(names: str) -> Mapping[str, Variant]:
+def _named(names: str) -> dict[str, Variant]:
     variants: dict[str, Variant] = {}
     for name in names.split():
         family, _, blocking = name.partition("_")

@@ -252,10 +252,10 @@ class HostProgram(KernelProgram):
     prepare = _COUNTING
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
-        assert isinstance(case.config, XifHost) and case.host is not None
+        assert isinstance(case.config, XifHost)
         super().__init__(case, tensors, kernel)
-        self.engine = case.host
-        self.host = Host(name=case.host, coprocessor=our_coprocessor(case.config.xif))
+        self.engine = str(case.host)
+        self.host = Host(name=self.engine, coprocessor=our_coprocessor(case.config.xif))
 
 
 def _dot_products(kernel: KernelRun, executions: NDArray[np.uint64]) -> int:
@@ -263,7 +263,8 @@ def _dot_products(kernel: KernelRun, executions: NDArray[np.uint64]) -> int:
     program, variant = kernel.function, kernel.variant
     if not isinstance(variant, Variant) or not variant.has_coprocessor:
         return int((executions * program.dotps).sum())
-    reads = [insn.op == "pa.rd" and not insn.decode(int(word))["r"] for insn, word in zip(program.insns, program.words)]
+    words = zip(program.insns, program.words, strict=True)
+    reads = [insn.op == "pa.rd" and not insn.decode(int(word))["r"] for insn, word in words]
     steps = kernel.arguments["row_words"] * variant.row_bits(kernel.precision) // kernel.precision.w
     return int(executions[reads].sum()) * variant.nch * variant.npx * steps
 
