@@ -66,6 +66,15 @@ class XifConfig:
         if not 1 <= self.id_bits <= 32:
             raise ConfigError(f"id_bits must be 1 to 32, not {self.id_bits}")
 
+    @classmethod
+    def of(cls, extensions: frozenset[Extension]) -> "XifConfig | None":
+        """Return the coprocessor that programs with some extensions need, None without one."""
+        if Extension.XIF not in extensions:
+            return None
+        rules = [Extension.XIF_RQ in extensions, Extension.XIF_RQ_EXACT in extensions]
+        memory = "obi" if Extension.XIF_STEP in extensions else "none"
+        return cls(memory=memory, requantise=("none", "plain", "exact")[sum(rules)])
+
     @cached_property
     def core(self) -> CoreConfig:
         """Configuration of the arithmetic units, which are those of a core."""

@@ -132,11 +132,11 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --report build/cores.html  # shared by eight cores
     xpulpnn cosim conv --host cv32e40x --set requantise=plain --variant blkq_4x4 --bits 4  # CV32E40X, our coprocessor
     """
+    with_host = None if options.host is None else coprocessor_of(options)
     options.require_fitting()
+    if with_host is not None:
+        return _show(options, None, *_cases(options, CoreChoice(with_host)))
     extended = None
-    if options.host is not None:
-        cases, footer = _cases(options, CoreChoice(coprocessor_of(options)))
-        return _show(options, None, cases, footer)
     if not options.preset:
         # for variants that need more than both forms of Mac&Load
         with suppress(ConfigError):

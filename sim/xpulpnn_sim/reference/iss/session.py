@@ -13,6 +13,7 @@ from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
+from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.reference.iss.core import Iss, Step
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.memory import AccessError, BusError, Memory
@@ -40,7 +41,8 @@ def executed(
     """
     program = call.program
     base, entry = program.pcs[0], int(program.pcs[call.entry])
-    hart = Iss(entry, extensions=BASE_EXTENSIONS | run.extensions, memory=memory, products=products)
+    extensions = BASE_EXTENSIONS | run.extensions
+    hart = Iss(entry, extensions=extensions, memory=memory, products=products, xif=XifConfig.of(extensions))
     hart.load(int(base), program.words.tolist())
     hart.path = path = []
     last = int(program.pcs[-1])
