@@ -35,7 +35,8 @@ def test_kernels(kernel, layer, widths, variants, tmp_path):
 
 BAD = {
     "--engine core": "--engine must be left out with --host",
-    "--irq-rate 0.01": "--irq-rate must be left out with --host",
+    "--irq-rate 0.01": "--irq-rate must be left out with --engine stream",
+    "--waves a.fst": "--waves must be left out with --host",
     "--preset xpulpnn": "--preset must be left out with --host",
     "--variant nn_4x4": "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn",
     "--set requantise=none --variant blkq_4x4": "not blkq_4x4 (needs XpulpXifRq)",

@@ -11,6 +11,7 @@ from rich.table import Table
 from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET, ClusterConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.isa.formats import Extension
+from xpulpnn.xif.config import HOST_NAME
 from xpulpnn_sim.api.cosimulation import DEFAULT_WIDTHS, MOST_CYCLES, CoreChoice, kernel_cases, run_cases
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import KERNEL, RUN, ClusterRuns, show_clusters
@@ -27,7 +28,7 @@ from xpulpnn_sim.cli.common import (
     tell,
 )
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
-from xpulpnn_sim.cli.hosts import HostName, coprocessor_of
+from xpulpnn_sim.cli.hosts import HostName, host_of
 from xpulpnn_sim.cli.kernels import FORMS, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command, parsed_by
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
@@ -116,6 +117,8 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
                 raise InputError(f"--{option.name.replace('_', '-')} must be left out {when} --cores")
         if self.engine == "core" and self.waves is not None:
             raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
+        if self.host is not None and self.waves is not None:
+            raise InputError("--waves must be left out with --host")
         for name in ("irq_rate", "halt_rate"):
             if self.engine == "stream" and getattr(self, name):
                 raise InputError(f"--{name.replace('_', '-')} must be left out with --engine stream")
@@ -132,7 +135,7 @@ def cosim_kernel_command(options: CosimOptions) -> int:
     xpulpnn cosim conv --bits 2 --variant nn_4x4 --cores 1,8 --report build/cores.html  # shared by eight cores
     xpulpnn cosim conv --host cv32e40x --set requantise=plain --variant blkq_4x4 --bits 4  # CV32E40X, our coprocessor
     """
-    with_host = None if options.host is None else coprocessor_of(options)
+    with_host = None if options.host is None else host_of(options, HOST_NAME)[1]
     options.require_fitting()
     if with_host is not None:
         return _show(options, None, *_cases(options, CoreChoice(with_host)))

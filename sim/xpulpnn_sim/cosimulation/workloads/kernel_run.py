@@ -12,8 +12,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.retirement import WaitCause
-from xpulpnn.xif.config import XifHost
-from xpulpnn_sim.cosimulation.model.host import Host, our_coprocessor
+from xpulpnn_sim.cosimulation.model.host import Host
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import (
@@ -252,10 +251,9 @@ class HostProgram(KernelProgram):
     prepare = _COUNTING
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:
-        assert isinstance(case.config, XifHost)
         super().__init__(case, tensors, kernel)
         self.engine = str(case.host)
-        self.host = Host(name=self.engine, coprocessor=our_coprocessor(case.config.xif))
+        self.host = Host.of(self.engine, case.config.core)
 
 
 def _dot_products(kernel: KernelRun, executions: NDArray[np.uint64]) -> int:
