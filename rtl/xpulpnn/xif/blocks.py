@@ -37,11 +37,13 @@ class Blocks(Component):
             "op_b": In(XLEN),  #: Second operand of a dot product without state.
             "space": In(1),  #: There is room for a result.
             "pop": Out(1),  #: The instruction ends.
+            "last": Out(1),  #: A block or steps end in this cycle, as known from its beginning.
             "push": Out(1),  #: The result is there.
             "data": Out(XLEN),  #: Value of rd, 0 for lane-wise operations.
         }
         if config.memory != "none":
-            #: oldest: The core waits for the result of the instruction; only with memory.
+            #: oldest: The core waits for the result of the instruction, or takes it in this cycle or did so, if it was
+            #:   pushed; only with memory.
             #: req, addr, last: A load is requested, its address, and whether it is the last one; only with memory.
             #: gnt: The request is taken; only with memory.
             #: fault: The request is refused, with ``gnt``; the instruction ends; only with memory.
@@ -90,6 +92,7 @@ class Blocks(Component):
         per_pair = PIXELS // 2 // self.units
         phase = Signal(range(2 * 2 * per_pair))
         runs = self.valid & self._is(XifOp.BLOCK) & self.settled & (self.space | phase.any())
+        m.d.comb += self.last.eq(phase.all())
         self.second = phase[-2]
         self.odd = Const(0) if self.units > 1 else phase[0]
         with m.If(runs):
@@ -105,12 +108,14 @@ class Blocks(Component):
 
     def _steps(self, m):
         m.submodules.steps = steps = Steps(self.config)
-        stepping, begins, ends = signals(1, "stepping begins ends")
+        stepping, pushed, begins, ends = signals(1, "stepping pushed begins ends")
         now = self.oldest if self.config.load_when_oldest else Const(1)
         none = ~self.rs1[: len(steps.count)].any()
         by_core = self.config.memory == "xif"
+        pushes = self.valid & self._is(XifOp.STEP) & ~pushed & self.space & self.settled
+        ready = self.space & self.settled if by_core else pushed
         m.d.comb += [
-            begins.eq(self.valid & self._is(XifOp.STEP) & ~stepping & self.space & self.settled & now),
+            begins.eq(self.valid & self._is(XifOp.STEP) & ~stepping & ready & now),
             ends.eq((stepping & ~steps.busy) | (begins & none)),
             steps.start.eq(begins & ~none),
             steps.count.eq(self.rs1),
@@ -124,13 +129,15 @@ class Blocks(Component):
             steps.rvalid.eq(self.rvalid),
         ]
         set_and_clear(m, stepping, steps.start, ends)
+        set_and_clear(m, pushed, pushes, ends)
         set_and_clear(m, self.failed, (self.rvalid & self.err) | steps.stop, self.go & self._is(XifOp.SYNC))
         if by_core:
             set_and_clear(m, self.faulted, steps.stop, ends)
         with m.If(self._is(XifOp.STEP)):
             m.d.comb += [
                 self.pop.eq(ends),
-                self.push.eq(ends if by_core else begins),
+                self.push.eq(ends if by_core else pushes),
+                self.last.eq(stepping & ~steps.busy),
                 self.makes_block.eq(steps.product),
                 self.later.eq(steps.later_pixels),
                 self.pixel.eq(Cat(steps.odd_pixel, steps.later_pixels)),

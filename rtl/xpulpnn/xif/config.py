@@ -44,9 +44,12 @@ class XifConfig:
     #: orphans: The core may drop an accepted instruction without a kill, and give its identifier to the next one; it
     #:   never commits at issue.
     orphans: bool = False
-    #: load_when_oldest: Loads begin when the core waits for the result of the instruction, which is withheld until the
-    #:   last load by the memory interface.
+    #: load_when_oldest: Loads by the memory interface begin when the core waits for the result of the instruction,
+    #:   which is withheld until the last load; loads by a port begin when the core takes the result.
     load_when_oldest: bool = True
+    #: in_time: An instruction is accepted only when its result will be there as soon as the core waits for it: the core
+    #:   repeats loads and stores behind an instruction that waits for its result, for ever if their responses are late.
+    in_time: bool = False
     #: one_at_a_time: An instruction that writes a register is accepted only when no other is under way.
     one_at_a_time: bool = False
 
@@ -124,7 +127,7 @@ def _is_offered(row: Insn) -> bool:
 
 XIF_PRESETS: Mapping[str, XifConfig] = {
     "xif": XifConfig(),
-    "cv32e40x": XifConfig(orphans=True, commit_at_issue=False),
+    "cv32e40x": XifConfig(orphans=True, commit_at_issue=False, in_time=True),
     "cv32e40px": XifConfig(),
     "cve2": XifConfig(version="1.0", one_at_a_time=True),
     "cva6": XifConfig(version="1.0", opcode="custom", id_bits=3),

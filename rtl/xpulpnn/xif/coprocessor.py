@@ -75,10 +75,12 @@ class Coprocessor(Component):
     def _accept(self, m, queue, results):
         m.submodules.offer = offer = OfferDecoder(self.config)
         issue, ctrl = self.issue, offer.ctrl
-        room, fields = Signal(), data.View(InsnWord, issue.instr)
+        alone, room, late = signals(1, "alone room late")
+        fields = data.View(InsnWord, issue.instr)
         m.d.comb += [
             offer.word.eq(issue.instr),
-            room.eq(queue.space & ((queue.empty & results.empty) | ~ctrl.writes | (not self.config.one_at_a_time))),
+            alone.eq(queue.empty & results.empty),
+            room.eq(queue.space & ~late & (alone | ~ctrl.writes | (not self.config.one_at_a_time))),
             issue.accept.eq(~offer.illegal),
             issue.writeback.eq(ctrl.writes & ~offer.illegal),
             issue.loadstore.eq(ctrl.steps & ~offer.illegal if self.config.memory == "xif" else 0),
@@ -87,6 +89,10 @@ class Coprocessor(Component):
             queue.pushed.blocks.eq(fields.opcode == self._opcode(MAC_LOAD)),
             *assign_by_name(queue.pushed, fields, "rd", "funct3", "funct7"),
         ]
+        if self.config.in_time and self.blocks:
+            slow = Signal()
+            m.d.sync += slow.eq(queue.push & ctrl.slow)
+            m.d.comb += late.eq(slow | (queue.begun & ~self.blocks.last))
         if self.config.version == "0.2":
             complete = ~(ctrl.reads & ~issue.rs_valid).any()
             m.d.comb += [
@@ -182,8 +188,10 @@ class Coprocessor(Component):
             results.pushed.we.eq(Cat(ctrl.op == op for op in _WRITE_RD).any()),
         ]
         if self.config.memory != "none":
-            m.d.comb += blocks.oldest.eq(results.empty & self.result.ready)
-            connect_loads = self._loads_by_core if self.config.memory == "xif" else self._loads_by_port
+            by_core = self.config.memory == "xif"
+            waits = self.result.ready
+            m.d.comb += blocks.oldest.eq(results.empty & waits if by_core else results.empty | waits)
+            connect_loads = self._loads_by_core if by_core else self._loads_by_port
             connect_loads(m, queue, results)
         return [blocks.data]
 

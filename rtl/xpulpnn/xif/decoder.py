@@ -24,6 +24,7 @@ class OfferCtrl(data.Struct):
     writes: 1  #: The instruction writes rd.
     reads: 2  #: The instruction reads rs1 (bit 0) and rs2 (bit 1).
     steps: 1  #: The instruction is pa.step.
+    slow: 1  #: The instruction may take several cycles.
 
 
 class XifCtrl(data.Struct):
@@ -55,7 +56,8 @@ _OPS = {
 
 def _offer(insn: Insn) -> Mapping[str, Any]:
     reads = ("rs1" in insn.reads) + 2 * ("rs2" in insn.reads)
-    return {"writes": insn.writes_rd, "reads": reads, "steps": insn.op == "pa.step"}
+    slow = _OPS.get(insn.op) in (XifOp.BLOCK, XifOp.STEP, XifOp.REQUANTISE)
+    return {"writes": insn.writes_rd, "reads": reads, "steps": insn.op == "pa.step", "slow": slow}
 
 
 def _control(insn: Insn) -> Mapping[str, Any]:

@@ -36,6 +36,7 @@ class Queue(Component):
         #: empty: No instruction is in the queue.
         #: head: Oldest instruction.
         #: ready: The oldest instruction is committed, and its operands are there.
+        #: begun: The oldest instruction was ready in an earlier cycle.
         #: pop: The oldest instruction leaves, with ``ready``.
         ports = {
             "push": In(1),
@@ -46,6 +47,7 @@ class Queue(Component):
             "empty": Out(1),
             "head": Out(self.layout),
             "ready": Out(1),
+            "begun": Out(1),
             "pop": In(1),
         }
         if config.version == "1.0":
@@ -73,6 +75,7 @@ class Queue(Component):
             self.space.eq(~self.used[-1]),
             self.head.eq(words[0]),
             self.ready.eq(self.used[0] & ~waiting[0] & ~dropped[0] & ~lacks[0]),
+            self.begun.eq(self.used[0] & ~self.waiting[0] & ~self.dropped[0] & ~self.lacks_operands[0]),
             leaves.eq(self.used[0] & (dropped[0] | (self.ready & self.pop))),
         ]
         self._move(m, leaves, killed, entries, words, (waiting, dropped, lacks))

@@ -14,16 +14,18 @@ from rich.table import Table
 from xpulpnn.config import BOTH_FORMS, CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.retirement import WaitCause
+from xpulpnn.xif.config import HOST_NAME, XifHost
 from xpulpnn_sim.api.programs import ENGINES, check_vectors
 from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress_bar, record_table, tell
 from xpulpnn_sim.cli.configurations import Configuration
+from xpulpnn_sim.cli.hosts import HostName, host_of
 from xpulpnn_sim.cli.options import CorePreset, Count, Jobs, Json, Natural, Seed, arguments, command, listed
 from xpulpnn_sim.tools.files import require_writable
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.verification.c_programs import comparison
 from xpulpnn_sim.verification.c_programs.comparison import ProgramComparison, Setting
 from xpulpnn_sim.verification.costs.measurement import Line, lines_of
-from xpulpnn_sim.verification.random.designs import measured_costs
+from xpulpnn_sim.verification.random.designs import block_costs, measured_costs
 from xpulpnn_sim.verification.random.drawn_vectors import write_vectors
 from xpulpnn_sw.toolchain.compilers import COMPILERS, find_compiler
 
@@ -164,11 +166,18 @@ _SHOWN = 5  # wrong rows shown of each group
 class CostOptions(Configuration, Json):
     preset: CorePreset = BOTH_FORMS
     """Configuration to start from, for both forms of Mac&Load."""
+    host: HostName | None = None
+    """Blocks on a core of somebody else with our coprocessor (extra xif), whose parameters --set changes."""
 
 
 @command("verify costs")
 def verify_costs_command(options: CostOptions) -> int:
-    """xpulpnn verify costs  # every cycle cost of the pipeline, measured"""
+    """
+    xpulpnn verify costs  # every cycle cost of the pipeline, measured
+    xpulpnn verify costs --host cv32e40x-mended --set memory=obi  # cycles of a dot product on CV32E40X
+    """
+    if options.host is not None:
+        return _host_costs(options)
     config = options.core
     measured, difference = measured_costs(config)
     lines = lines_of(measured)
@@ -181,6 +190,16 @@ def verify_costs_command(options: CostOptions) -> int:
     if difference is not None:
         tell(difference)
     return finish(options.json, records, good=difference is None and not any(line.wrong for line in lines))
+
+
+def _host_costs(options: CostOptions) -> int:
+    host, config = host_of(options, HOST_NAME)
+    assert isinstance(config, XifHost)
+    measured = block_costs(host, config)
+    records = [{"event": row.group, "at_most": row.limit, "measured": round(figure, 3)} for row, figure in measured]
+    title = "cycles a dot product; 4x4 block, 16 steps, start and end included; memory answers in the next cycle"
+    tell(record_table(plain("event", "at_most", "measured"), records, title=title))
+    return finish(options.json, records, good=all(figure <= row.limit for row, figure in measured))
 
 
 _COSTS: Columns = {

@@ -9,9 +9,10 @@ from random import Random
 import numpy as np
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.machine import IRQ_PRIORITY
+from xpulpnn.xif.config import XifHost
 from xpulpnn_sim.cosimulation.checks.counters import CounterCheck
 from xpulpnn_sim.cosimulation.model.host import Host
 from xpulpnn_sim.cosimulation.model.libraries import model_library
@@ -26,6 +27,7 @@ from xpulpnn_sim.reference.iss.session import HostChannel, Observer, Retired, lo
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Exit, Reason, out_of_time, reported
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
+from xpulpnn_sim.verification.costs.block_rows import BlockRow, block_rows, cycles_of
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure
 
@@ -206,6 +208,21 @@ def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
 def _cost_program(config: CoreConfig) -> tuple[Sequence[CostRow], Executable]:
     rows = cost_rows(config)
     return rows, cost_program(rows, counted=config.performance_counters).executable()
+
+
+def block_costs(host: Host, config: XifHost) -> list[tuple[BlockRow, float]]:
+    """Measure the cycles of a dot product in blocks on a core of somebody else, compared with the simulator."""
+    for name, needed in (("accumulators", "true"), ("opcode", "pulp")):
+        if (value := str(getattr(config.xif, name)).lower()) != needed:
+            raise InputError(f"{name} must be {needed} to measure blocks, not {value}")
+    rows = list(block_rows(config))
+    executable = cost_program(rows).executable()
+    result = run_program(executable, config, Machine(max_cycles=MAX_CYCLES), account=True, lockstep=True, host=host)
+    if not result.exit.ok:
+        raise ToolError(f"cost program must end with a pass, not with: {result.difference or result.exit.text}")
+    base, _ = text_window(executable)
+    cycles = (cycles_of(number, executable, result.accounts[0], base) for number in range(len(rows)))
+    return [(row, number / row.products) for row, number in zip(rows, cycles, strict=True)]
 
 
 def cost_run(config: CoreConfig, machine: Machine, library: Path | None = None) -> tuple[RunResult, list[Measured]]:
