@@ -1,14 +1,20 @@
 """The command line ``xpulpnn``, also as ``python -m xpulpnn_sim``."""
 
 import os
+import signal
 import sys
+from functools import partial
 
 _INTERRUPTED = 130
 _LAST_STREAM = 2
+_KILLED = 128  # exit code of a signal, less its number
 
 
 def main() -> int:
     _open_streams()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, partial(_end, os.getpid()))
     try:
         # imported here, as it takes a while in which users may type Ctrl-C
         from xpulpnn_sim.cli.main import main as run_command
@@ -16,6 +22,13 @@ def main() -> int:
         sys.stderr.write("error: interrupted\n")
         return _INTERRUPTED
     return run_command()
+
+
+def _end(process: int, number: int, _frame: object) -> None:
+    """End by an exception, so that temporary files and child processes do not stay; forks end at once."""
+    if os.getpid() != process:
+        os._exit(_KILLED + number)
+    sys.exit(_KILLED + number)
 
 
 def _open_streams() -> None:

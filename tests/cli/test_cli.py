@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -84,6 +85,11 @@ BAD_INPUT = {
     "no campaigns": (["mutate", "--summary", "-o", "nowhere"], "folder must hold results of campaigns, not none: "),
     "no package": (["generate", "axi-dma", "--package"], "TOP must be one of core, core-debug, "),
     "a period": (["generate", "nnrf", "--package", "--clock=nan"], "--clock. It must be positive."),
+    "a file for standard output": (
+        ["pack", "conv", "8x8x16:16x3x3", "-o", "-"],
+        "must be a file, not - for standard output",
+    ),
+    "a clock of nothing": (["generate", "nnrf", "--clock", "5"], "--clock must come with --package"),
     "a split package": (
         ["generate", "nnrf", "--package", "--split"],
         "--split must be without --package, which always",
@@ -235,6 +241,28 @@ def interrupt(self, platform):
 Immediates.elaborate = interrupt
 sys.exit(main(["generate", "core"]))
 """
+
+
+TERMINATED = """
+import os, signal, sys
+from xpulpnn_sim.__main__ import main
+from xpulpnn_sim.cli import generate
+def terminated(options):
+    try:
+        os.kill(os.getpid(), signal.SIGNAL)
+        signal.pause()
+    finally:
+        print("cleaned")
+generate.emitted_top = terminated
+sys.argv[1:] = ["generate", "mult"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_let_a_command_clean_up(number):
+    done = run_python(TERMINATED.replace("SIGNAL", number.name))
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, "cleaned\n", "")
 
 
 @pytest.mark.parametrize("text", [INTERRUPTED, LEFT_BEHIND])

@@ -1,6 +1,7 @@
 """``xpulpnn cc``: compile C and assembly for the core."""
 
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from rich.table import Table
 
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, remark, tell
 from xpulpnn_sim.cli.configurations import Hosted
@@ -140,11 +141,7 @@ def cc_command(request: CcOptions) -> int:
         raise InputError("--xif must be left out with --cluster and --cores")
     config = request.with_number_of_cores(request.cores).core
     if request.headers is not None:
-        require_folder(request.headers, "--headers")
-        readme = request.headers / "README.txt"
-        if any(request.headers.iterdir()) and not (readme.is_file() and is_generated(readme)):
-            raise InputError(f"--headers must be a folder without files of yours, not {request.headers}")
-        names = write_all(request.headers, config, request.title, _cluster(request))
+        names = _write_headers(request, request.headers, config)
         tell(*names)
         return finish(request.json, {"files": names})
     if not request.files:
@@ -226,6 +223,19 @@ def _cluster(request: CcOptions) -> ClusterLayout | None:
     for name, value in given.items():
         sizes[name] = value if name == "cores" else parse_size(value, f"--{name.replace('_', '-')}")
     return ClusterLayout(**sizes)
+
+
+def _write_headers(request: CcOptions, folder: Path, config: CoreConfig) -> list[Path]:
+    require_folder(folder, "--headers")
+    is_new, readme = not any(folder.iterdir()), folder / "README.txt"
+    if not is_new and not (readme.is_file() and is_generated(readme)):
+        raise InputError(f"--headers must be a folder without files of yours, not {folder}")
+    try:
+        return write_all(folder, config, request.title, _cluster(request))
+    except OSError as error:
+        if is_new:
+            shutil.rmtree(folder)
+        raise OSError(error.errno, error.strerror, error.filename or str(folder)) from None
 
 
 def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[Path], str]:

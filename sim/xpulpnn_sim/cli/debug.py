@@ -4,9 +4,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from threading import Thread
@@ -29,8 +27,6 @@ from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM
 
 _GDB = ("gdb-multiarch", "riscv64-unknown-elf-gdb", "riscv32-unknown-elf-gdb")
 _PATIENCE_S = 60.0
-_KILLED = 128  # exit code of a signal, less its number
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _MOST_CODE = 255
 _READY = "Listening on port"
 _LINKED = (TEXT_BASE, DEFAULT_ROM), (DATA_BASE, DEFAULT_RAM)
@@ -68,9 +64,6 @@ def debug_command(options: DebugOptions) -> int:
     with progress_bar("compiling the model", None):
         library = model_library(engine_of(config, debugged=True), config)
     with ExitStack() as stack:
-        # end child processes also when the command is terminated
-        for number in _ENDING:
-            _handle(stack, number, lambda number, _: sys.exit(_KILLED + number))
         debugger = stack.enter_context(serving(0, holds=True, tell=tell))
         model = Thread(
             target=run_program,
@@ -82,12 +75,6 @@ def debug_command(options: DebugOptions) -> int:
         stack.callback(_end, debugger, model)
         port = _server(stack, debugger, config.cores)
         return _gdb(stack, gdb, port, debugger, options)
-
-
-def _handle(stack: ExitStack, number: int, handler: Callable[[int, object], None]) -> None:
-    """Set the handler of a signal until the stack is closed, unless the signal is ignored."""
-    if signal.getsignal(number) is not signal.SIG_IGN:
-        stack.callback(signal.signal, number, signal.signal(number, handler))
 
 
 def _end(debugger: Debugger, model: Thread) -> None:
@@ -127,7 +114,7 @@ def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger, options: Deb
     commands = (*quiet, f"target extended-remote localhost:{port}", *options.execute)
     words = [word for text in commands for word in ("-ex", text)]
     # Ctrl-C reaches both processes, and is gdb's: it halts the program
-    _handle(stack, signal.SIGINT, lambda *_: None)
+    stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, lambda *_: None))
     session = subprocess.Popen([gdb, "-q", *batch, "-x", str(GDB_SETTINGS), *words, str(options.program)])
     stack.callback(session.wait)
     stack.callback(session.kill)

@@ -58,6 +58,8 @@ def command_line(options: GenerateOptions) -> str:
 
 
 def emitted_top(options: GenerateOptions) -> EmittedVerilog:
+    if not options.package and options.clock != DEFAULT_CLOCK_NS:
+        raise InputError("--clock must come with --package, whose constraints have it, not alone")
     if options.package and options.split:
         raise InputError("--split must be without --package, which always has one file per module")
     if options.package and options.separator != "__":

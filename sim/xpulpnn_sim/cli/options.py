@@ -162,7 +162,16 @@ def _require_existing(path: Path, option: str) -> None:
 
 
 OldFile = Annotated[Path, _path(_require_existing, "FILE")]  # an existing file
-NewFile = Annotated[Path, _path(lambda path, name: path == STANDARD_OUTPUT or require_writable(path, name), "FILE")]
+
+
+def _require_new(path: Path, option: str) -> None:
+    if path == STANDARD_OUTPUT:
+        raise InputError(f"{option} must be a file, not - for standard output")
+    require_writable(path, option)
+
+
+NewFile = Annotated[Path, _path(_require_new, "FILE")]
+_Results = Annotated[Path, _path(lambda path, name: path == STANDARD_OUTPUT or require_writable(path, name), "FILE")]
 """A writable file, or standard output."""
 NewFolder = Annotated[Path, _path(require_place, "DIR")]  # a writable or new folder
 Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME", show_choices=True)]
@@ -174,7 +183,7 @@ CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", sh
 
 @arguments
 class Json:
-    json: NewFile | None = None
+    json: _Results | None = None
     """Write the result as JSON; - is the standard output."""
 
 

@@ -1,6 +1,8 @@
 """``xpulpnn cc`` and the runtime: programs from both compilers on the simulator, what users pass on, and errors."""
 
+import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -152,12 +154,19 @@ def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixtur
     assert capfd.readouterr() == ("main.s\n", "")
 
 
-def test_headers_only(written, capfd: pytest.CaptureFixture[str]):
+def test_headers_only(written, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     assert cc("--headers", "headers", "--preset", "ri5cy", "--set", "performance-counters=on") == 0
     names = set(capfd.readouterr().out.split())
     assert names == {str(path) for path in Path("headers").rglob("*") if path.is_file()}
     assert {"headers/pulp_builtins.h", "headers/xpulpnn.h", "headers/link.ld", "headers/README.txt"} <= names
     assert "XP_HAVE_PERFORMANCE_COUNTERS" in Path("headers/xp_config.h").read_text()
+    assert cc("--headers", "headers") == 0
+    Path("headers/README.txt").write_text("mine")
+    assert cc("--headers", "headers") == 2
+    assert capfd.readouterr().err == "error: --headers must be a folder without files of yours, not headers\n"
+    monkeypatch.setattr(shutil, "copyfile", lambda *_: os.truncate("/dev/full", -1))
+    assert cc("--headers", "new") == 2
+    assert not Path("new").exists()
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch):
