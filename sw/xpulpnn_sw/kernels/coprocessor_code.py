@@ -4,7 +4,7 @@ Sums come back by ``pa.rd``. CV32E40X loses a result if its instruction is offer
 941). Two instructions of the core alone therefore stand between ``pa.rd`` and what may hold it.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, cycle, islice
@@ -38,6 +38,8 @@ class PackedResults(CoprocessorResults):
     """Code that requantises a block in the coprocessor and stores a word, half-word or byte for each pixel."""
 
     registers: list[int]  # registers that are free behind the products
+    words: list[int]  # registers that are free behind the requantisation too, one for each pixel
+    load_next: Callable[[], None]  # writes the loads of the next block's first words
 
     def emit(self, first_channel: int, shift: Value) -> None:
         b, rule = self.b, self.blocking.rule
@@ -70,20 +72,21 @@ class PackedResults(CoprocessorResults):
             kind = f"pa.rq{'x' * exact}{'us'[self.signed]}.{ElemFmt.of_width(self.bits).suffix}"
             with self._waiting(is_first=not channel):
                 b(kind, channel, scale, summand)
+        with b.region("matmul"):
+            self.load_next()
         self._store(self.channels * WORD + self.blocking.rule_bytes)
 
     def _store(self, parameter_bytes: int) -> None:
         """Read and store the words; pointers move where instructions of the core alone are needed."""
         b, stored = self.b, self.blocking.stored_bits // BYTE_BITS
         moves = [(self.parameters, parameter_bytes), *((pointer, stored) for pointer in self.out)]
-        words = self.registers[: len(self.out)]
-        for pixel, register in enumerate(words):
+        for pixel, register in enumerate(self.words):
             for pointer, distance in moves[_APART * pixel :][:_APART] if pixel < _APART else ():
                 b("addi", pointer, pointer, distance)
             b("pa.rd", register, FILTERS * pixel)
         for pointer, distance in moves[2 * _APART :]:
             b("addi", pointer, pointer, distance)
-        for register, pointer in zip(words, self.out, strict=True):
+        for register, pointer in zip(self.words, self.out, strict=True):
             b(STORE_BY_BITS[stored * BYTE_BITS], register, -stored, pointer)
 
 
@@ -122,7 +125,9 @@ class CoprocessorCode(KernelCode):
         self._out = registers.take(blocking.variant.npx)
         ends = (self._b, blocking, inner.acc, self._out, list[int](), self._parameters)
         if blocking.requantises:
-            self._store = PackedResults(*ends, [*inner.accumulators, *self._temporaries])
+            words = [*inner.temporaries, *registers.take(1)]
+            pixels = words[: blocking.variant.npx]
+            self._store = PackedResults(*ends, [*inner.accumulators, *words], pixels, self._load_first)
         else:
             self._store = ReadResults(*ends, self._temporaries)
         return {}
@@ -145,22 +150,34 @@ class CoprocessorCode(KernelCode):
         super()._begin_blocks()
         if self._blocking.requantises and self._blocking.rule is not Rule.EXACT:
             self._b("pa.ld", _SHIFT, self._frame.register("shift", self._temporaries[0]), ZERO)
+        if self._blocking.requantises:
+            self._load_first()
+
+    def _load_first(self) -> None:
+        """Load the first words of a block, and move the pointers back by what its first iteration skips."""
+        inner, frame, b = self._inner, self._frame, self._b
+        if isinstance(inner, StepLoop):
+            return
+        row, filters, work = inner.activations[0], inner.weights[0], inner.temporaries[0]
+        frame.load("row0", row)
+        inner.begin(b)
+        for name, pointer in (("row_back", row), ("filter_back", filters)):
+            b.add(pointer, frame.value(name, work), work)
 
     def _block(self) -> None:
         inner, frame, b = self._inner, self._frame, self._b
         signed, (work, other) = self._blocking.precision.x_negative, inner.temporaries[:2]
-        row, filters = inner.activations[0], inner.weights[0]
-        frame.load("row0", row)
         if isinstance(inner, StepLoop):
+            row, filters = inner.activations[0], inner.weights[0]
+            frame.load("row0", row)
             self._start(work, other)
             b("pa.ptr", row, filters)
             inner.emit(b, frame.value("row_steps", work), signed=signed)
             b.add(filters, frame.value("block_bytes", other), other)
             return
-        inner.begin(b)
+        if not self._blocking.requantises:
+            self._load_first()
         self._start(work, other)
-        for name, pointer in (("row_back", row), ("filter_back", filters)):
-            b.add(pointer, frame.value(name, work), work)
         skipped = frame.constants.get("skipped")
         entry = frame.value("entry", other) if skipped is None else skipped
         inner.emit_from(b, skipped, entry, work, signed=signed)

@@ -66,7 +66,7 @@ Also for conv1d without dilation, and for pointwise and linear layers that canno
 are for layers with a single output pixel, others for more. An input pixel has channels for whole words of inputs and
 weights.
 {_PRODUCT}
-Input: one word behind it may be read. Buffer: buffer_stride for each core, at least the variant's pixels times
+Input: one word behind it may be read, three by variants for the coprocessor. Buffer: buffer_stride for each core, at least the variant's pixels times
 row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, which avoids bank conflicts; with
 x3_4x4 a multiple of 32, and the buffer 2 words and a multiple of 32 behind the weights. In a longer buffer x3_4x4 keeps
 rows of fields for the groups below, if the output's width is a multiple of 4.""",
@@ -272,8 +272,8 @@ def receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tensor
         f"{name}_outside" if valued else name,
         structure,
         pack_words(pad_axis(tensors.activations, 2, channels), precision.x),
-        # odd runs are copied in pairs
-        1,
+        # odd runs are copied in pairs, by kernels of the coprocessor four words at a time
+        3 if product.variant.has_coprocessor else 1,
         pack_words(filters, precision.w).reshape(layer.out_channels, -1),
         pixel_bytes=channels * precision.x // XLEN * WORD,
         dilation=dilation,

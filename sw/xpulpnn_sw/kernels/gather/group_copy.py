@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Held, Label, Value
 from xpulpnn_sw.kernels.frame import Frame
-from xpulpnn_sw.kernels.gather.row_format import RowFormat, RowWriter
+from xpulpnn_sw.kernels.gather.row_format import PAIR, RowFormat, RowWriter
 
 STATE = ("y", "x", "source")  # row, column and address at which the next pixel's receptive field starts
 # numbers that every pixel needs, which are in registers as far as possible
@@ -67,14 +67,14 @@ class GroupCopy:
 
     def _copy_runs(self, rows: Value, pairs: Value, place: int, gap: Value, overrun: Value) -> None:
         """Copy ``rows`` runs; after each, the input pointer moves by ``gap`` and the buffer pointer by ``overrun``."""
-        b, is_plain = self._b, self._form.is_plain
+        b, is_plain, unit = self._b, self._form.is_plain, self._form.run_unit
         with b.loop(rows, self._rows, level=1):
-            unrolled = _UNROLLED_PAIRS if b.xpulp else _UNROLLED_SCALAR
+            unrolled = _UNROLLED_PAIRS if b.xpulp else _UNROLLED_SCALAR * PAIR // unit
             if isinstance(pairs, int) and pairs <= unrolled and is_plain:
-                self._words.copy(pairs, self._pointer, place)
+                self._words.copy(pairs, self._pointer, place, unit)
             else:
                 with b.loop(pairs, self._counter, level=0, short=is_plain):
-                    self._words.copy(1, self._pointer, place)
+                    self._words.copy(1, self._pointer, place, unit)
             b.add(place, overrun, self._work)
             b.add(self._pointer, gap, self._work)
 

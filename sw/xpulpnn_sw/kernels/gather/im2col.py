@@ -73,9 +73,9 @@ class Im2colFormat(RowFormat):
             # fields with corners below these bounds lie inside
             "rows": positive(Argument("height") - reach + 1),
             "columns": positive(Argument("width") - kernel_width + 1),
-            "pairs": (run + (self.unit - 1)) // self.unit,
-            "overrun": (run - pairs * self.unit) * (self.step * self.expansion) if self.planes == 1 else Number(0),
-            "row_gap": tap_bytes - pairs * (self.unit * WORD),
+            "pairs": (run + (self.run_unit - 1)) // self.run_unit,
+            "overrun": (run - pairs * self.run_unit) * (self.step * self.expansion) if self.planes == 1 else Number(0),
+            "row_gap": tap_bytes - pairs * (self.run_unit * WORD),
             "written_pixel": self._written(pixel_bytes // WORD),
             "written_row": self._written(Name("row_words")),
             "target_gap": next_row - Name("written_row"),

@@ -73,10 +73,12 @@ class RowFormat:
         self.expansion, self.planes = variant.expansion(precision), variant.planes(precision)
         self.is_plain = self.expansion == self.planes == 1  # whether words are copied as they are
         self.unit = max(PAIR, self.planes)  # words read at a time
+        # the same of whole runs: more without hardware loops, if results do not need the registers
+        self.run_unit = 2 * PAIR if variant.has_coprocessor and self.is_plain else self.unit
         self.step = WORD * variant.npx if variant.interleaved else WORD  # bytes between two words of a row
         # words cleared at a time: few, as they overrun the row; more without hardware loops
         self.cleared = 4 if variant.xpulp or variant.interleaved else 8
-        self.temporaries = PAIR  # registers to copy with
+        self.temporaries = max(PAIR, self.run_unit if self.is_plain else 0)  # registers to copy with
         if self.planes > 1:
             # words of a unit and one more; masks; distances of the planes
             self.temporaries = self.planes + 1 + (self.planes.bit_length() - 1) + self.planes - 1
@@ -108,8 +110,8 @@ class RowWriter:
         self._masks: dict[int, int] = {}
         self._planes: list[int] = []
 
-    def copy(self, pairs: int, pointer: int, place: int) -> None:
-        form, pair = self._form, self._temporaries[: self._form.unit]
+    def copy(self, pairs: int, pointer: int, place: int, unit: int | None = None) -> None:
+        form, pair = self._form, self._temporaries[: unit or self._form.unit]
         widen = self._write if form.expansion == 1 else self._unpack if form.variant.unpacks else self._widen
         for number in range(0, pairs * len(pair), len(pair)):
             if form.variant.xpulp:
