@@ -53,6 +53,8 @@ class BlockLoop(CoprocessorLoop):
             self.temporaries = registers.take(2)
         else:
             self._x, self._w = self.acc
+        # products with one accumulator; the coprocessor has none of narrower weights
+        self._is_single = variant.npx == 1 and self.expansion == 1
         probe = Builder(0, xpulp=False)
         self._turn(probe, 0, signed=False)
         self.turn_length = probe.position
@@ -67,7 +69,7 @@ class BlockLoop(CoprocessorLoop):
     def emit_from(self, b: Builder, skipped: int | None, entry: Value, work: int, *, signed: bool) -> None:
         """Write the loop; ``entry`` are the bytes of the code of ``skipped`` turns, whose number may be unknown."""
         assert self.end is not None
-        for pair in range(0, len(self._x), _PAIR):
+        for pair in range(0, 0 if self._is_single else len(self._x), _PAIR):
             b("pa.ld", pair // _PAIR, self._x[pair], self._x[(pair + 1) % len(self._x)])
         first = Label()
         if isinstance(entry, Held):
@@ -89,8 +91,22 @@ class BlockLoop(CoprocessorLoop):
         self._turn(b, 0, signed=signed)
 
     def _turn(self, b: Builder, turn: int, *, signed: bool) -> None:
+        if self._is_single:
+            self._single_step(b, turn, signed=signed)
+            return
         for part in range(self.expansion):
             self._step(b, turn, part, signed=signed)
+
+    def _single_step(self, b: Builder, turn: int, *, signed: bool) -> None:
+        """Write a step of a single pixel; words are loaded again behind their last product."""
+        (x,), place = self._x, (turn + 1) * self.filter_bytes
+        loads = [(register, place + n * WORD, self.weights[0]) for n, register in enumerate(self._w)]
+        for number, register in enumerate(self._w):
+            b(self._mnemonic("acc", signed=signed), number, x, register)
+            if number:
+                b("lw", *loads[number - 1])
+        b("lw", x, (turn + 1) * self.step_bytes, self.activations[0])
+        b("lw", *loads[-1])
 
     def _step(self, b: Builder, turn: int, part: int, *, signed: bool) -> None:
         """Write a step; loads are spread so that no word is needed soon, and the coprocessor has time for a block."""
@@ -101,13 +117,14 @@ class BlockLoop(CoprocessorLoop):
             loads += [(register, place + n * WORD, self.weights[0]) for n, register in enumerate(self._w)]
         block = self._mnemonic("blk", str(part), signed=signed)
         rest = len(loads) - len(self._x)
+        # loads behind each instruction
         sizes = (3, 3, 1, 1) if rest else (2, 2, 0, 0)
         if len(self._x) == 1:
             sizes = (1, 2, 2, 0) if rest else (1, 0, 0, 0)
-        half = iter(loads)
+        waiting = iter(loads)
 
         def load(count: int) -> None:
-            for _, operands in zip(range(count), half, strict=False):
+            for _, operands in zip(range(count), waiting, strict=False):
                 b("lw", *operands)
 
         for number, size in enumerate(sizes):

@@ -50,7 +50,7 @@ class Program:
         """Number of dot products in each instruction; 0 for products into x0, which only load the NN-RF."""
         kinds = ("pv.sdot", "pv.mlsdot", "pv.mldot", "pv.cusdot", "pv.mlsduo", "pv.mlduo")
         products = [
-            2 * PIXELS * (insn.op == "pa.blk")
+            {"pa.blk": 2 * PIXELS, "pa.acc": 1}.get(insn.op, 0)
             + (1 + insn.is_pair) * (insn.op.startswith(kinds) and insn.decode(int(word))["rd"] != 0)
             for insn, word in zip(self.insns, self.words, strict=True)
         ]
