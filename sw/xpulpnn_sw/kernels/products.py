@@ -66,10 +66,10 @@ Also for conv1d without dilation, and for pointwise and linear layers that canno
 are for layers with a single output pixel, others for more. An input pixel has channels for whole words of inputs and
 weights.
 {_PRODUCT}
-Input: one word behind it may be read, three by variants for the coprocessor. Buffer: buffer_stride for each core, at least the variant's pixels times
-row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, which avoids bank conflicts; with
-x3_4x4 a multiple of 32, and the buffer 2 words and a multiple of 32 behind the weights. In a longer buffer x3_4x4 keeps
-rows of fields for the groups below, if the output's width is a multiple of 4.""",
+Input: one word behind it may be read, three by variants for the coprocessor. Buffer: buffer_stride for each core, at
+least the variant's pixels times row_stride and {SPARE_WORDS} words; best 2 words more than a multiple of 32, which
+avoids bank conflicts; with x3_4x4 a multiple of 32, and the buffer 2 words and a multiple of 32 behind the weights. In
+a longer buffer x3_4x4 keeps rows of fields for the groups below, if the output's width is a multiple of 4.""",
 )
 CONV_OUTSIDE_ARGUMENTS = kernel.with_outside(CONV_ARGUMENTS)
 CONV1D_ARGUMENTS = kernel.argument_structure(
