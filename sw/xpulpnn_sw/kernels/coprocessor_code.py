@@ -7,6 +7,7 @@ Sums come back by ``pa.rd``. CV32E40X loses a result if its instruction is offer
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, cycle, islice
 
 from xpulpnn.isa.formats import ElemFmt
@@ -21,6 +22,7 @@ from xpulpnn_sw.kernels.requantisation import EXACT_RULES, ONE_FACTOR, Rule
 from xpulpnn_sw.kernels.terms import Name, Number, Term
 
 _SHIFT = 4  # pair of pa.ld that is the shift of the requantisation
+_LOADS = 4  # loads of a block's first words between two requantisations
 _APART = 2  # instructions between pa.rd and what may hold EX
 
 
@@ -37,9 +39,9 @@ class CoprocessorResults(BlockStore):
 class PackedResults(CoprocessorResults):
     """Code that requantises a block in the coprocessor and stores a word, half-word or byte for each pixel."""
 
-    registers: list[int]  # registers that are free behind the products
-    words: list[int]  # registers that are free behind the requantisation too, one for each pixel
-    load_next: Callable[[], None]  # writes the loads of the next block's first words
+    registers: list[int]  # registers that no product needs, at least three and one for each pixel
+    first_loads: Callable[[], list[Callable[[], None]]]  # returns functions that load the next block's first words
+    skip: Callable[[], None]  # writes the rest of the next block's start
 
     def emit(self, first_channel: int, shift: Value) -> None:
         b, rule = self.b, self.blocking.rule
@@ -62,31 +64,36 @@ class PackedResults(CoprocessorResults):
         factor = read(1)[0] if rule in ONE_FACTOR else ZERO
         if rule in ONE_FACTOR:
             free = cycle(self.registers[1:])
-        following = read_channel()
+        waiting = self.first_loads()
         for channel in range(self.channels):
-            summand, *own, scale = following
-            if channel < self.channels - 1:
-                following = read_channel()
+            summand, *own, scale = read_channel()
+            for _ in range(_LOADS if channel else 1):
+                if waiting:
+                    with b.region("matmul"):
+                        waiting.pop(0)()
             for register in own:
                 b("pa.ld", _SHIFT, register, ZERO)
             kind = f"pa.rq{'x' * exact}{'us'[self.signed]}.{ElemFmt.of_width(self.bits).suffix}"
             with self._waiting(is_first=not channel):
                 b(kind, channel, scale, summand)
         with b.region("matmul"):
-            self.load_next()
+            for write in waiting:
+                write()
+            self.skip()
         self._store(self.channels * WORD + self.blocking.rule_bytes)
 
     def _store(self, parameter_bytes: int) -> None:
         """Read and store the words; pointers move where instructions of the core alone are needed."""
         b, stored = self.b, self.blocking.stored_bits // BYTE_BITS
+        words = self.registers[: len(self.out)]
         moves = [(self.parameters, parameter_bytes), *((pointer, stored) for pointer in self.out)]
-        for pixel, register in enumerate(self.words):
+        for pixel, register in enumerate(words):
             for pointer, distance in moves[_APART * pixel :][:_APART] if pixel < _APART else ():
                 b("addi", pointer, pointer, distance)
             b("pa.rd", register, FILTERS * pixel)
         for pointer, distance in moves[2 * _APART :]:
             b("addi", pointer, pointer, distance)
-        for register, pointer in zip(self.words, self.out, strict=True):
+        for register, pointer in zip(words, self.out, strict=True):
             b(STORE_BY_BITS[stored * BYTE_BITS], register, -stored, pointer)
 
 
@@ -125,9 +132,8 @@ class CoprocessorCode(KernelCode):
         self._out = registers.take(blocking.variant.npx)
         ends = (self._b, blocking, inner.acc, self._out, list[int](), self._parameters)
         if blocking.requantises:
-            words = [*inner.temporaries, *registers.take(1)]
-            pixels = words[: blocking.variant.npx]
-            self._store = PackedResults(*ends, [*inner.accumulators, *words], pixels, self._load_first)
+            free = [*inner.temporaries, *registers.take(1)]
+            self._store = PackedResults(*ends, free, self._first_loads, self._skip)
         else:
             self._store = ReadResults(*ends, self._temporaries)
         return {}
@@ -154,13 +160,22 @@ class CoprocessorCode(KernelCode):
             self._load_first()
 
     def _load_first(self) -> None:
-        """Load the first words of a block, and move the pointers back by what its first iteration skips."""
+        for write in (*self._first_loads(), self._skip):
+            write()
+
+    def _first_loads(self) -> list[Callable[[], None]]:
+        """Return functions that load the first words of a block."""
+        inner = self._inner
+        if isinstance(inner, StepLoop):
+            return []
+        return [partial(self._frame.load, "row0", inner.activations[0]), *inner.begin(self._b)]
+
+    def _skip(self) -> None:
+        """Move the pointers back by what the first iteration of a block skips."""
         inner, frame, b = self._inner, self._frame, self._b
         if isinstance(inner, StepLoop):
             return
         row, filters, work = inner.activations[0], inner.weights[0], inner.temporaries[0]
-        frame.load("row0", row)
-        inner.begin(b)
         for name, pointer in (("row_back", row), ("filter_back", filters)):
             b.add(pointer, frame.value(name, work), work)
 

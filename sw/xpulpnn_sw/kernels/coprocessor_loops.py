@@ -4,6 +4,9 @@ A step multiplies a word of the activation row of each pixel by a word of each f
 activations serve several steps, which are a turn.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.xif import STEP_BITS
 from xpulpnn_sw.kernels.builder import WORD, Builder, Held, Label, Value
@@ -59,18 +62,17 @@ class BlockLoop(CoprocessorLoop):
         self._turn(probe, 0, signed=False)
         self.turn_length = probe.position
 
-    def begin(self, b: Builder) -> None:
-        """Load the words of the first step."""
-        for number, register in enumerate(self._x):
-            b("lw", register, number * WORD, self.activations[0])
-        for number, register in enumerate(self._w):
-            b("lw", register, number * WORD, self.weights[0])
+    def begin(self, b: Builder) -> list[Callable[[], None]]:
+        """Return functions that load the words of the first step."""
+        filters = [partial(b, "lw", register, n * WORD, self.weights[0]) for n, register in enumerate(self._w)]
+        rows = [partial(b, "lw", register, n * WORD, self.activations[0]) for n, register in enumerate(self._x)]
+        return [*filters, *rows]
 
     def emit_from(self, b: Builder, skipped: int | None, entry: Value, work: int, *, signed: bool) -> None:
         """Write the loop; ``entry`` are the bytes of the code of ``skipped`` turns, whose number may be unknown."""
         assert self.end is not None
-        for pair in range(0, 0 if self._is_single else len(self._x), _PAIR):
-            b("pa.ld", pair // _PAIR, self._x[pair], self._x[(pair + 1) % len(self._x)])
+        if not self._is_single:
+            self._emit_pairs(b)
         first = Label()
         if isinstance(entry, Held):
             b("auipc", work, 0)
@@ -109,31 +111,23 @@ class BlockLoop(CoprocessorLoop):
         b("lw", *loads[-1])
 
     def _step(self, b: Builder, turn: int, part: int, *, signed: bool) -> None:
-        """Write a step; loads are spread so that no word is needed soon, and the coprocessor has time for a block."""
+        """Write a step; no word is needed soon, and the coprocessor has five cycles for each half of a block."""
         following = (turn * self.expansion + part + 1) * self.step_bytes
         loads = [(register, following + n * WORD, self.activations[0]) for n, register in enumerate(self._x)]
         if part == self.expansion - 1:
             place = (turn + 1) * self.filter_bytes
             loads += [(register, place + n * WORD, self.weights[0]) for n, register in enumerate(self._w)]
         block = self._mnemonic("blk", str(part), signed=signed)
-        rest = len(loads) - len(self._x)
-        # loads behind each instruction
-        sizes = (3, 3, 1, 1) if rest else (2, 2, 0, 0)
-        if len(self._x) == 1:
-            sizes = (1, 2, 2, 0) if rest else (1, 0, 0, 0)
-        waiting = iter(loads)
-
-        def load(count: int) -> None:
-            for _, operands in zip(range(count), waiting, strict=False):
+        pixels = len(self._x)
+        for half, words in enumerate((loads[:pixels], loads[pixels:])):
+            b(block, half, *self._w[half * _PAIR : (half + 1) * _PAIR])
+            for operands in words:
                 b("lw", *operands)
+        self._emit_pairs(b)
 
-        for number, size in enumerate(sizes):
-            pair = number % _PAIR * _PAIR
-            if number < _PAIR:
-                b(block, number, *self._w[pair : pair + _PAIR])
-            elif pair < len(self._x):
-                b("pa.ld", number - _PAIR, self._x[pair], self._x[(pair + 1) % len(self._x)])
-            load(size)
+    def _emit_pairs(self, b: Builder) -> None:
+        for first in range(0, len(self._x), _PAIR):
+            b("pa.ld", first // _PAIR, self._x[first], self._x[(first + 1) % len(self._x)])
 
 
 class StepLoop(CoprocessorLoop):
