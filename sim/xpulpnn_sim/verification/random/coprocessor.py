@@ -1,11 +1,13 @@
 """Instructions of the coprocessor behind CV-X-IF for random programs: runs of them, and steps that load by pointers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from xpulpnn.isa.fields import WORD_FIELDS
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.xif import FIRST_POINTER, STEP_BITS
 from xpulpnn_sim.reference.bare.draw import Draw, Group
-from xpulpnn_sim.reference.bare.layout import FAILING, POOL, SCRATCH
+from xpulpnn_sim.reference.bare.layout import FAILING, HANDLER, POOL, SAVE, SCRATCH
 from xpulpnn_sim.reference.bare.program import ProgramBlock, single_lines
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
@@ -13,6 +15,7 @@ _CSR_CHANCE = 0.2  # how often a CSR is read, an instruction that the coprocesso
 _CSRS = ("mcycle", "minstret", "mscratch")
 _STEPS_CHANCE = 0.4
 _MOST_STEPS = 6
+_CONTEXT = 0x40  # offset of the saved state, behind what handlers save first
 _REACH = 0x80  # bytes behind the words with bus errors, where the pointers begin
 
 
@@ -45,6 +48,17 @@ def _pointers(draw: Draw) -> Iterator[str]:
         return
     for number, register in enumerate(registers, FIRST_POINTER):
         yield draw.text(draw.rows["pa.wr", "r,rs1"], {"r": number, "rs1": register})
+
+
+def keeping_state(draw: Draw, lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the lines of an interrupt handler behind code that saves the whole state, and before code that restores
+    it."""
+    read, write, name = draw.rows["pa.rd", "rd,r"], draw.rows["pa.wr", "r,rs1"], ABI_NAMES[HANDLER]
+    words = WORD_FIELDS["r"].values
+    slots = {r: f"{name}, {_CONTEXT + WORD_BYTES * r}({ABI_NAMES[SAVE]})" for r in words}
+    saving = chain(*((draw.text(read, {"rd": HANDLER, "r": r}), f"sw {slots[r]}") for r in words))
+    restoring = chain(*((f"lw {slots[r]}", draw.text(write, {"r": r, "rs1": HANDLER})) for r in words))
+    return (*saving, *lines, *restoring)
 
 
 def state_reads(draw: Draw) -> ProgramBlock:

@@ -18,7 +18,7 @@ from xpulpnn_sim.reference.bare.program import (
 )
 from xpulpnn_sim.reference.stimuli import random_word
 from xpulpnn_sim.verification.random.control import Context, ControlBlocks
-from xpulpnn_sim.verification.random.coprocessor import state_reads
+from xpulpnn_sim.verification.random.coprocessor import keeping_state, state_reads
 from xpulpnn_sim.verification.random.memory_run import MemoryRun, aimed_lines, shift_register
 from xpulpnn_sim.verification.random.system import SystemBlocks
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
@@ -77,6 +77,7 @@ _OUR_TRAPS = ("unfetched", "failing", "mtvec")  # access faults and vector table
 BUDGET = 4000  # instructions that a program executes, about
 _LONGEST = 900  # Statements after which no block is added
 _COUNTED = 0.9  # how often a program begins with performance counters that count
+_KEPT = 0.5  # how often interrupt handlers save and restore the state of the coprocessor
 _FUNCTIONS = 3
 _FUNCTION_SCALE = 4  # calls that are assumed of a function while it is written
 
@@ -117,9 +118,11 @@ def generate(
     main.append(ProgramBlock("counters", (), single_lines("csr", reads)))
     if config.performance_counters:
         main.append(control.system.read_counters())
+    handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.config.xpulpv2)
     if isinstance(config, XifHost) and config.xif.accumulators:
         main.append(state_reads(draw))
-    handlers = random_handlers(draw) if interrupts else Handlers(watches_loops=draw.config.xpulpv2)
+        if interrupts and draw.chance(_KEPT):
+            handlers = replace(handlers, filler=keeping_state(draw, handlers.filler))
     program = RandomProgram(tuple(main), functions, handlers, seed, f"{style} program {seed}")
     return framed(program, interrupts=interrupts)
 
