@@ -20,9 +20,9 @@ from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
 from xpulpnn_sim.tools.files import is_generated, require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
-from xpulpnn_sw.toolchain.build import LINKED_SUFFIXES, SOURCE_SUFFIXES, archive, build, compile_sources, write_all
+from xpulpnn_sw.toolchain.build import archive, build, compile_sources, write_all
 from xpulpnn_sw.toolchain.build_options import KIB, MIB, BuildStage, ClusterLayout, Options, parse_size
-from xpulpnn_sw.toolchain.compilers import CompileError, find_compiler
+from xpulpnn_sw.toolchain.compilers import LINKED_SUFFIXES, SOURCE_SUFFIXES, CompileError, find_compiler
 from xpulpnn_sw.toolchain.headers.generate import headers
 
 
@@ -52,7 +52,10 @@ def show_loops(report: PassReport) -> None:
 ARCHIVE_SUFFIX = ".a"
 _SUFFIXES = {BuildStage.PREPROCESSED: ".i", BuildStage.ASSEMBLY: ".s", BuildStage.OBJECT: ".o"}
 _IN_RUNTIME = ("m", "c", "gcc")  # libraries in every link
-_TARGET_OPTIONS = ("-march", "-mabi", "-mcpu", "-mtune", "-misa-spec", "-flto", "-fpic", "-fPIC", "-fpie", "-fPIE")
+_TARGET_OPTIONS = (
+    *("-march", "-mabi", "-mcpu", "-mtune", "-misa-spec", "-specs"),
+    *("-flto", "-fpic", "-fPIC", "-fpie", "-fPIE"),
+)
 
 
 def _size(text: str) -> Parameter:
@@ -71,7 +74,7 @@ _CORE_STACK = _size(f"With --cluster: bytes of the stack of each other core (def
 @arguments
 class CcOptions(Hosted, CompilerChoice, Json):
     files: Annotated[tuple[Path, ...], Parameter(metavar="FILE")] = field(default=(), kw_only=False)
-    """Sources: .c, .S, .s; objects: .o; libraries: .a."""
+    """Sources: .c, .cpp, .cc, .cxx, .S, .s; objects: .o, .obj; libraries: .a; - for standard input; @FILE for words in a file."""
     output: Annotated[Path | None, Parameter(alias="-o", metavar="PROG.elf")] = None
     """File to write (default: first FILE with .elf; with -c, -S each FILE with .o, .s); with -c
     also a library, LIB.a."""
@@ -82,7 +85,7 @@ class CcOptions(Hosted, CompilerChoice, Json):
     preprocessed: Annotated[bool, Parameter(name="-E")] = False
     """Stop at preprocessed text, to the output or the file after -o."""
     level: Annotated[str, Parameter(name="-O", metavar="LEVEL")] = "2"
-    """Optimisation level."""
+    """Optimisation level; -O is -O1."""
     include: Annotated[tuple[Path, ...], Parameter(name="-I", metavar="DIR")] = ()
     """Folder of headers; repeatable."""
     define: Annotated[Repeated, Parameter(name="-D", metavar="NAME[=V]")] = ()
@@ -94,15 +97,17 @@ class CcOptions(Hosted, CompilerChoice, Json):
     loop_report: bool = False
     """Tell of every loop whether it is a hardware loop, and why not."""
     extra: Annotated[Repeated, Parameter(name=("--pass", "-X"), metavar="OPTION")] = ()
-    """Other option for the compiler, or the linker with -Wl. As with any C compiler -g, -W, -f, -m, -std, -U, -include,
-    -isystem, -iquote, -w, -pedantic, -pipe, -MMD, -MD, -MP, -MF and -MT need no --pass; instruction set and ABI are
-    those of the configuration."""
+    """Other option for the compiler, or the linker with -Wl. GCC's usual options need no --pass: -g, -W, -f, -m, -d,
+    -std, -U, -include, -isystem, -iquote, -w, -pedantic, -ansi, -pipe, -x, -M, -MM, -MMD, -MD, -MP, -MF, -MT, -MQ,
+    -static and -s, which leaves out debug information. Instruction set and ABI are those of the configuration."""
     linking: Annotated[Repeated, Parameter(name="--link", metavar="OPTION")] = ()
     """-L DIR or -l NAME, which need no --link; the runtime contains m and c."""
     script: Annotated[Path | None, Parameter(name="-T", metavar="FILE")] = None
     """Linker script instead of the runtime's."""
     nostartfiles: Annotated[bool, Parameter(name="--nostartfiles")] = False
     """Without the crt0 of the runtime, also -nostartfiles."""
+    quiet: bool = False
+    """Do not name the files written."""
     cluster: bool = False
     """For the cores of a cluster: code and data in the L2, PI_L1 in the TCDM."""
     cores: Annotated[Count | None, _CORES] = None
@@ -177,7 +182,7 @@ def cc_command(request: CcOptions) -> int:
             remark(f"error: {line}")
         return FAILED
     sys.stderr.write(printed)
-    tell(*results)
+    tell(*([] if request.quiet else results))
     record = {"files": results, "compiler": compiler.kind}
     if request.loop_report:
         show_loops(report)
@@ -192,8 +197,13 @@ _UNKNOWN = re.compile(
 """Compiler and linker messages about an undefined function."""
 
 
+_MISSING_CPP_HEADER = re.compile(r"fatal error: (\w+): No such file")
+
+
 def _explained(messages: str, core: str, files: str) -> Iterator[str]:
     """Yield explanations of undefined functions in ``messages``: intrinsics that the core lacks, or no ``main``."""
+    for header in dict.fromkeys(_MISSING_CPP_HEADER.findall(messages)):
+        yield f"<{header}> needs --compiler zig, which has the standard library of C++ (pip install ziglang)"
     names = dict.fromkeys(match[1] or match[2] for match in _UNKNOWN.finditer(messages))
     if "main" in names:
         yield f"no main() in {files}; -c compiles what is no whole program"

@@ -6,7 +6,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from inspect import BoundArguments
 from io import TextIOWrapper
@@ -15,40 +15,10 @@ from typing import Any
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from xpulpnn.errors import InputError, XpulpnnError, unreadable
+from xpulpnn_sim.cli.cc_words import separate_cc_options
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
 from xpulpnn_sim.cli.tree import EXTRAS, PROGRAM, app, command_name, with_default_command
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT
-
-_SPLIT = ("-O", "-I", "-D", "-j", "-T", "-X", "-o")  # options of `cc` whose value may follow without space
-_JOINED = ("-W", "-f", "-m", "-U")  # compiler options whose value follows without space or as next word
-_ALONE = ("-w", "-pedantic", "-pipe", "-MMD", "-MD", "-MP")
-_WITH_WORD = ("-include", "-isystem", "-iquote", "-MF", "-MT", "-Xlinker")
-_LINKED = ("-L", "-l")
-
-
-def separate_cc_options(words: Sequence[str]) -> list[str]:
-    """Separate options and values of `cc`; put compiler and linker options after a named option."""
-    left = iter(words)
-    return [part for word in left for part in _separate_option(word, left)]
-
-
-def _separate_option(word: str, left: Iterator[str]) -> Iterator[str]:
-    start = word[:2]
-    if word == "-nostartfiles":
-        yield f"-{word}"
-    elif word in _WITH_WORD:
-        yield from (f"--pass={word}", f"--pass={next(left, '')}")
-    elif word == "-std":
-        yield f"--pass={word}={next(left, '')}"
-    elif word in _ALONE or start == "-g" or word.startswith("-std="):
-        yield f"--pass={word}"
-    elif start in _JOINED or start in _LINKED:
-        value = word if len(word) > len(start) else f"{word}{next(left, '')}"
-        yield f"{'--link' if start in _LINKED else '--pass'}={value}"
-    elif start in _SPLIT and len(word) > len(start):
-        yield from (start, word[len(start) :].removeprefix("="))
-    else:
-        yield word
 
 
 def split_words(words: Sequence[str]) -> list[str]:

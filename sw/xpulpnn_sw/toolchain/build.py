@@ -21,13 +21,19 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
 from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, BuildStage, ClusterLayout, Options, core_note, link_script
 from xpulpnn_sw.toolchain.compilers import (
+    C_SUFFIXES,
+    CPP_SUFFIXES,
     LIBRARIES,
+    LINKED_SUFFIXES,
     LINKING,
     RUNTIME,
+    SOURCE_SUFFIXES,
     TARGETS,
     TO_ASSEMBLY,
     CompileError,
     Compiler,
+    cpp_archives,
+    cpp_flags,
     find_compiler,
     header_flags,
     library_archive,
@@ -42,8 +48,6 @@ from xpulpnn_sw.toolchain.stack_use import check_stacks
 from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, translate
 
 START_FILE, RUNTIME_LIBRARY, _README = "crt0.S", "runtime.c", "README.txt"
-C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c",), (".S", ".s"), (".o", ".a")
-SOURCE_SUFFIXES = (*C_SUFFIXES, *ASSEMBLY_SUFFIXES, *LINKED_SUFFIXES)
 
 _GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
@@ -62,11 +66,12 @@ class _Build:
     options: Options
     folder: Path
 
-    def _flags(self) -> list[str]:
+    def _flags(self, source: Path) -> list[str]:
         kind = self.compiler.kind
+        cpp = cpp_flags(self.compiler) if source.suffix in CPP_SUFFIXES else []
         headers = [f"-isystem{self.folder / 'include'}", f"-isystem{RUNTIME / 'include'}", *header_flags()]
         # the translation accepts mnemonics in macros of the headers
-        return [*self.compiler.command, *target_flags(kind), "-DXP_MNEMONICS", *headers]
+        return [*self.compiler.command, *target_flags(kind), "-DXP_MNEMONICS", *cpp, *headers]
 
     def _chosen(self) -> list[str]:
         options = self.options
@@ -78,14 +83,14 @@ class _Build:
         """Compile a source up to a stage and return the warnings; ``place`` is the later path of ``output``."""
         chosen = self._chosen()
         if stage is BuildStage.PREPROCESSED:
-            return run([*self._flags(), *chosen, "-E", str(source), "-o", str(output)])
+            return run([*self._flags(source), *chosen, "-E", str(source), "-o", str(output)])
         if place is not None and not {"-MMD", "-MD"}.isdisjoint(chosen):
             chosen += [] if "-MF" in chosen else ["-MF", str(place.with_suffix(".d"))]
             chosen += [] if "-MT" in chosen else ["-MT", str(place)]
         text, printed = self._assembly(source, output, chosen)
         if source.suffix in C_SUFFIXES and self.options.loop_pass and self.options.config.xpulpv2:
             # without -o the text goes to standard output, after the warnings
-            preprocessed = run([*self._flags(), *self._chosen(), "-w", "-E", str(source)])
+            preprocessed = run([*self._flags(source), *self._chosen(), "-w", "-E", str(source)])
             swap_loads = not has_volatile(preprocessed)
             text = optimise(text, self.options.config, swap_loads=swap_loads, report=self.options.report)
         if stage is BuildStage.ASSEMBLY:
@@ -100,7 +105,7 @@ class _Build:
         step = TO_ASSEMBLY[self.compiler.kind] if source.suffix in C_SUFFIXES else ("-E",)
         written = self._beside(output, ".txt")
         chosen, dependencies = _without_dependencies(flags)
-        command = [*self._flags(), *chosen, *step, str(source), "-o", str(written)]
+        command = [*self._flags(source), *chosen, *step, str(source), "-o", str(written)]
         if dependencies and self.compiler.kind == "zig":
             run([*command, *dependencies])
             dependencies = []
@@ -151,9 +156,10 @@ class _Build:
             script = self.folder / "link.ld"
             script.write_text(link_script(options))
         command = [*self.compiler.command, *TARGETS[kind], *LINKING[kind], "-T", str(script)]
-        archive = str(library_archive(self.compiler, options.jobs))
-        libraries = ["-Wl,--start-group", *options.linking, archive, *LIBRARIES[kind], "-Wl,--end-group"]
-        printed = run([*command, *map(str, objects), *libraries, "-o", str(program)])
+        inputs = list(objects)
+        archives = [*cpp_archives(self.compiler, inputs, options.jobs), library_archive(self.compiler, options.jobs)]
+        libraries = ["-Wl,--start-group", *options.linking, *map(str, archives), *LIBRARIES[kind], "-Wl,--end-group"]
+        printed = run([*command, *map(str, inputs), *libraries, "-o", str(program)])
         if options.script is None:
             check_stacks(program.read_bytes(), options)
         _put(program, output)

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import util
@@ -19,6 +19,10 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn.user_cache import cache_directory, is_usable, locked
 
 RUNTIME = Path(__file__).parent / "runtime"
+
+CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".C")
+C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c", *CPP_SUFFIXES), (".S", ".s"), (".o", ".obj", ".a")
+SOURCE_SUFFIXES = (*C_SUFFIXES, *ASSEMBLY_SUFFIXES, *LINKED_SUFFIXES)
 
 COMPILERS = ("gcc", "zig")
 INSTALL_HINT = "apt-get install gcc-riscv64-unknown-elf, or pip install ziglang"
@@ -36,6 +40,21 @@ _COMMON = (
     *("-g", "-ffunction-sections", "-fdata-sections", "-fno-pic", "-fno-stack-protector", "-fno-unwind-tables"),
     *("-fno-asynchronous-unwind-tables", "-flax-vector-conversions"),
 )
+CPP_FLAGS = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
+# of libc++, which the zig wheel has in sources; it gets these from its own build
+_LIBCPP_SETTINGS = {
+    **{"ABI_VERSION": "1", "ABI_NAMESPACE": "__1", "HARDENING_MODE_DEFAULT": "_LIBCPP_HARDENING_MODE_NONE"},
+    "ASSERTION_SEMANTIC_DEFAULT": "_LIBCPP_ASSERTION_SEMANTIC_QUICK_ENFORCE",
+    "PSTL_BACKEND_SERIAL": "1",
+    **{f"HAS_{name}": "0" for name in ("THREADS", "MONOTONIC_CLOCK", "TERMINAL", "FILESYSTEM", "RANDOM_DEVICE")},
+    **{f"HAS_{name}": "0" for name in ("LOCALIZATION", "UNICODE", "WIDE_CHARACTERS", "TIME_ZONE_DATABASE")},
+    **{f"HAS_{name}": "0" for name in ("VENDOR_AVAILABILITY_ANNOTATIONS", "MUSL_LIBC")},
+}
+_LIBCPP_SOURCES = (
+    *("algorithm", "any", "charconv", "expected", "functional", "hash", "memory", "new_handler", "new_helpers"),
+    *("optional", "random_shuffle", "stdexcept", "string", "valarray", "variant", "vector", "verbose_abort"),
+)
+_LIBCPP_MARK = b"NSt3__1"  # in names of what objects need of libc++
 _COMPILING: Mapping[str, tuple[str, ...]] = {
     "gcc": (),
     # zig compiles as for a debug build; a main that runs off its end returns 0 in hosted mode only;
@@ -77,18 +96,21 @@ _REAL_FUNCTIONS = (
     *("erf", "rem_pio2", "finite", "fpclassify", "issignaling"),
 )
 _SOURCES = {
-    "libc/tinystdio": (
-        *("printf", "fprintf", "sprintf", "snprintf", "vprintf", "vfprintf", "vsnprintf", "dtoa_engine", "dtoa_data"),
-        *("putchar", "puts", "fputc", "fputs", "fwrite", "filestrput", "strtol", "strtoul", "strtoll", "strtoull"),
+    "libc/tinystdio": ("*",),
+    "libc/string": ("*",),
+    "libc/stdlib": (
+        *("a64l", "abs", "ato*", "btowc", "div", "*rand48", "seed48", "lcong48", "environ", "getenv*", "getopt"),
+        *("getsubopt", "imax*", "itoa", "utoa", "l64a", "labs", "ldiv", "llabs", "lldiv", "mb*", "putenv", "rand*"),
+        *("realloc[af]*", "rpmatch", "sb_charsets", "setenv", "srand*", "wc*"),
     ),
-    "libc/string": (
-        *("memcpy", "memmove", "memset", "memcmp", "memchr", "strlen", "strnlen", "strcmp", "strncmp", "strcpy"),
-        *("strncpy", "strcat", "strncat", "strchr", "strrchr", "strstr"),
-    ),
-    "libc/stdlib": ("atoi", "atol", "rand", "srand", "random", "srandom", "abs", "labs", "llabs", "div"),
-    "libc/search": ("qsort", "bsearch"),
-    "libc/ctype": ("is[!w]*[!l]", "iscntrl", "tolower", "toupper", "ctype_"),
-    "libc/errno": ("errno",),
+    "libc/search": ("*qsort*", "bsearch", "t*", "hcreate*"),
+    "libc/ctype": ("*",),
+    "libc/errno": ("*",),
+    "libc/time": ("*",),
+    "libc/signal": ("signal", "raise", "psignal"),
+    "libc/locale": ("*",),
+    "libc/posix": ("basename", "dirname", "fnmatch", "reg*", "coll*"),
+    "libc/misc": ("ffs", "unctrl"),
     "libc/machine/riscv": ("setjmp",),
     "libm/math": (
         *(f"s{kind}_{name}" for name in _REAL_FUNCTIONS for kind in ("", "f")),
@@ -99,6 +121,14 @@ _SOURCES = {
         *("math_err*", "*_data"),
     ),
 }
+# parts for files and processes of an operating system, of other number formats, and what the runtime has itself
+_EXCLUDED = {
+    *("vfprintf", "vfprintff", "vfiprintf", "vfiscanf", "vfscanff", "sprintff", "snprintff", "sprintfd", "snprintfd"),
+    *("dtoa_engine", "dtoa_data", "ftoa_engine", "ftoa_data", "atod_engine", "atof_engine", "conv_flt", "ultoa_invert"),
+    *("fdopen", "freopen", "mktemp", "posixiob", "remove", "sflags", "tmpfile", "tmpnam", "fflush"),
+    *("compare_exchange", "exchange", "clock", "time", "fopen"),
+}
+_OWN = ("printf.c", "conversion.h")  # the first is compiled with the library
 
 
 class CompileError(ToolError):
@@ -142,6 +172,22 @@ def target_flags(kind: str) -> tuple[str, ...]:
     return (*TARGETS[kind], *_COMMON, *_COMPILING[kind])
 
 
+def _libcpp(compiler: Compiler) -> Path | None:
+    """Return the folder of libc++ in the zig wheel."""
+    spec = util.find_spec("ziglang") if compiler.kind == "zig" else None
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent / "lib/libcxx"
+
+
+def cpp_flags(compiler: Compiler) -> list[str]:
+    """Return the options for C++: no exceptions, no run-time types, and the headers of libc++ where they are."""
+    root = _libcpp(compiler)
+    if root is None:
+        return [*CPP_FLAGS]
+    defines = [f"-D_LIBCPP_{name}={value}" for name, value in _LIBCPP_SETTINGS.items()]
+    # before the headers of C, which those of C++ include
+    return [*CPP_FLAGS, *defines, f"-I{root / 'include'}", f"-I{root.parent / 'libcxxabi/include'}"]
+
+
 def run(command: Sequence[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, errors="replace", stdin=subprocess.DEVNULL, check=False)
@@ -174,7 +220,7 @@ def source_flags(root: Path | None = None) -> list[str]:
 def _sources() -> list[Path]:
     root = library_root()
     sources = (sorted((root / folder).glob(f"{name}.[cS]")) for folder, names in _SOURCES.items() for name in names)
-    return [path for paths in sources for path in paths]
+    return list(dict.fromkeys(path for paths in sources for path in paths if path.stem not in _EXCLUDED))
 
 
 def library_files() -> tuple[list[Path], list[Path]]:
@@ -187,10 +233,26 @@ def library_files() -> tuple[list[Path], list[Path]]:
 
 def library_archive(compiler: Compiler, jobs: int) -> Path:
     """Return the path of the compiled C library, which is built unless it is in the cache."""
+    configuration = [(RUNTIME / name).read_text() for name in ("include/picolibc.h", *_OWN)]
     flags = [*target_flags(compiler.kind), *header_flags(), f"-isystem{RUNTIME / 'include'}", *source_flags()]
-    configuration = (RUNTIME / "include/picolibc.h").read_text()
+    return _archive(compiler, jobs, flags, [*_sources(), RUNTIME / _OWN[0]], configuration)
+
+
+def cpp_archives(compiler: Compiler, objects: Iterable[Path], jobs: int) -> list[Path]:
+    """Return the compiled libc++, which is built unless it is in the cache, if ``objects`` need it."""
+    root = _libcpp(compiler)
+    if root is None or not any(_LIBCPP_MARK in path.read_bytes() for path in objects):
+        return []
+    flags = [*target_flags(compiler.kind), *cpp_flags(compiler), f"-I{root / 'src'}", f"-I{root / 'libc'}", "-std=c++23", "-O2", "-w"]
+    flags += [f"-isystem{RUNTIME / 'include'}", *header_flags(), "-D_LIBCPP_BUILDING_LIBRARY"]
+    return [_archive(compiler, jobs, flags, [root / f"src/{name}.cpp" for name in _LIBCPP_SOURCES], ())]
+
+
+def _archive(
+    compiler: Compiler, jobs: int, flags: Sequence[str], sources: Sequence[Path], configuration: Sequence[str]
+) -> Path:
     versions = (version(_WHEEL), run([*compiler.command, "--version"]))
-    identity = (compiler.command, versions, flags, configuration, _SOURCES)
+    identity = (compiler.command, versions, flags, configuration, sources)
     archive = cache_directory() / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.a"
     if is_usable(archive):
         return archive
@@ -200,7 +262,7 @@ def library_archive(compiler: Compiler, jobs: int) -> Path:
     ):
         if is_usable(archive):
             return archive
-        objects = {path: Path(name) / f"{path.parent.name}-{path.stem}.o" for path in _sources()}
+        objects = {path: Path(name) / f"{path.parent.name}-{path.stem}.o" for path in sources}
         commands = ([*compiler.command, *flags, "-c", str(path), "-o", str(to)] for path, to in objects.items())
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(run, commands))

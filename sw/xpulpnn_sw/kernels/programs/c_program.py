@@ -116,6 +116,10 @@ _HEADER = """\
 
 #include "{arguments_header}"
 
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
 /* Computes the share of `core` out of `cores`: whole groups of {pixels} pixels. Reentrant; may be interrupted at any
    time. Hardware loops and the NN-RF are lost to the caller, and an interrupt handler must leave them as they are.
    weights: rows of filter in {streams} streams, a word to spare after each; parameters: for each block of {channels}
@@ -125,6 +129,10 @@ _HEADER = """\
 /* The tensors of {name}_tensors.S, and the filters unpermuted. */
 extern const uint8_t {name}_input[], {name}_weights[], {name}_parameters[], {name}_filters[];
 extern const int32_t {name}_bias[], {name}_kappa[], {name}_lambda[];
+
+#ifdef __cplusplus
+}}
+#endif
 
 #endif
 """

@@ -47,6 +47,17 @@ xp_vectors:
     .endr
     .option pop
 
+    .weak __tls_start
+
+    .section .data.arguments, "aw"
+    .balign 4
+arguments: /* argv, and an empty environment */
+    .word program
+    .word 0
+    .word 0
+program:
+    .asciz "program"
+
     .section .text.start, "ax"
     .globl _start
     .type _start, @function
@@ -80,8 +91,12 @@ _start:
 #ifdef XP_CLUSTER
     call xp_cluster_start
 #endif
-    li a0, 0
-    li a1, 0
+    lui tp, %hi(__tls_start)
+    addi tp, tp, %lo(__tls_start)
+    call __libc_init_array
+    li a0, 1
+    la a1, arguments
+    addi a2, a1, WORDS(2)
     call main
     tail exit
     .size _start, . - _start

@@ -42,29 +42,70 @@ static __attribute__((noreturn)) void finish(uint32_t code) {
     }
 }
 
-enum { HANDLERS = 32 };
-static void (*handlers[HANDLERS])(void);
+/* Handlers and the function that calls them, which the first handler sets: a program without any has no table. */
+enum { HANDLERS = 128 };
+static struct {
+    void (*function)(void *);
+    void *argument;
+} handlers[HANDLERS];
 static unsigned handler_count;
+static void (*at_exit)(void);
 
-int atexit(void (*function)(void)) {
+void *__dso_handle = NULL;
+
+static void call_handlers(void) {
+    while (handler_count != 0) {
+        unsigned last = --handler_count;
+        handlers[last].function(handlers[last].argument);
+    }
+}
+
+int __cxa_atexit(void (*function)(void *), void *argument, void *object) {
+    (void)object;
     if (handler_count == HANDLERS)
         return -1;
-    handlers[handler_count++] = function;
+    at_exit = call_handlers;
+    handlers[handler_count].argument = argument;
+    handlers[handler_count++].function = function;
     return 0;
 }
 
-void exit(int code) {
-    while (handler_count != 0)
-        handlers[--handler_count]();
-    fflush(NULL);
-    xp_cluster_check();
-    finish((uint32_t)code);
+int atexit(void (*function)(void)) { return __cxa_atexit((void (*)(void *))(uintptr_t)function, NULL, NULL); }
+
+/* Tables of the linker script; weak, since a script of the user may have none. */
+typedef void (*initialiser)(void);
+extern __attribute__((weak)) const initialiser __preinit_array_start[], __preinit_array_end[], __init_array_start[],
+    __init_array_end[], __fini_array_start[], __fini_array_end[];
+
+void __libc_init_array(void) {
+    for (const initialiser *each = __preinit_array_start; each != __preinit_array_end; ++each)
+        (*each)();
+    for (const initialiser *each = __init_array_start; each != __init_array_end; ++each)
+        (*each)();
 }
 
-void abort(void) {
-    handler_count = 0;
-    exit(XP_FAIL_ABORT);
+static __attribute__((noreturn)) void end(uint32_t code) {
+    fflush(NULL);
+    xp_cluster_check();
+    finish(code);
 }
+
+void exit(int code) {
+    if (at_exit != NULL)
+        at_exit();
+    for (const initialiser *each = __fini_array_end; each != __fini_array_start;)
+        (*--each)();
+    end((uint32_t)code);
+}
+
+void _exit(int code) { finish((uint32_t)code); }
+void _Exit(int code) { finish((uint32_t)code); }
+void abort(void) { end(XP_FAIL_ABORT); }
+int system(const char *command) { return command == NULL ? 0 : -1; } /* there is no shell */
+
+/* What raise of the C library calls for a signal without handler. */
+int getpid(void) { return 1; }
+int kill(int process, int signal) { (void)process, (void)signal, abort(); }
 
 void __assert_func(const char *file, int line, const char *function, const char *condition) {
     (void)function;

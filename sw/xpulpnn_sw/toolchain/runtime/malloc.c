@@ -1,5 +1,6 @@
 /* malloc and its kin, and the heap in the TCDM: what stacks and placed data leave of it. */
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,32 @@ __attribute__((weak)) void *realloc(void *memory, size_t size) {
     memcpy(moved, memory, room);
     free(memory);
     return moved;
+}
+
+/* Every block is aligned to 16 bytes; for a larger alignment the front of a block is cut off. */
+__attribute__((weak)) void *aligned_alloc(size_t alignment, size_t size) {
+    if (alignment <= ALIGNMENT)
+        return malloc(size);
+    if (size > SIZE_MAX - alignment)
+        return NULL;
+    xp_lock(XP_LOCK_HEAP);
+    char *memory = heap_take(&heap, size + alignment);
+    size_t front = memory == NULL ? 0 : -(uintptr_t)memory % alignment;
+    if (front != 0) {
+        struct block *block = of(memory), *aligned = of(memory + front);
+        size_t rest = bytes(block) - front;
+        set_size(block, front, USED);
+        set_size(aligned, rest, USED);
+        heap_give(&heap, memory);
+        memory += front;
+    }
+    xp_unlock(XP_LOCK_HEAP);
+    return memory;
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t size) {
+    *memory = aligned_alloc(alignment, size);
+    return *memory == NULL ? ENOMEM : 0;
 }
 
 #ifdef XP_CLUSTER

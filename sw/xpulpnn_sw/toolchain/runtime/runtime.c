@@ -1,10 +1,12 @@
 /* The whole library as one unit: programs are linked with it in one go, and a single run of the compiler is faster. */
 #include "exit.c"
 #include "output.c"
+#include "cplusplus.c"
 #include "malloc.c"
 #include "math.c"
 #include "perf.c"
 #include "team.c"
+#include "timing.c"
 #ifdef XP_CLUSTER
 #include "cluster.c"
 #endif

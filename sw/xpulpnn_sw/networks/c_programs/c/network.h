@@ -4,6 +4,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
     {{ id }}_layers = {{ network.layers | length }},
     {{ id }}_results = {{ results }}, // of the last layer
@@ -41,5 +45,9 @@ typedef void {{ id }}_observer(const struct {{ id }}_layer *layer, const uint32_
 
 /* The same as {{ id }}_run; the observer sees every layer. */
 int {{ id }}_observed(const void *input, int32_t *scores, {{ id }}_observer *observer);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -13,6 +13,10 @@
 #include "pulp_builtins.h"
 #include "xp_team.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #ifndef NUM_CORES
 #define NUM_CORES XP_CORES
 #endif
@@ -148,6 +152,10 @@ uint32_t pi_perf_read(int event);
 #define pi_perf_cl_start() pi_perf_start()
 #define pi_perf_cl_stop() pi_perf_stop()
 #define pi_perf_cl_read(event) pi_perf_read(event)
+
+#ifdef __cplusplus
+}
+#endif
 
 #include "xp_dma.h"
 #include "xp_rt_names.h"

@@ -7,6 +7,10 @@
 #include <xpulpnn.h>
 #include <xpulpnn_rt.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define XP_REGISTER(block, offset) (*(volatile uint32_t *)((block) + (offset)))
 
 /* A register of the core's own view of the event unit. Reading one that waits holds the core until its event: the
@@ -79,5 +83,9 @@ static inline uint32_t xp_timer_count(void) { return XP_REGISTER(XP_TIMER, XP_TI
 /* Memory of the TCDM beside stacks and what is placed there; NULL: there is not enough left. */
 void *xp_l1_malloc(uint32_t size);
 void xp_l1_free(void *memory);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

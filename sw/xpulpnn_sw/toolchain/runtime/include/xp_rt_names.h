@@ -42,7 +42,7 @@ typedef struct {
 #define rt_event_alloc(scheduler, count) ((void)(scheduler), (void)(count), 0)
 static inline rt_event_t *rt_event_get(void *scheduler, void (*callback)(void *), void *argument) {
     (void)scheduler;
-    rt_event_t *event = malloc(sizeof *event);
+    rt_event_t *event = (rt_event_t *)malloc(sizeof *event);
     if (event != NULL)
         *event = (rt_event_t){callback, argument};
     return event;

@@ -11,6 +11,10 @@
 #include <stdlib.h>
 #include <xpulpnn_rt.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define XP_CORES 1
 
 static inline unsigned xp_core(void) { return xp_hart_id() & 31; }
@@ -34,6 +38,10 @@ uint32_t xp_timer_count(void);
 
 static inline void *xp_l1_malloc(uint32_t size) { return malloc(size); }
 static inline void xp_l1_free(void *memory) { free(memory); }
+
+#ifdef __cplusplus
+}
+#endif
 #endif
 
 #endif

@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <xp_config.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define XP_CSR_READ(csr)                                                                           \
     ({                                                                                             \
         uint32_t xp_value;                                                                         \
@@ -104,5 +108,9 @@ static inline void xp_counters_stop(void) { XP_CSR_WRITE(XP_PCMR, 0); }
 /* Sends bytes to the host: file 1 is its standard output, 2 its error output. printf and all others end here; a program
    may define it itself, to send them to a UART for instance. */
 void xp_write(int file, const void *bytes, uint32_t count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
