@@ -207,7 +207,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     ("words", "message"),
     [
         ("--seed -1", 'Invalid value "-1" for --seed. It must be at least 0.'),
-        ("--compiler tcc --build", 'Invalid value "tcc" for --compiler. Choose from: "gcc", "zig".'),
+        ("--compiler tcc --build", 'Invalid value "tcc" for --compiler. Choose from: "gcc", "zig", "clang".'),
         ("--compiler gcc", "--compiler must come with --build, not alone with gcc"),
         ("--images labelled.npz", "labels of images must be 0..9, not 10, in labelled.npz"),
     ],

@@ -66,6 +66,17 @@ class Interrupt(IntEnum):
     EXTERNAL = 11
 
 
+CLINT_BASE, CLINT_BYTES = 0x0200_0000, 0xC000  # of the timer that simulators can add to a core
+
+
+class Clint(IntEnum):
+    """Registers of the first hart in a core-local interruptor, by offset."""
+
+    MSIP = 0x0000  # bit 0: software interrupt
+    MTIMECMP = 0x4000  # the timer interrupt is pending while the time is at least this; 64 bits, all 1 at the start
+    MTIME = 0xBFF8  # the time in cycles, 64 bits
+
+
 IRQ_LINES = 32
 FIRST_CUSTOM_IRQ = 16  # lines from here up are free for the platform
 

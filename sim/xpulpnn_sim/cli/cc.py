@@ -74,7 +74,8 @@ _CORE_STACK = _size(f"With --cluster: bytes of the stack of each other core (def
 @arguments
 class CcOptions(Hosted, CompilerChoice, Json):
     files: Annotated[tuple[Path, ...], Parameter(metavar="FILE")] = field(default=(), kw_only=False)
-    """Sources: .c, .cpp, .cc, .cxx, .S, .s; objects: .o, .obj; libraries: .a; - for standard input; @FILE for words in a file."""
+    """Sources: .c, .cpp, .cc, .cxx, .S, .s; objects: .o, .obj; libraries: .a; - for standard input; @FILE for words
+    in a file."""
     output: Annotated[Path | None, Parameter(alias="-o", metavar="PROG.elf")] = None
     """File to write (default: first FILE with .elf; with -c, -S each FILE with .o, .s); with -c
     also a library, LIB.a."""
@@ -197,7 +198,7 @@ _UNKNOWN = re.compile(
 """Compiler and linker messages about an undefined function."""
 
 
-_MISSING_CPP_HEADER = re.compile(r"fatal error: (\w+): No such file")
+_MISSING_CPP_HEADER = re.compile(r"fatal error: '?(\w+)(?:: No such file|' file not found)")
 
 
 def _explained(messages: str, core: str, files: str) -> Iterator[str]:

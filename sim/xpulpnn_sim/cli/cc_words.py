@@ -69,7 +69,7 @@ def _separate_option(word: str, left: deque[str]) -> Iterator[str]:
     elif start in _WITH_VALUE:
         yield from (start, value.removeprefix("=") or _next(left))
     elif start == "-X" and value:
-        yield f"--pass={value}"
+        yield f"--pass={value.removeprefix('=')}"
     else:
         yield word
 

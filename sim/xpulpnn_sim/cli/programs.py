@@ -52,6 +52,9 @@ class ProgramOptions(Cores, Json):
     """Write a line for every instruction."""
     profile: bool = False
     """Show what each function took."""
+    clint: bool = False
+    """Core-local interruptor (CLINT) at 0x02000000: msip, mtimecmp at 0x4000, mtime at 0xBFF8, whose time counts
+    cycles (iss: instructions, and cycles in wfi)."""
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -210,6 +213,7 @@ def iss_command(options: IssOptions) -> int:
             session = ClusterSession(executable, target, quantum=options.quantum or DEFAULT_QUANTUM, **given)
         else:
             observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, target))
+            given["clint"] = options.clint
             session = IssSession(executable, target, hart_id=options.hart_id, observer=observer, **given)
         ended = session.run(options.limit, stack.enter_context(progress_bar("instructions", None)).reach)
     seconds, executed = time.perf_counter() - begin, session.executed
@@ -240,6 +244,8 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
         return
     if options.trace is not None:
         raise InputError(f"--trace must be left out with --cores, not {options.trace}")
+    if options.clint:
+        raise InputError("--clint must be left out with --cores: a cluster has timers of its own")
     if options.hart_id:
         raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")
 

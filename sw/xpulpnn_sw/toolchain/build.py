@@ -26,6 +26,7 @@ from xpulpnn_sw.toolchain.compilers import (
     LIBRARIES,
     LINKED_SUFFIXES,
     LINKING,
+    PRINTF,
     RUNTIME,
     SOURCE_SUFFIXES,
     TARGETS,
@@ -49,6 +50,7 @@ from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, translate
 
 START_FILE, RUNTIME_LIBRARY, _README = "crt0.S", "runtime.c", "README.txt"
 
+_ATTRIBUTES = re.compile(r"^\s*\.attribute\b.*", re.MULTILINE)  # the assembler's options tell the instruction set
 _GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
 
@@ -110,7 +112,7 @@ class _Build:
             run([*command, *dependencies])
             dependencies = []
         printed = run([*command, *dependencies])
-        return _read(written), printed
+        return _ATTRIBUTES.sub("", _read(written)), printed
 
     def _assemble(self, text: str, source: Path, output: Path) -> str:
         translated, problems = translate(text, self.options.config)
@@ -121,7 +123,8 @@ class _Build:
         options = self.options
         note = core_note(options.config, options.core, options.cluster)
         _write(written, translated + note)
-        command = [*self.compiler.command, *TARGETS[self.compiler.kind], "-c", str(written), "-o", str(output)]
+        assembler = self.compiler.assembler
+        command = [*assembler.command, *TARGETS[assembler.kind], "-c", str(written), "-o", str(output)]
         try:
             return places.in_messages(run(command), written)
         except CompileError as error:
@@ -150,15 +153,16 @@ class _Build:
 
     def link(self, objects: Iterable[Path], output: Path) -> str:
         """Link to an ELF file; if linking fails, no incomplete file is left."""
-        kind, options = self.compiler.kind, self.options
+        linker, options = self.compiler.assembler, self.options
         script, program = options.script, self.folder / "program.elf"
         if script is None:
             script = self.folder / "link.ld"
             script.write_text(link_script(options))
-        command = [*self.compiler.command, *TARGETS[kind], *LINKING[kind], "-T", str(script)]
+        command = [*linker.command, *TARGETS[linker.kind], *LINKING[linker.kind], "-T", str(script)]
         inputs = list(objects)
-        archives = [*cpp_archives(self.compiler, inputs, options.jobs), library_archive(self.compiler, options.jobs)]
-        libraries = ["-Wl,--start-group", *options.linking, *map(str, archives), *LIBRARIES[kind], "-Wl,--end-group"]
+        archives = [*cpp_archives(self.compiler, inputs, options.jobs), library_archive(linker, options.jobs)]
+        libraries = [*options.linking, *map(str, archives), *LIBRARIES[linker.kind]]
+        libraries = ["-Wl,--start-group", *libraries, "-Wl,--end-group"]
         printed = run([*command, *map(str, inputs), *libraries, "-o", str(program)])
         if options.script is None:
             check_stacks(program.read_bytes(), options)
@@ -308,6 +312,7 @@ def write_all(folder: Path, config: CoreConfig, core: str, cluster: ClusterLayou
     places = {library_root() / path: Path("picolibc") / path for path in (*compiled, *included)}
     places |= {path: Path("runtime") / path.name for path in RUNTIME.iterdir() if path.suffix in (".c", ".S", ".h")}
     places |= {path: path.relative_to(RUNTIME / "include") for path in (RUNTIME / "include").rglob("*.h")}
+    places |= {RUNTIME / name: Path(name) for name in ("xpulpnn.cmake", "xpulpnn.ini")}
     for source, place in sorted(places.items()):
         paths.append(folder / place)
         paths[-1].parent.mkdir(parents=True, exist_ok=True)
@@ -323,7 +328,7 @@ def write_all(folder: Path, config: CoreConfig, core: str, cluster: ClusterLayou
         zig=" ".join(TARGETS["zig"]),
         gcc_libraries=" ".join(LIBRARIES["gcc"]),
     )
-    sources = "".join(f"{library / path}\n" for path in compiled)
+    sources = "".join(f"{path}\n" for path in (folder / "runtime" / PRINTF, *(library / path for path in compiled)))
     script = link_script(Options(config=config, cluster=cluster))
     for name, text in (("link.ld", script), ("README.txt", readme), ("picolibc/sources", sources)):
         paths.append(folder / name)

@@ -24,15 +24,17 @@ CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".C")
 C_SUFFIXES, ASSEMBLY_SUFFIXES, LINKED_SUFFIXES = (".c", *CPP_SUFFIXES), (".S", ".s"), (".o", ".obj", ".a")
 SOURCE_SUFFIXES = (*C_SUFFIXES, *ASSEMBLY_SUFFIXES, *LINKED_SUFFIXES)
 
-COMPILERS = ("gcc", "zig")
-INSTALL_HINT = "apt-get install gcc-riscv64-unknown-elf, or pip install ziglang"
+COMPILERS = ("gcc", "zig", "clang")
+INSTALL_HINT = "apt-get install gcc-riscv64-unknown-elf, and clang-19 for clang, or pip install ziglang"
 
+_CLANG_NAMES = ("clang-19", "clang-20", "clang-21", "clang")
 _GCC_NAMES = ("riscv64-unknown-elf-gcc", "riscv32-unknown-elf-gcc")
 # instruction set by compiler
 TARGETS: Mapping[str, tuple[str, ...]] = {
     # the older ISA specification includes csr and fence.i instructions in RV32I and has a libgcc for rv32imc
     "gcc": ("-march=rv32imc", "-misa-spec=2.2", "-mabi=ilp32"),
     "zig": ("-target", "riscv32-freestanding", "-mcpu=generic_rv32+m+c"),
+    "clang": ("--target=riscv32-unknown-elf", "-march=rv32imc", "-mabi=ilp32"),
 }
 
 # the last one since public PULP sources mix vectors of equal size
@@ -43,7 +45,9 @@ _COMMON = (
 CPP_FLAGS = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics")
 # of libc++, which the zig wheel has in sources; it gets these from its own build
 _LIBCPP_SETTINGS = {
-    **{"ABI_VERSION": "1", "ABI_NAMESPACE": "__1", "HARDENING_MODE_DEFAULT": "_LIBCPP_HARDENING_MODE_NONE"},
+    "ABI_VERSION": "1",
+    "ABI_NAMESPACE": "__1",
+    "HARDENING_MODE_DEFAULT": "_LIBCPP_HARDENING_MODE_NONE",
     "ASSERTION_SEMANTIC_DEFAULT": "_LIBCPP_ASSERTION_SEMANTIC_QUICK_ENFORCE",
     "PSTL_BACKEND_SERIAL": "1",
     **{f"HAS_{name}": "0" for name in ("THREADS", "MONOTONIC_CLOCK", "TERMINAL", "FILESYSTEM", "RANDOM_DEVICE")},
@@ -55,22 +59,25 @@ _LIBCPP_SOURCES = (
     *("optional", "random_shuffle", "stdexcept", "string", "valarray", "variant", "vector", "verbose_abort"),
 )
 _LIBCPP_MARK = b"NSt3__1"  # in names of what objects need of libc++
+# a main that runs off its end returns 0 in hosted mode only; and clang takes for errors what GCC and the public PULP
+# sources take for warnings
+_CLANG = (
+    *("-fhosted", "-fomit-frame-pointer", "-Wno-error=implicit-function-declaration", "-Wno-error=return-mismatch"),
+    *("-Wno-error=incompatible-pointer-types", "-Wno-error=int-conversion"),
+)
 _COMPILING: Mapping[str, tuple[str, ...]] = {
     "gcc": (),
-    # zig compiles as for a debug build; a main that runs off its end returns 0 in hosted mode only;
-    # and clang takes for errors what GCC and the public PULP sources take for warnings
-    "zig": (
-        *("-fno-sanitize=all", "-fhosted", "-fomit-frame-pointer", "-UNDEBUG"),
-        # the first hides a warning on an option of zig
-        *("-Wno-error=unused-command-line-argument", "-Wno-error=implicit-function-declaration"),
-        *("-Wno-error=incompatible-pointer-types", "-Wno-error=int-conversion", "-Wno-error=return-mismatch"),
-    ),
+    # zig compiles as for a debug build; the last hides a warning on an option of zig
+    "zig": ("-fno-sanitize=all", "-UNDEBUG", *_CLANG, "-Wno-error=unused-command-line-argument"),
+    # what the assembler of GCC takes
+    "clang": (*_CLANG, "-gdwarf-4", "-fno-dwarf-directory-asm", "-fno-addrsig"),
 }
 # what stops a compiler at assembly text
 TO_ASSEMBLY: Mapping[str, tuple[str, ...]] = {
     "gcc": ("-S",),
     # inline assembly must not be parsed by the integrated assembler
     "zig": ("-S", "-fno-integrated-as"),
+    "clang": ("-S", "-Xclang", "-no-integrated-as"),
 }
 
 LINKING: Mapping[str, tuple[str, ...]] = {
@@ -84,7 +91,11 @@ _NOISE = tuple(f"zig: warning: argument unused during compilation: '{option}" fo
 _WHEEL = "pythondata-software-picolibc"
 _HEADERS = ("libc/tinystdio", "libc/include", "libc/machine/riscv")
 _PRIVATE_HEADERS = "libm/common"
-_INCLUDED = ("libc/locale/*.h", "libc/tinystdio/ultoa_invert.c")  # other files that sources include
+# other files that sources include
+_INCLUDED = (
+    *("libc/locale/*.h", "libc/tinystdio/conv_flt.c", "libc/ctype/*.[ct]*", "libc/posix/engine.c"),
+    *("libc/string/*.t", "libc/tinystdio/ultoa_invert.c"),
+)
 # functions of C99 without fma, tgamma and lgamma, which are inexact in picolibc; trunc, and floor and ceil of double
 # precision, are in the runtime
 _REAL_FUNCTIONS = (
@@ -103,7 +114,7 @@ _SOURCES = {
         *("getsubopt", "imax*", "itoa", "utoa", "l64a", "labs", "ldiv", "llabs", "lldiv", "mb*", "putenv", "rand*"),
         *("realloc[af]*", "rpmatch", "sb_charsets", "setenv", "srand*", "wc*"),
     ),
-    "libc/search": ("*qsort*", "bsearch", "t*", "hcreate*"),
+    "libc/search": ("*qsort*", "bsearch", "t*", "hcreate*", "hash_func"),
     "libc/ctype": ("*",),
     "libc/errno": ("*",),
     "libc/time": ("*",),
@@ -123,12 +134,13 @@ _SOURCES = {
 }
 # parts for files and processes of an operating system, of other number formats, and what the runtime has itself
 _EXCLUDED = {
-    *("vfprintf", "vfprintff", "vfiprintf", "vfiscanf", "vfscanff", "sprintff", "snprintff", "sprintfd", "snprintfd"),
+    *("vfprintf", "vfprintff", "vfiprintf", "vfiscanf", "vfscanff", "sprintff", "snprintff"),
     *("dtoa_engine", "dtoa_data", "ftoa_engine", "ftoa_data", "atod_engine", "atof_engine", "conv_flt", "ultoa_invert"),
-    *("fdopen", "freopen", "mktemp", "posixiob", "remove", "sflags", "tmpfile", "tmpnam", "fflush"),
+    *("fdopen", "freopen", "fmemopen", "mktemp", "posixiob", "remove", "sflags", "tmpfile", "tmpnam", "fflush"),
+    *("strdup_r", "strndup_r", "gcvtf", "strfromf", "wcsftime"),
     *("compare_exchange", "exchange", "clock", "time", "fopen"),
 }
-_OWN = ("printf.c", "conversion.h")  # the first is compiled with the library
+PRINTF = "printf.c"  # compiled with the library
 
 
 class CompileError(ToolError):
@@ -139,23 +151,32 @@ class CompileError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    kind: str  # `gcc` or `zig`
+    kind: str  # one of COMPILERS
     command: tuple[str, ...]
+    gcc: str = ""  # assembles and links for clang
+
+    @property
+    def assembler(self) -> "Compiler":
+        """The compiler that assembles and links, and has compiled the C library."""
+        return Compiler("gcc", (self.gcc,)) if self.gcc else self
 
     @property
     def archiver(self) -> tuple[str, ...]:
         if self.kind == "zig":
             return (*self.command[:-1], "ar")
-        return (self.command[0].removesuffix("gcc") + "ar",)
+        return ((self.gcc or self.command[0]).removesuffix("gcc") + "ar",)
 
 
 def _installed() -> Iterator[Compiler]:
-    for place in filter(None, map(shutil.which, _GCC_NAMES)):
+    gcc = [place for place in map(shutil.which, _GCC_NAMES) if place]
+    for place in gcc:
         yield Compiler("gcc", (place,))
     if util.find_spec("ziglang") is not None:
         yield Compiler("zig", (sys.executable, "-m", "ziglang", "cc"))
     elif place := shutil.which("zig"):
         yield Compiler("zig", (place, "cc"))
+    for place in filter(None, map(shutil.which, _CLANG_NAMES if gcc else ())):
+        yield Compiler("clang", (place,), gcc[0])
 
 
 def find_compiler(kind: str | None = None) -> Compiler:
@@ -233,9 +254,9 @@ def library_files() -> tuple[list[Path], list[Path]]:
 
 def library_archive(compiler: Compiler, jobs: int) -> Path:
     """Return the path of the compiled C library, which is built unless it is in the cache."""
-    configuration = [(RUNTIME / name).read_text() for name in ("include/picolibc.h", *_OWN)]
+    configuration = [(RUNTIME / name).read_text() for name in ("include/picolibc.h", PRINTF, "conversion.h")]
     flags = [*target_flags(compiler.kind), *header_flags(), f"-isystem{RUNTIME / 'include'}", *source_flags()]
-    return _archive(compiler, jobs, flags, [*_sources(), RUNTIME / _OWN[0]], configuration)
+    return _archive(compiler, jobs, flags, [*_sources(), RUNTIME / PRINTF], configuration)
 
 
 def cpp_archives(compiler: Compiler, objects: Iterable[Path], jobs: int) -> list[Path]:
@@ -243,7 +264,8 @@ def cpp_archives(compiler: Compiler, objects: Iterable[Path], jobs: int) -> list
     root = _libcpp(compiler)
     if root is None or not any(_LIBCPP_MARK in path.read_bytes() for path in objects):
         return []
-    flags = [*target_flags(compiler.kind), *cpp_flags(compiler), f"-I{root / 'src'}", f"-I{root / 'libc'}", "-std=c++23", "-O2", "-w"]
+    flags = [*target_flags(compiler.kind), *cpp_flags(compiler), f"-I{root / 'src'}", f"-I{root / 'libc'}"]
+    flags += ["-std=c++23", "-O2", "-w"]
     flags += [f"-isystem{RUNTIME / 'include'}", *header_flags(), "-D_LIBCPP_BUILDING_LIBRARY"]
     return [_archive(compiler, jobs, flags, [root / f"src/{name}.cpp" for name in _LIBCPP_SOURCES], ())]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import hart_number
-from xpulpnn.isa.machine import IRQ_LINES, WORD_BYTES
+from xpulpnn.isa.machine import CLINT_BASE, IRQ_LINES, WORD_BYTES
 from xpulpnn_sim.reference.bare.debugger import EXCEPTION as EXCEPTION_ADDRESS
 from xpulpnn_sim.reference.bare.debugger import FAILING as DEBUG_FAILING
 from xpulpnn_sim.reference.bare.debugger import HALT as HALT_ADDRESS
@@ -50,6 +50,7 @@ class Machine:
     halt_rate: float = 0.0  #: Probability per cycle of a halt request to a core with debug mode.
     #: debugger: Program in the place of the debug module, see :mod:`xpulpnn_sim.reference.bare.debugger`.
     debugger: str = STEPPING
+    clint: bool = False  #: A CLINT beside the core, whose time counts cycles.
     reset_after: int = 0  #: Cycles after which the design is reset and the run starts again.
     seed: int = 0  #: Seed of all random choices.
     max_cycles: int = 1_000_000_000  #: Cycles after which the run is aborted.
@@ -101,6 +102,7 @@ class Machine:
             "debug_halt_addr": HALT_ADDRESS,
             "debug_exception_addr": EXCEPTION_ADDRESS,
             "reset_after": self.reset_after,
+            "clint": CLINT_BASE if self.clint else 0,
             "seed": self.seed & (_FULL_SCALE - 1),
             "hart_id": self.hart_id,
             "watchdog": WATCHDOG_CYCLES,
@@ -173,6 +175,7 @@ def hart_ids(config: CoreConfig | ClusterConfig, machine: Machine) -> tuple[int,
             raise InputError(f"latency of the L2 must be 1 without a cluster, not {machine.l2_latency}")
         return (machine.hart_id,)
     given = {"hart number": machine.hart_id, "interrupt rate": machine.irq_rate, "interrupts": machine.irqs}
+    given["a CLINT"] = machine.clint
     for option, value in given.items():
         if value:
             raise InputError(f"{option} must be left out for a cluster, whose event unit raises interrupts")

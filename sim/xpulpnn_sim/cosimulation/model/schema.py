@@ -156,12 +156,13 @@ SETTINGS = _dtype(
     "dump_from dump_to",
     "grant_stall response_latency fetch_grant_stall fetch_latency irq_rate seed boot_addr hart_id tohost "
     "collect watchdog sparse dump_instructions data_latency bank_hash tcdm_bytes "
-    "halt_rate debug_halt_addr debug_exception_addr jtag held reset_after",
+    "halt_rate debug_halt_addr debug_exception_addr jtag held reset_after clint unused",
 )
 """Parameters of a run. Probabilities are in units of 2**-32. ``collect``: record retirements and grants; ``sparse``:
 addresses outside every window are memory too, initially 0; ``dump_*``: cycles or instructions in the waveform;
 ``data_latency``: fewest cycles of a response, to which up to ``response_latency`` - 1 are added at random;
-``bank_hash``, ``tcdm_bytes``: of a cluster; ``reset_after``: cycles until the design is reset and starts again."""
+``bank_hash``, ``tcdm_bytes``: of a cluster; ``reset_after``: cycles until the design is reset and
+starts again; ``clint``: address of a CLINT, or 0."""
 
 STATUS = _dtype(
     "cycles accepted first_offered position", "events hart value grants expected got transfer transfer_writes"
@@ -289,6 +290,8 @@ _CONSTANTS = {
     "LOOP_CSRS": csr_address("lpstart1") - csr_address("lpstart0"),
     "INSN_BYTES": machine.WORD_BYTES,
     "IRQ_LINES": machine.IRQ_LINES,
+    **{f"CLINT_{register.name}": register.value for register in machine.Clint},
+    **{f"LINE_{line.name}": line.value for line in machine.Interrupt},
     "RECORD_WORDS": len(WORD_FIELDS),
     **{
         name: getattr(csr if hasattr(csr, name) else machine, name)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
+from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, HALF_BYTES, WORD_BYTES, Clint
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.xif.config import XifHost
 from xpulpnn_sim.cosimulation.checks.counters import CounterCheck
@@ -88,7 +88,10 @@ def run_program(
         traced = waves is not None
         library = model_library(engine, config, trace=traced) if host is None else host.library(trace=traced)
     own = frozenset[str]() if host is None else OWN_CSRS
-    memory, debug_memory = load_memory(executable, (*machine.ram, *memory_of(config))), machine.debug_memory
+    ram = (*machine.ram, *memory_of(config), *([(CLINT_BASE, CLINT_BYTES)] if machine.clint else ()))
+    memory, debug_memory = load_memory(executable, ram), machine.debug_memory
+    if machine.clint:
+        Memory(memory).write(CLINT_BASE + Clint.MTIMECMP, b"\xff" * 2 * WORD_BYTES)
     checkers = [*more_checkers]
     if check and isinstance(config, XifHost):
         raise InputError("check of every instruction must be by lockstep with the coprocessor")

@@ -11,9 +11,10 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.formats import BASE_EXTENSIONS
-from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn.isa.machine import BYTE_BITS, CLINT_BASE, CLINT_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn.xif.config import XifConfig
+from xpulpnn_sim.reference.iss.clint import ClintMemory, TimedHart
 from xpulpnn_sim.reference.iss.core import Iss, Step
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.memory import AccessError, BusError, Memory
@@ -172,9 +173,14 @@ class HostChannel:
             memory.write_bytes(self._fromhost, exits.FROMHOST_DONE.to_bytes(WORD_BYTES, "little"))
 
 
-def loaded_memory(executable: Executable, ram: Sequence[Window] = (), errors: Sequence[Window] = ()) -> Memory:
+def loaded_memory(
+    executable: Executable,
+    ram: Sequence[Window] = (),
+    errors: Sequence[Window] = (),
+    kind: type[Memory] = Memory,
+) -> Memory:
     """Return the memory of a run with the program loaded and with bus errors in the address ranges ``errors``."""
-    memory = Memory(windows(executable, ram))
+    memory = kind(windows(executable, ram))
     memory.errors = tuple(errors)
     fill_memory(memory, executable)
     return memory
@@ -209,11 +215,14 @@ class IssSession:
         output: Callable[[exits.Output], None],
         observer: Callable[[Retired], None] | None = None,
         visits: dict[int, int] | None = None,
+        clint: bool = False,
     ) -> None:
         require_core(executable.cores, config, str(executable.path), core_name(config))
-        self.memory = loaded_memory(executable, ram, errors)
+        added = [(CLINT_BASE, CLINT_BYTES)] if clint else []
+        self.memory = loaded_memory(executable, [*ram, *added], errors, ClintMemory if clint else Memory)
         self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
         self.iss.visits = visits
+        self._timed = TimedHart(self.iss, self.memory) if isinstance(self.memory, ClintMemory) else None
         self._name_of = executable.symbol_at
         self._observed = observer
         self._observer = Observer(self.iss)
@@ -224,7 +233,9 @@ class IssSession:
         iss, end, reported_at = self.iss, None, 0
         try:
             while iss.executed < limit and end is None:
-                if self._observed is None:
+                if self._timed is not None:
+                    self._timed.burst(0 if self._observed else min(_CHUNK, limit - iss.executed))
+                elif self._observed is None:
                     iss.burst(min(_CHUNK, limit - iss.executed))
                 if self._channel.final is None and iss.executed < limit:
                     end = self._step()
@@ -255,7 +266,8 @@ class IssSession:
             step, retired = self._observer.step()
             if retired is not None:
                 self._observed(retired)
-        if step.endless or (state.asleep and not self.iss.csrs.wakes):
+        rests = step.endless or (state.asleep and not self.iss.csrs.wakes)
+        if rests and not (self._timed is not None and self._timed.wait()):
             return exits.endless_loop(step.pc, self._name_of)
         if step.cause is not None and not step.cause & MCAUSE_INTERRUPT and state.pc == step.pc:
             return exits.trap_loop(step.pc, step.cause, self._name_of)

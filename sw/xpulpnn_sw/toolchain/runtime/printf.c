@@ -341,3 +341,5 @@ int vfprintf(FILE *file, const char *format, va_list given) {
     va_end(list);
     return writer.failed ? -1 : writer.count;
 }
+
+int __d_vfprintf(FILE *file, const char *format, va_list list) __attribute__((alias("vfprintf")));

@@ -90,6 +90,19 @@ static inline uint32_t xp_instructions(void) { return XP_CSR_READ(XP_MINSTRET); 
 static inline uint64_t xp_cycles64(void) { return XP_CSR_READ64(XP_MCYCLE, XP_MCYCLEH); }
 static inline uint64_t xp_instructions64(void) { return XP_CSR_READ64(XP_MINSTRET, XP_MINSTRETH); }
 
+/* Registers of a core-local interruptor, in systems that have one: `iss --clint`, `run --clint`. */
+#define XP_CLINT_MSIP (*(volatile uint32_t *)0x02000000)
+#define XP_CLINT_MTIMECMP (*(volatile uint64_t *)0x02004000)
+#define XP_CLINT_MTIME ((volatile uint32_t *)0x0200BFF8)
+static inline uint64_t xp_time(void) {
+    uint32_t high, low;
+    do {
+        high = XP_CLINT_MTIME[1];
+        low = XP_CLINT_MTIME[0];
+    } while (high != XP_CLINT_MTIME[1]);
+    return (uint64_t)high << 32 | low;
+}
+
 static inline uint32_t xp_hart_id(void) { return XP_CSR_READ(XP_MHARTID); }
 
 #ifdef XP_HAVE_PERFORMANCE_COUNTERS

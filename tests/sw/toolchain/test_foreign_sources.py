@@ -1,0 +1,260 @@
+"""Programs nobody here wrote expect more of a toolchain: C++, a whole C library, GCC's command lines."""
+
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xpulpnn.config import PRESETS
+from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.cc_words import separate_cc_options
+from xpulpnn_sw.toolchain import build as toolchain
+from xpulpnn_sw.toolchain.build import Options
+from xpulpnn_sw.toolchain.build_options import ClusterLayout
+
+from ..elf import run
+
+CORE = PRESETS["xpulpnn"]
+
+
+def output(kind: str, folder: Path, name: str, text: str, **options) -> str:
+    """Compile and run a program that must succeed; return what it prints."""
+    source, program = folder / name, folder / "a.elf"
+    source.write_text(text)
+    toolchain.build([source], program, compiler=kind, options=Options(config=CORE, **options))
+    ran = run(program, CORE)
+    assert ran.end.ok, ran.end.text + ran.errors
+    return ran.output
+
+
+LENGTHS = [("hh", "int"), ("h", "int"), ("", "int"), ("ll", "long long")]
+
+
+def conversions(seed: int, count: int) -> list[str]:
+    """Random calls of printf whose results C fixes to the last digit."""
+    rng = random.Random(seed)
+    reals = ["0.0", "-0.0", "0.1", "0.5", "1.5", "2.5", "9.995", "1e22", "5e-324", "1.7976931348623157e308", "99999.95"]
+    lines: list[str] = []
+    for _ in range(count):
+        marks = "".join(mark for mark in "-+ #0" if rng.random() < 0.25)
+        size = rng.choice(["", "5", "12", "30"]) + rng.choice(["", "", ".0", ".1", ".3", ".10", ".25", "."])
+        if rng.random() < 0.6:
+            usual = repr(rng.choice([-1, 1]) * rng.random() * 10 ** rng.randrange(-30, 30))
+            value = rng.choice([*reals, "1 / zero", *[usual] * 12])
+            letter = rng.choice("fFeEgG" if "324" in value else "fFeEgGaA")
+        else:
+            letter, (length, kind) = rng.choice("diouxX"), rng.choice(LENGTHS)
+            number = rng.choice([0, 1, -1, 255, -128, 2**31 - 1, rng.getrandbits(31)])
+            size, value = size + length, f"({kind}){number}"
+        lines.append(f'printf("[%{marks}{size}{letter}]\\n", {value});')
+    return lines
+
+
+@pytest.mark.flow
+def test_printf_is_that_of_the_host(kind: str, tmp_path: Path):
+    host = shutil.which("gcc") or shutil.which("cc")
+    if host is None:
+        pytest.skip("no C compiler for this machine")
+    lines = conversions(seed=58, count=300)
+    lines += [f'printf("[%{form}]\\n", {value});' for form, value in (
+        ("5s][%-5s][%.2s][%3c", '"ab", "cd", "xyz", 65'), ("*.*f][%-*d", "10, 2, 3.14159, 6, 5"),
+        ("3$s %1$d %2$.2f", '1, 2.5, "x"'), ("2$*1$d", "6, 7"), (".2Lf %d", "1.5L, 42"), ("ls", 'L"wide"'),
+        ("p] [%zu] [%jd] [%td", "(void *)16, (size_t)1, (intmax_t)2, (ptrdiff_t)3"),
+    )]  # fmt: skip
+    text = "#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\nvolatile double zero = 0;\nint main(void) {\n"
+    text += "\n".join([*lines, 'int n; printf("abc%n", &n); printf(" %d\\n", n);', "return 0;\n}\n"])
+    printed = output(kind, tmp_path, "main.c", text, opt="-O0", extra=("-w",))
+    subprocess.run([host, "-w", "main.c", "-o", "host"], cwd=tmp_path, check=True)
+    expected = subprocess.run([tmp_path / "host"], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == expected.splitlines()
+
+
+NAMES = """
+clearerr fclose feof ferror fflush fgetc fgetpos fgets fopen fputc fputs fread freopen fscanf fseek ftell
+fwrite getchar perror putchar puts remove rename rewind scanf setvbuf sscanf tmpfile ungetc vsnprintf
+abort aligned_alloc atexit atof atoll bsearch calloc div _Exit getenv ldiv lldiv mbstowcs mbtowc qsort
+qsort_r realloc strtod strtof strtold strtoull system wcstombs posix_memalign setenv memccpy strcoll
+strcspn strdup strerror strpbrk strsep strspn strtok strtok_r strxfrm strcasecmp memmem strlcpy
+asctime clock ctime difftime gmtime localtime mktime strftime time wcslen wcscpy wcrtomb raise signal
+setlocale localeconv imaxdiv strtoimax getopt regcomp
+"""
+
+
+@pytest.mark.flow
+def test_the_c_library_links(kind: str, tmp_path: Path):
+    declared = "".join(f"extern char {name}[];\n" for name in NAMES.split())
+    uses = "".join(f"sink = {name};\n" for name in NAMES.split())
+    assert output(kind, tmp_path, "main.c", f"{declared}void *volatile sink;\nint main(void) {{\n{uses}return 0;\n}}\n",
+                  extra=("-w", "-fno-builtin")) == ""  # fmt: skip
+
+
+LIBRARY = """\
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+static _Thread_local int counter = 5, zero[3];
+int main(int argc, char **argv) {
+    char words[] = "a,b;c", *left, text[40];
+    struct tm *day;
+    time_t second = 86400 * 365;
+    for (char *word = strtok_r(words, ",;", &left); word != NULL; word = strtok_r(NULL, ",;", &left))
+        printf("%s ", word);
+    int number;
+    float real;
+    printf("%d", sscanf("12 of 0.5", "%d of %f", &number, &real));
+    printf(" %d %g %.17g %ld\\n", number, real, strtod("0.1e1", NULL), (long)strtoul("ff", NULL, 16));
+    day = gmtime(&second);
+    strftime(text, sizeof text, "%Y-%m-%d", day);
+    printf("%s %d %d %d\\n", text, getchar() == EOF, fopen("none", "r") == NULL, errno == ENOENT);
+    char *place = aligned_alloc(256, 100), *other = malloc(64);
+    printf("%d %d %d\\n", (int)((size_t)place % 256), place != NULL, clock() >= 0);
+    free(place);
+    free(other);
+    printf("%d %d %d %d\\n", ++counter, zero[2]++, argc, argv[0] != NULL && argv[argc] == NULL);
+    return 0;
+}
+"""
+
+
+@pytest.mark.flow
+def test_the_c_library_works(kind: str, tmp_path: Path):
+    lines = ["a b c 2 12 0.5 1 255", "1971-01-01 1 1 1", "0 1 1", "6 0 1 1", ""]
+    assert output(kind, tmp_path, "main.c", LIBRARY) == "\n".join(lines)
+
+
+CPP = """\
+#include <pmsis.h>
+#include <stdio.h>
+#include <xpulpnn.h>
+#include <xpulpnn_rt.h>
+struct Base {
+    const char *name;
+    Base(const char *name) : name(name) { printf("+%s\\n", name); }
+    virtual ~Base() { printf("-%s\\n", name); }
+    virtual int value() = 0;
+};
+struct Derived : Base {
+    using Base::Base;
+    int value() override { return 7; }
+};
+Derived first("first");
+static Derived second("second");
+template <class T> T sum(T a, T b) { return a + b; }
+static Base &local() {
+    static Derived local("local");
+    return local;
+}
+struct alignas(64) Wide { char bytes[64]; };
+static void bye() { printf("bye\\n"); }
+extern "C" __attribute__((destructor)) void last() { printf("last\\n"); }
+int main() {
+    atexit(bye);
+    Base *base = new Derived("heap");
+    printf("%d %g %d\\n", base->value(), sum(1.5, 2.0), local().value());
+    delete base;
+    Wide *wide = new Wide;
+    int *numbers = new int[10](), offset = 1;
+    auto add = [&](int x) { return x + offset + numbers[9]; };
+    int result = (int)((size_t)wide % 64) + add(-1);
+    delete wide;
+    delete[] numbers;
+    return result;
+}
+"""
+
+
+@pytest.mark.flow
+def test_cpp(kind: str, tmp_path: Path):
+    names = "+first +second +heap +local|7 3.5 7|-heap -local bye -second -first last"
+    expected = [line for part in names.split("|") for line in ([part] if "." in part else part.split())]
+    assert output(kind, tmp_path, "main.cpp", CPP).splitlines() == expected
+
+
+STANDARD_CPP = """\
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+int main() {
+    std::vector<int> numbers{3, 1, 2};
+    std::sort(numbers.begin(), numbers.end(), std::greater<>());
+    std::map<std::string, int> counts;
+    for (auto word : {"b", "a", "b"})
+        ++counts[word];
+    auto text = std::make_unique<std::string>("a text that is longer than its inner buffer");
+    *text += '!';
+    std::printf("%d %d %d %s\\n", numbers[0], counts["b"], (int)counts.size(), text->c_str());
+}
+"""
+
+
+@pytest.mark.flow
+def test_standard_library_of_cpp(kind: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str]):
+    if kind == "zig":
+        text = "3 2 2 a text that is longer than its inner buffer!\n"
+        assert output(kind, tmp_path, "main.cpp", STANDARD_CPP) == text
+        return
+    monkeypatch.chdir(tmp_path)
+    Path("main.cpp").write_text(STANDARD_CPP)
+    assert cli.main(["cc", "--compiler", kind, "main.cpp"]) == 1
+    assert "error: <algorithm> needs --compiler zig" in capfd.readouterr().err
+
+
+@pytest.mark.flow
+def test_thread_local_variables_of_a_cluster(compiler: str, tmp_path: Path):
+    with pytest.raises(toolchain.CompileError, match="must have no thread-local variables"):
+        output(compiler, tmp_path, "main.c", "_Thread_local int t = 1;\nint main(void) { return t - 1; }\n",
+               cluster=ClusterLayout(cores=2))  # fmt: skip
+
+
+WORDS = {
+    "m.o -o a.elf lib.a": ["m.o", "lib.a", "-o", "a.elf"],
+    "a.c -I inc b.S -Iother": ["a.c", "b.S", "-I", "inc", "-I", "other"],
+    "-O a.c": ["a.c", "-O", "1"],
+    "-O 3 -Os a.c": ["a.c", "-O", "3", "-O", "s"],
+    "-X -fno-builtin -X=-w a.c": ["a.c", "--pass=-fno-builtin", "--pass=-w"],
+    "-MMD -MT x.o -MF x.c -c -o x.obj x.cpp": ["x.cpp", "--pass=-MMD", "--pass=-MT", "--pass=x.o", "--pass=-MF",
+                                               "--pass=x.c", "-c", "-o", "x.obj"],
+    "-static -s -x c a.c": ["a.c", "--pass=-Wl,--strip-debug"],
+    "-MM a.c -U X -lm --output y.o": ["a.c", "-E", "--pass=-MM", "--pass=-UX", "--link=-lm", "--output", "y.o"],
+    "@words z.o": ["more file.c", "z.o", "-D", "NAME=a b"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("typed", WORDS)
+def test_command_lines_of_gcc(typed: str, tmp_path: Path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("words").write_text("'more file.c' \"-DNAME=a b\"\n")
+    assert separate_cc_options(typed.split()) == WORDS[typed]
+
+
+@pytest.mark.flow
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+def test_cmake(compiler: str, tmp_path: Path, monkeypatch):
+    """The toolchain file that --headers writes builds a library and a test, which runs on the simulator."""
+    tool = Path(sys.executable).with_name("xpulpnn-cc")
+    if not tool.is_file():
+        pytest.skip("xpulpnn-cc is not installed")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
+    assert cli.main(["cc", "--headers", "sdk"]) == 0
+    Path("CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.10)\nproject(small C CXX)\nadd_library(twice twice.c)\n"
+        "add_executable(main main.cpp)\ntarget_link_libraries(main twice m)\nenable_testing()\n"
+        "add_test(NAME main COMMAND main)\n"
+    )
+    Path("twice.c").write_text("int twice(int x) { return 2 * x; }\n")
+    Path("main.cpp").write_text('extern "C" int twice(int);\nint main() { return twice(4) - 8; }\n')
+    for words in ("-S . -B b -DCMAKE_TOOLCHAIN_FILE=sdk/xpulpnn.cmake", "--build b"):
+        subprocess.run(["cmake", *words.split()], check=True)
+    done = subprocess.run(["ctest"], cwd="b", capture_output=True, text=True, check=True)
+    assert re.search("100% tests passed", done.stdout)
