@@ -258,3 +258,54 @@ def test_cmake(compiler: str, tmp_path: Path, monkeypatch):
         subprocess.run(["cmake", *words.split()], check=True)
     done = subprocess.run(["ctest"], cwd="b", capture_output=True, text=True, check=True)
     assert re.search("100% tests passed", done.stdout)
+
+
+CLINT = """\
+#include <stdio.h>
+#include <xpulpnn_rt.h>
+enum { PERIOD = 1000 };
+static volatile unsigned ticks, software;
+static uint64_t first, last;
+void xp_irq_7(void) {
+    last = xp_time();
+    XP_CLINT_MTIMECMP += PERIOD;
+    ++ticks;
+}
+void xp_irq_3(void) {
+    XP_CLINT_MSIP = 0;
+    ++software;
+}
+int main(void) {
+    int high = (int)(XP_CLINT_MTIMECMP == ~0ull);
+    XP_CLINT_MTIMECMP = first = xp_time() + PERIOD;
+    xp_irq_enable(7);
+    xp_irq_enable(3);
+    xp_irq_on();
+    while (ticks < 5) {
+    }
+    XP_CLINT_MSIP = 1;
+    while (software == 0) {
+    }
+    while (ticks < 20)
+        xp_wait_for_interrupt();
+    xp_irq_off();
+    uint32_t late = (uint32_t)(last - first) - 19 * PERIOD;
+    printf("%d %u %u %d\\n", high, ticks, software, late < PERIOD / 4);
+    return 0;
+}
+"""
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("command", ["iss", "run"])
+def test_clint(command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str], refused):
+    monkeypatch.chdir(tmp_path)
+    Path("main.c").write_text(CLINT)
+    toolchain.build([Path("main.c")], Path("a.elf"), compiler=compiler, options=Options(config=CORE))
+    capfd.readouterr()
+    assert cli.main([command, "--clint", "a.elf"]) == 0
+    assert capfd.readouterr().out == "1 20 1 1\n"
+    assert cli.main([command, "a.elf"]) == 1
+    assert "outside memory: address 0x0200400" in capfd.readouterr().err
+    options = ["--cores", "2", "--preset", "cluster"] if command == "iss" else ["--lockstep"]
+    assert refused(command, "--clint", "a.elf", *options).startswith("--clint must be left out with ")
