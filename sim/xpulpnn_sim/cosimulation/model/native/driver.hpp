@@ -356,19 +356,8 @@ class Driver {
         if (settings.irq_rate && random_.next() < settings.irq_rate) {
             state.lines |= 1u << USABLE_LINES[random_.next() % (sizeof USABLE_LINES / sizeof *USABLE_LINES)];
         }
-        if (settings.clint) tick(state.lines);
+        if (settings.clint) Clint(memory, settings.clint).tick(status.cycles, state.lines);
         driven.hart[hart].irq = state.lines;
-    }
-
-    // The registers of the CLINT are words of memory: the time is stored there, the lines follow the others.
-    void tick(uint32_t& lines) {
-        uint64_t compare;
-        uint32_t software;
-        std::memcpy(memory.locate(settings.clint + CLINT_MTIME), &status.cycles, sizeof status.cycles);
-        std::memcpy(&compare, memory.locate(settings.clint + CLINT_MTIMECMP), sizeof compare);
-        std::memcpy(&software, memory.locate(settings.clint + CLINT_MSIP), sizeof software);
-        lines &= ~(1u << LINE_SOFTWARE | 1u << LINE_TIMER);
-        lines |= (software & 1) << LINE_SOFTWARE | uint32_t{status.cycles >= compare} << LINE_TIMER;
     }
 
     // Harts that are held get instructions while they are asked to halt, so that they halt before the first one; and for

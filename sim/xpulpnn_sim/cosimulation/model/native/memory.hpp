@@ -88,6 +88,27 @@ class Memory {
     std::unordered_map<uint32_t, std::unique_ptr<Page>> pages_;
 };
 
+// A core-local interruptor whose registers are words of memory.
+class Clint {
+  public:
+    Clint(Memory& memory, uint32_t base) : memory_(memory), base_(base) {}
+
+    // Stores the time, and sets the lines by the other registers.
+    void tick(uint64_t time, uint32_t& lines) {
+        uint64_t compare;
+        uint32_t software;
+        std::memcpy(memory_.locate(base_ + CLINT_MTIME), &time, sizeof time);
+        std::memcpy(&compare, memory_.locate(base_ + CLINT_MTIMECMP), sizeof compare);
+        std::memcpy(&software, memory_.locate(base_ + CLINT_MSIP), sizeof software);
+        lines &= ~(1u << LINE_SOFTWARE | 1u << LINE_TIMER);
+        lines |= (software & 1) << LINE_SOFTWARE | uint32_t{time >= compare} << LINE_TIMER;
+    }
+
+  private:
+    Memory& memory_;
+    uint32_t base_;
+};
+
 // Addresses of a cluster as its cores use them. Designs without banks have memory everywhere.
 class AddressMap {
   public:
