@@ -219,6 +219,7 @@ def instructions(group: str) -> str:
 _COPROCESSOR_CYCLES = {
     "pa.blk": "4 cycles, 8 with one dot product at a time",
     "pa.step": "8 cycles a step, 16 with one dot product at a time, and 2 more",
+    "pa.sync": "1 cycle when all loads are done",
     **dict.fromkeys(("pa.rqu", "pa.rqs"), "4 cycles"),
     **dict.fromkeys(("pa.rqxu", "pa.rqxs"), "5 cycles"),
 }
