@@ -42,7 +42,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def test_command(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    level = {"gcc": "2", "zig": "s"}[kind]
+    level = {"gcc": "2", "zig": "s", "clang": "3"}[kind]
     options = ("--seed", SEED, "--compilers", kind, "--levels", level, "--jobs", 1, "--json", tmp_path / "c.json")
     assert main(["verify", "c", "--programs", "4", *map(str, options)]) == 0
     summary = read_results(tmp_path / "c.json")[0]
