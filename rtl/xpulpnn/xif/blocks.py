@@ -37,7 +37,7 @@ class Blocks(Component):
             "op_b": In(XLEN),  #: Second operand of a dot product without state.
             "space": In(1),  #: There is room for a result.
             "pop": Out(1),  #: The instruction ends.
-            "last": Out(1),  #: A block or steps end in this cycle, as known from its beginning.
+            "ends": Out(1),  #: A block or steps end in this cycle, as known from its beginning.
             "push": Out(1),  #: The result is there.
             "data": Out(XLEN),  #: Value of rd, 0 for lane-wise operations.
         }
@@ -92,7 +92,7 @@ class Blocks(Component):
         per_pair = PIXELS // 2 // self.units
         phase = Signal(range(2 * 2 * per_pair))
         runs = self.valid & self._is(XifOp.BLOCK) & self.settled & (self.space | phase.any())
-        m.d.comb += self.last.eq(phase.all())
+        m.d.comb += self.ends.eq(phase.all())
         self.second = phase[-2]
         self.odd = Const(0) if self.units > 1 else phase[0]
         with m.If(runs):
@@ -137,7 +137,7 @@ class Blocks(Component):
             m.d.comb += [
                 self.pop.eq(ends),
                 self.push.eq(ends if by_core else pushes),
-                self.last.eq(stepping & ~steps.busy),
+                self.ends.eq(stepping & ~steps.busy),
                 self.makes_block.eq(steps.product),
                 self.later.eq(steps.later_pixels),
                 self.pixel.eq(Cat(steps.odd_pixel, steps.later_pixels)),

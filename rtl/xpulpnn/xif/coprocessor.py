@@ -92,7 +92,7 @@ class Coprocessor(Component):
         if self.config.in_time and self.blocks:
             slow = Signal()
             m.d.sync += slow.eq(queue.push & ctrl.slow)
-            m.d.comb += late.eq(slow | (queue.begun & ~self.blocks.last))
+            m.d.comb += late.eq(slow | (queue.begun & ~self.blocks.ends))
         if self.config.version == "0.2":
             complete = ~(ctrl.reads & ~issue.rs_valid).any()
             m.d.comb += [
@@ -190,7 +190,8 @@ class Coprocessor(Component):
         if self.config.memory != "none":
             by_core = self.config.memory == "xif"
             waits = self.result.ready
-            m.d.comb += blocks.oldest.eq(results.empty & waits if by_core else results.empty | waits)
+            taken = results.empty | (waits & results.space)  # none or the only one
+            m.d.comb += blocks.oldest.eq(results.empty & waits if by_core else taken)
             connect_loads = self._loads_by_core if by_core else self._loads_by_port
             connect_loads(m, queue, results)
         return [blocks.data]

@@ -22,8 +22,8 @@ class Queue(Component):
     dropped instructions leave the queue when they are the oldest, without being ready. Latency 1.
 
     With ``orphans`` the core may drop an instruction without a kill, and its identifier may return: a commit means the
-    youngest waiting instruction with its identifier, and all older waiting ones were dropped; an instruction that
-    follows two waiting ones shows that the older of them was dropped. Kills need no action then.
+    youngest waiting instruction with its identifier, and all older waiting ones were dropped, as behind a kill; an
+    instruction that follows two waiting ones shows that the older of them was dropped.
     """
 
     def __init__(self, config: XifConfig) -> None:
@@ -95,7 +95,7 @@ class Queue(Component):
                 outdated = Const(0) if i == depth - 1 else self.waiting[i + 1 :].any() & self.push
                 m.d.comb += [
                     committed[i].eq(hit[i] & ~younger & executes),
-                    killed[i].eq(self.waiting[i] & ~committed[i] & ((younger & executes) | outdated)),
+                    killed[i].eq(self.waiting[i] & ~committed[i] & (from_here | outdated)),
                 ]
             else:
                 m.d.comb += [

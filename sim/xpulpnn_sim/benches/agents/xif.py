@@ -134,7 +134,9 @@ class XifCore(Agent):
             self._board.equal(last, int(load.is_last), "last load of an instruction")
         if self.behaviour.in_order and ((load.is_first and begins) or self.loads_by_core):
             waits = self._takes and self._unfinished[0] is load.offload
-            assert waits, f"load of {address:#x} before its instruction is in the last stage: EX is executed twice"
+            # a load by a port may follow the result
+            in_turn = waits or (load.offload.finished >= 0 and not self.loads_by_core)
+            assert in_turn, f"load of {address:#x} before its instruction is in the last stage: EX is executed twice"
         if self.loads_by_core:
             assert not sample(self._result_valid), f"load of {address:#x} with the result of its instruction"
         return load.offload
