@@ -97,6 +97,9 @@ ARROWS = {
     ),
     "sim/xpulpnn_sim/benches/vectors": Arrows(("xpulpnn", *sim("benches.vectors", "reference")), (GATES, "numpy")),
     "sim/xpulpnn_sim/proofs/cluster": Arrows(("xpulpnn", *sim("proofs.cluster")), (GATES,)),
+    "sim/xpulpnn_sim/proofs/coprocessor": Arrows(
+        ("xpulpnn", *sim("proofs.coprocessor", "proofs.cluster.obligation")), (GATES,)
+    ),
     "sim/xpulpnn_sim/proofs/faults": Arrows(("xpulpnn", *sim("proofs.faults", "tools.probes")), (GATES,)),
     "sim/xpulpnn_sim/reference/golden": Arrows((*DESCRIPTION, *sim("reference.golden")), ("numpy",)),
     "sim/xpulpnn_sim/reference/statements": Arrows((*DESCRIPTION, *sim("reference.statements"))),

@@ -93,12 +93,14 @@ class Steps(Component):
         if self.config.dots == "1":
             with m.If(self.product):
                 m.d.sync += self.odd_pixel.eq(~self.odd_pixel)
+            with m.If(self.start):
+                m.d.sync += self.odd_pixel.eq(0)
             m.d.comb += advances.eq(self.product & self.odd_pixel)
         m.d.sync += made.eq(made_next)
         with m.If(ends):
             m.d.sync += part.eq((part + 1) & mask)
         with m.If(self.start):
-            m.d.sync += [part.eq(0)]
+            m.d.sync += part.eq(0)
         return ends
 
     def _requests(self, m, requested, made, made_next, left):

@@ -1,4 +1,4 @@
-"""``xpulpnn prove emitter`` and ``cluster``: prove modules against their RTLIL, and properties of cluster units."""
+"""``xpulpnn prove emitter``, ``cluster`` and ``coprocessor``: modules against their RTLIL, and properties of units."""
 
 from collections.abc import Sequence
 from dataclasses import field, replace
@@ -9,12 +9,14 @@ from cyclopts import Parameter
 from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS
 from xpulpnn.field_values import apply_settings
 from xpulpnn.verilog import Reset, Separator
+from xpulpnn.xif.config import XIF_PRESETS, xif_preset
 from xpulpnn_sim.cli.common import Columns, finish, progress_bar
 from xpulpnn_sim.cli.configurations import Configuration, Settings
 from xpulpnn_sim.cli.options import Json, Seconds, Timeout, Words, arguments, command
 from xpulpnn_sim.cli.proof_shell import VERDICT, ProofRun, Result, outcome_record
 from xpulpnn_sim.proofs.cluster.obligation import Obligation
 from xpulpnn_sim.proofs.cluster.parts import PARTS
+from xpulpnn_sim.proofs.coprocessor.offload import coprocessor_claims
 from xpulpnn_sim.proofs.emitter.emission import EmissionSource, elaborate, emission_sources, prove_emission
 from xpulpnn_sim.proofs.units.induction import prove_by_induction
 from xpulpnn_sim.tools.component_names import ALL_TOPS, CLUSTER_NAMES
@@ -42,7 +44,28 @@ def prove_cluster_command(options: ClusterProofOptions) -> int:
     xpulpnn prove cluster event-unit --set cores=16 --json build/proofs.json  # of another cluster
     """
     config = apply_settings(CLUSTER_PRESETS[options.preset], options.assignments)
-    obligations = [each for part in PARTS if part in (options.parts or PARTS) for each in PARTS[part](config)]
+    return _prove([each for part in PARTS if part in (options.parts or PARTS) for each in PARTS[part](config)], options)
+
+
+@arguments
+class CoprocessorProofOptions(Settings, Timeout, Json):
+    preset: Annotated[str, Parameter(choices=tuple(XIF_PRESETS), metavar="NAME")] = "xif"
+    """Configuration to start from: the interface as specified, or a core."""
+    timeout: Seconds = 240.0
+    """Seconds for each half of the proof of a claim."""
+
+
+@command("prove coprocessor")
+def prove_coprocessor_command(options: CoprocessorProofOptions) -> int:
+    """
+    xpulpnn prove coprocessor  # one result for each committed instruction, behind any core that keeps to CV-X-IF
+    xpulpnn prove coprocessor --preset cv32e40x --set memory=obi  # behind one that drops instructions, with loads
+    """
+    config = apply_settings(xif_preset(options.preset), options.assignments)
+    return _prove(coprocessor_claims(options.preset, config), options)
+
+
+def _prove(obligations: Sequence[Obligation], options: ClusterProofOptions | CoprocessorProofOptions) -> int:
     run = ProofRun(count=len(obligations))
     with progress_bar("proving", len(obligations)) as bar:
         for obligation in bar.each(obligations, lambda obligation: obligation.title):

@@ -51,6 +51,7 @@ COMMANDS = {
     "with memories of any timing",
     "prove pipeline": "prove what must hold between instructions, with memories of any timing",
     "prove cluster": "prove what the arbiters and the event unit of a cluster promise",
+    "prove coprocessor": "prove what the coprocessor promises to a core with CV-X-IF",
     "prove riscv-formal": "run the checks of riscv-formal on the emitted core",
     "litex": "run a command or a board of LiteX, which then knows the CPUs xpulpnn and xpulpnn_cluster",
     "mutate units": "put faults into hardware units, and see which their benches miss; "
@@ -69,7 +70,7 @@ _MODULES = {
     "verify_clusters": ("verify cluster", "verify litmus"),
     "verify_instructions": ("verify c", "verify costs", "verify vectors"),
     "verify_random": ("verify coverage",),
-    "prove_modules": ("prove emitter", "prove cluster"),
+    "prove_modules": ("prove emitter", "prove cluster", "prove coprocessor"),
     "prove_core": ("prove pipeline", "prove riscv-formal"),
     "mutate": ("mutate units", "mutate core"),
 }

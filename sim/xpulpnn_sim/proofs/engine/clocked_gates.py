@@ -56,8 +56,13 @@ class ClockedGates:
 
 
 @cache
-def clocked_gates(verilog: str, module: str) -> ClockedGates:
-    return gates_between(verilog, module, (), find_yosys())
+def clocked_gates(verilog: str, module: str, free: tuple[str, ...] = ()) -> ClockedGates:
+    """Return the gates of a module; outputs of the submodules ``free`` are free in every cycle."""
+    cut = f"cutpoint {' '.join(f't:{each}' for each in free)}" if free else ""
+    (netlist,) = netlists(
+        _SCRIPT.format(module=module, left_out=cut, expose=""), {"design.v": verilog}, [module], find_yosys()
+    )
+    return ClockedGates(netlist)
 
 
 def gates_between(verilog: str, module: str, left_out: Collection[str], yosys: Yosys) -> ClockedGates:

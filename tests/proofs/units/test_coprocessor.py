@@ -1,0 +1,99 @@
+# amaranth: UnusedElaboratable=no
+"""Promises of the coprocessor are proved, and refuted as soon as the hardware is wrong."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from xpulpnn.errors import ConfigError
+from xpulpnn.xif.config import XIF_PRESETS
+from xpulpnn_sim.cli.main import execute_command
+from xpulpnn_sim.proofs.cluster.obligation import PROVED, TOP
+from xpulpnn_sim.proofs.coprocessor.offload import OffloadClaims
+from xpulpnn_sim.proofs.coprocessor.steps import StepsClaims
+from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
+from xpulpnn_sim.proofs.units.induction import _Cycles, prove_by_induction
+
+pytestmark = pytest.mark.flow
+
+TIMEOUT_S = 60
+CYCLES = 14  # from a reset, in which faults show
+
+
+def small(preset, **settings):
+    return replace(XIF_PRESETS[preset], simd=False, mixed_weights=False, **settings)
+
+
+UNITS = {
+    "standard": OffloadClaims("standard", small("xif", memory="obi", id_bits=3)),
+    "orphans": OffloadClaims("orphans", small("cv32e40x", id_bits=2)),
+    "alone": OffloadClaims("alone", small("cve2", id_bits=2)),
+    "steps": StepsClaims(small("xif", memory="obi")),
+    "single": StepsClaims(small("xif", memory="xif", dots="1")),
+}
+PUSH = "(ctrl_op == XIF_OP_STEP) ? begins : pop_condition ?"
+FAULT_TABLE = """
+== standard
+once: PUSH ~(|phase) ~> PUSH ~phase[0]
+once: with_kill = |killed ~> with_kill = 1'b0
+committed: ready = used[0] & ~waiting_next[0] & ~dropped_next[0] ~> ready = used[0] & ~dropped_next[0]
+steady: taken = used[0] & result__ready ~> taken = used[0]
+offers: space = ~used[2] ~> space = ~used[1]
+still: wire begins = valid & ~> wire begins =
+moves: (space | (|phase))) phase <= phase + 2'h1 ~> (space | (|phase))) phase <= phase + 2'h2
+queue: committed = {waiting[2] & hit[2] & ~commit__kill, ~> committed = {waiting[2] & (|hit) & ~commit__kill,
+results: if (taken) older <= younger; ~> if (taken & ~push) older <= younger;
+== orphans
+once: dropped_next = dropped | killed ~> dropped_next = dropped
+== orphans
+queue: ((|waiting[2:1]) & push))} ~> 1'b0)}
+== alone
+offers: (queue_empty & results_empty) ~> queue_empty
+== steps
+arrived: 3'h4: product_selected = 3'h4 ~> 3'h4: product_selected = 3'h3
+kept: 3'h0: req_selected = 3'h4 ~> 3'h0: req_selected = 3'h5
+once: part <= (part + 2'h1) & {quarter, half | quarter}; ~> part <= part + 2'h1;
+addresses: part_2 != {quarter, half | quarter} ~> part_2 != {quarter, half}
+steady: requested - made_next)) ~> requested - made))
+all: busy = running | (requested != arrived) ~> busy = running
+progress: 3'h4: product_selected = 3'h4 ~> 3'h4: product_selected = 3'h7
+counted: if (stop) left <= 10'h0; ~>
+== single
+once: if (product) odd_pixel <= ~odd_pixel; ~> if (product & ~stop) odd_pixel <= ~odd_pixel;
+"""
+"""Faults ``CLAIM: TEXT ~> WRONG TEXT``, each in the unit above it alone."""
+
+
+def faults():
+    for block in FAULT_TABLE.replace("PUSH", PUSH).removeprefix("\n== ").split("\n== "):
+        unit, *rows = block.strip().split("\n")
+        for row in rows:
+            yield unit, *re.fullmatch(r"(\w+): (.*) ~> ?(.*)", row).groups()
+
+
+@pytest.mark.parametrize("unit", ["orphans", "steps"])
+def test_promises_are_kept(unit):
+    outcomes = prove_by_induction(UNITS[unit], UNITS[unit].emit().text, timeout_s=TIMEOUT_S)
+    assert {outcome.name: outcome.verdict for outcome in outcomes} == dict.fromkeys(UNITS[unit].claims, PROVED)
+
+
+@pytest.mark.parametrize(("unit", "claim", "old", "new"), list(faults()))
+def test_faults_are_refuted(unit, claim, old, new):
+    text = UNITS[unit].emit().text
+    assert text.count(old) == 1, f"{old} must be in the text once"
+    gates = clocked_gates(text.replace(old, new), TOP, UNITS[unit].free)
+    trace = _Cycles(UNITS[unit], gates, CYCLES, TIMEOUT_S, 0, resets=True).wrong([claim], since=1)[claim]
+    assert trace
+    assert trace[-1][claim] == 0
+
+
+def test_every_promise_has_a_fault():
+    refuted = {(unit == "steps", claim) for unit, claim, _, _ in faults()}
+    assert refuted >= {(unit == "steps", claim) for unit in ("standard", "steps") for claim in UNITS[unit].claims}
+
+
+def test_command_refuses_a_coprocessor_without_accumulators():
+    message = "^accumulators must be true for proofs of the coprocessor, not false$"
+    with pytest.raises(ConfigError, match=message):
+        execute_command(["prove", "coprocessor", "--set", "accumulators=off"])
