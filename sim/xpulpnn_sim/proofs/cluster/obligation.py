@@ -18,8 +18,8 @@ class Obligation(wiring.Component, ABC):
 
     ``claims`` has the statement of each claim by output. ``registers`` are inputs that read a register of the unit,
     with its name and width. ``ports`` replace ``io``, which has all ports of the unit. ``number`` is a constant input
-    and its number of values, ``depth`` the depth of the induction in cycles. Claims in ``refuted`` must not hold. Outputs of the modules
-    ``free`` are any values.
+    and its number of values, ``depth`` the depth of the induction in cycles. Claims in ``refuted`` must not hold.
+    Outputs of the modules ``free`` are any values.
     """
 
     def __init__(self, title, unit, claims, registers, *, ports=None, number=("", 1), depth=1, refuted=(), free=()):

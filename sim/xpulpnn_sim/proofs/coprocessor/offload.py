@@ -211,7 +211,8 @@ class OffloadClaims(Obligation):
         owed, decided = self.owed[place], self.decided[place]
         waiting, dropped = self.of_waiting[slot], self.of_dropped[slot]
         same = [getattr(word, name) == getattr(entry, name) for name in ("rd", "funct3", "funct7")]
-        same.append(entry.blocks == (word.opcode == int(OPCODES[self.config.opcode].get(MAC_LOAD, MAC_LOAD), 2)))
+        blocks = word.opcode == int(OPCODES[self.config.opcode].get(MAC_LOAD, MAC_LOAD), 2)
+        same.append((entry.blocks == blocks) | (not self.config.simd))
         same.append(entry.id == self.ids[place])
         owed = owed | (self.begun & decided if slot == 0 else 0)
         same.append((owed & ~decided & ~waiting) == 0)
@@ -229,7 +230,7 @@ class OffloadClaims(Obligation):
                 m.d.comb += [head.word.eq(self.words[place]), executes.eq(self.decided_now[place])]
         phases = [getattr(self, name) for name in self.phases]
         op = head.ctrl.op
-        runs = self.of_used[0] & ~self.of_waiting[0] & ~self.of_dropped[0]
+        runs = self.of_used[0] & ~(self.of_waiting[0] | self.of_dropped[0] | self.of_lacks[0])
         fits = [~each.any() | (runs & (op == of)) for each, of in zip(phases, self.phases.values(), strict=True)]
         if config.requantise != "none":
             fits.append(self.of_requantise <= PIXELS - 1 + head.ctrl.exact)
@@ -262,11 +263,13 @@ class OffloadClaims(Obligation):
 
     def _loads(self, m):
         """Let words arrive only for loads; return what holds of the loads under way."""
-        unit, on_way, fetches = self.unit, Signal(4, name="on_way"), Signal(name="fetches")
+        unit, on_way, fetches, room = self.unit, Signal(4, name="on_way"), Signal(name="fetches"), Const(1)
         if self.config.memory == "obi":
             arrives, given = unit.obi.rvalid, self.io.obi.rvalid
             m.d.comb += fetches.eq(unit.obi.req & unit.obi.gnt)
         else:
+            # the result comes behind the last word
+            room = ~(self.of_stepping & self.of_results[1])
             arrives, given = unit.mem_result.valid, self.io.mem_result.valid
             m.d.comb += fetches.eq(unit.mem.valid & unit.mem.ready & ~unit.mem.exc)
         m.d.comb += arrives.eq(given & on_way.any())
@@ -278,6 +281,7 @@ class OffloadClaims(Obligation):
             ahead <= _MOST,
             arrived <= ahead,
             self.of_stepping | idle,
+            room,
         ]
 
     def _claim_offers(self, m, offer):

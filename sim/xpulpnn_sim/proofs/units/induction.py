@@ -9,11 +9,12 @@ from amaranth.lib.wiring import Out
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.cluster.obligation import PROVED, REFUTED, TOP, Obligation
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, ClockedGates, clocked_gates
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
+from xpulpnn_sim.proofs.engine.gate_graph import TRUE, GateGraph, literals_of
 from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, Outcome
-from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError, prove_equal, require_met
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError, find_case, require_met
 from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED, Claim
+from xpulpnn_sim.tools.yosys import find_abc
 
 _RESET = "rst"
 _BEYOND, _FAR_BEYOND = 3, 10
@@ -93,9 +94,10 @@ class _Cycles:
             given = constants | ({_RESET: [TRUE]} if resets and not cycle else {})
             for port, register in obligation.registers.items():
                 nets = gates.words.get(f"unit.{register}", ())
-                if not state.keys() >= set(nets) or not nets:
+                if state.keys().isdisjoint(nets):
                     raise ToolError(f"{obligation.title} must have a register {register}")
-                given[port] = [state[net] for net in nets]
+                # nothing reads the bits that are left out
+                given[port] = [state[net] if net in state else self._graph.input() for net in nets]
             self._cycles.append(ClockCycle(self._graph, gates, given, state))
             state = self._cycles[-1].next_state()
 
@@ -121,7 +123,7 @@ class _Cycles:
 
     def _counterexample(self, claim: str, literal: int) -> Trace | None:
         try:
-            ones = prove_equal(self._graph, ([literal], [FALSE]), timeout_s=self._timeout_s)
+            ones = find_case(find_abc(), self._graph, literal, timeout_s=self._timeout_s)
         except GaveUpError:
             return None
         if ones is None:
