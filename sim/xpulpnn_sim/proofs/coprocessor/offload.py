@@ -68,6 +68,9 @@ class OffloadClaims(Obligation):
             state["of_parameter"] = ("blocks.requantisation_parameter", 14)
         if self.has_loads:
             self.phases["of_stepping"] = XifOp.STEP
+            if config.memory == "obi":
+                self.phases["of_pushed"] = XifOp.STEP
+                registers["of_pushed"] = ("blocks.pushed", 1)
             registers |= {"of_stepping": ("blocks.stepping", 1), "of_left": ("blocks.steps.left", STEP_BITS)}
             registers |= {f"of_{count}": (f"blocks.steps.{count}", 4) for count in ("requested", "arrived", "made")}
             state |= {f"of_{each}": (f"blocks.steps.{each}", XLEN) for each in ("activations", "weights")}
@@ -160,8 +163,7 @@ class OffloadClaims(Obligation):
             self.steady.eq(~stays | (result.valid & (payload == before))),
         ]
         # whose results were pushed: instructions that left the queue, and the oldest in it when it has begun
-        phases = [name for name in self.phases if name != "of_stepping" or self.config.memory == "obi"]
-        self.begun = Cat(getattr(self, name).any() for name in phases).any()
+        self.begun = Cat(getattr(self, name).any() for name in self.phases if name != "of_stepping").any()
         pushed = []
         for place, bit in enumerate(self.owed):
             leaves = (self._count_is(place + 1) & self.begun) if place in self.slots else 0
@@ -228,6 +230,7 @@ class OffloadClaims(Obligation):
         for place in self.slots:
             with m.If(self._count_is(place + 1)):
                 m.d.comb += [head.word.eq(self.words[place]), executes.eq(self.decided_now[place])]
+        ended = ~self.of_left.any() & (self.of_requested == self.of_arrived) if self.has_loads else Const(0, 1)
         phases = [getattr(self, name) for name in self.phases]
         op = head.ctrl.op
         runs = self.of_used[0] & ~(self.of_waiting[0] | self.of_dropped[0] | self.of_lacks[0])
@@ -244,12 +247,12 @@ class OffloadClaims(Obligation):
         room = ~self.of_results[1]
         stepping = getattr(self, "of_stepping", Const(0, 1))
         if self.has_loads:
-            ended = ~self.of_left.any() & (self.of_requested == self.of_arrived)
-            takes = unit.result.ready | (not config.load_when_oldest)
-            ready = Mux(stepping, ended, ~self.of_results[0] & takes)
-            room = Mux(op == XifOp.STEP, ready & room, room)
+            by_core, oldest, takes = config.memory == "xif", ~self.of_results[0], unit.result.ready
+            oldest = (oldest & takes if by_core else oldest | takes) | (not config.load_when_oldest)
+            begins = oldest & room if by_core else Mux(self.of_pushed, oldest, room)
+            room = Mux(op == XifOp.STEP, Mux(stepping, ended, begins), room)
         m.d.comb += able.eq(
-            (executes & ~self.of_lacks[0] & (room | (self.begun & ~stepping)) & ~shifts) | self.of_dropped[0]
+            (executes & ~self.of_lacks[0] & (room | (self.begun & (op != XifOp.STEP))) & ~shifts) | self.of_dropped[0]
         )
         count, phases_before = (
             Signal(range(config.queue + 2), name="count"),
@@ -259,12 +262,15 @@ class OffloadClaims(Obligation):
         m.d.sync += [old.eq(new) for old, new in zip(phases_before, phases, strict=True)]
         goes_on = Cat(new == (old + 1)[: len(old)] for old, new in zip(phases_before, phases, strict=True)).any()
         m.d.comb += [left.eq(sum(self.of_used) + 1 == count), self.moves.eq(~was_able | left | goes_on)]
-        self._claim_offers(m, offer)
+        was_slow, last = Signal(name="was_slow"), Mux(op == XifOp.STEP, stepping & ended, self.of_block.all())
+        m.d.sync += was_slow.eq(self.comes & offer.ctrl.slow)
+        self._claim_offers(m, offer, was_slow | (runs & ~last))
 
     def _loads(self, m):
         """Let words arrive only for loads; return what holds of the loads under way."""
         unit, on_way, fetches, room = self.unit, Signal(4, name="on_way"), Signal(name="fetches"), Const(1)
         if self.config.memory == "obi":
+            room = ~self.of_stepping | self.of_pushed
             arrives, given = unit.obi.rvalid, self.io.obi.rvalid
             m.d.comb += fetches.eq(unit.obi.req & unit.obi.gnt)
         else:
@@ -284,10 +290,12 @@ class OffloadClaims(Obligation):
             room,
         ]
 
-    def _claim_offers(self, m, offer):
+    def _claim_offers(self, m, offer, late):
         unit, config = self.unit, self.config
         issue, values = unit.issue, unit.issue if config.version == "0.2" else unit.register
         room = ~self.of_used[-1]
+        if config.in_time:
+            room &= ~late
         if config.one_at_a_time:
             room &= ~issue.writeback | ~(self.of_used[0] | self.of_results[0])
         complete = ~(offer.ctrl.reads & ~values.rs_valid).any()
