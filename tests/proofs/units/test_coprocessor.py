@@ -38,27 +38,27 @@ once: with_kill = |killed ~> with_kill = 1'b0
 committed: ready = used[0] & ~waiting_next[0] & ~dropped_next[0] ~> ready = used[0] & ~dropped_next[0]
 steady: taken = used[0] & result__ready ~> taken = used[0]
 offers: space = ~used[2] ~> space = ~used[1]
-still: wire begins = valid & ~> wire begins =
+still: wire go = valid & ~(( ~> wire go = ~((
 moves: (space | (|phase))) phase <= phase + 2'h1 ~> (space | (|phase))) phase <= phase + 2'h2
 queue: committed = {waiting[2] & hit[2] & ~commit__kill, ~> committed = {waiting[2] & (|hit) & ~commit__kill,
-results: if (taken) older <= younger; ~> if (taken & ~push) older <= younger;
+results: used <= rest | {push & rest[0], ~> used <= rest | {push & used[0],
 == orphans
 once: dropped_next = dropped | killed ~> dropped_next = dropped
 == orphans
 queue: ((|waiting[2:1]) & push))} ~> 1'b0)}
 == alone
-offers: (queue_empty & results_empty) ~> queue_empty
+offers: alone = queue_empty & results_empty ~> alone = queue_empty
 == steps
 arrived: 3'h4: product_selected = 3'h4 ~> 3'h4: product_selected = 3'h3
 kept: 3'h0: req_selected = 3'h4 ~> 3'h0: req_selected = 3'h5
-once: part <= (part + 2'h1) & {quarter, half | quarter}; ~> part <= part + 2'h1;
-addresses: part_2 != {quarter, half | quarter} ~> part_2 != {quarter, half}
-steady: requested - made_next)) ~> requested - made))
+once: later_pixels = made[2] ~> later_pixels = made[1]
+addresses: if (is_weight) weights ~> if (~is_weight) weights
+steady: assign addr = is_weight ? ~> assign addr = (is_weight | gnt) ?
 all: busy = running | (requested != arrived) ~> busy = running
 progress: 3'h4: product_selected = 3'h4 ~> 3'h4: product_selected = 3'h7
-counted: if (stop) left <= 10'h0; ~>
+counted: if (stop) left <= 10'h0; ~> if (stop) left <= 10'h1;
 == single
-once: if (product) odd_pixel <= ~odd_pixel; ~> if (product & ~stop) odd_pixel <= ~odd_pixel;
+once: odd_pixel <= ~odd_pixel ~> odd_pixel <= 1'b1
 """
 """Faults ``CLAIM: TEXT ~> WRONG TEXT``, each in the unit above it alone."""
 
