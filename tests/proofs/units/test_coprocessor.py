@@ -80,7 +80,7 @@ def test_promises_are_kept(unit):
 def test_faults_are_refuted(unit, claim, old, new):
     text = UNITS[unit].emit().text
     assert text.count(old) == 1, f"{old} must be in the text once"
-    gates = clocked_gates(text.replace(old, new), TOP, UNITS[unit].free)
+    gates = clocked_gates(text.replace(old, new), TOP, UNITS[unit].cutpoints)
     trace = _Cycles(UNITS[unit], gates, CYCLES.get(unit, 6), TIMEOUT_S, 0, resets=True).wrong([claim], since=1)[claim]
     assert trace
     assert trace[-1][claim] == 0

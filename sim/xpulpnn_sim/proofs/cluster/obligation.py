@@ -19,13 +19,15 @@ class Obligation(wiring.Component, ABC):
     ``claims`` has the statement of each claim by output. ``registers`` are inputs that read a register of the unit,
     with its name and width. ``ports`` replace ``io``, which has all ports of the unit. ``number`` is a constant input
     and its number of values, ``depth`` the depth of the induction in cycles. Claims in ``refuted`` must not hold.
-    Outputs of the modules ``free`` are any values.
+    Outputs of the modules ``cutpoints`` are any values.
     """
 
-    def __init__(self, title, unit, claims, registers, *, ports=None, number=("", 1), depth=1, refuted=(), free=()):
+    def __init__(
+        self, title, unit, claims, registers, *, ports=None, number=("", 1), depth=1, refuted=(), cutpoints=()
+    ):
         self.title, self.unit, self.claims, self.depth, self.refuted = title, unit, claims, depth, frozenset(refuted)
         self.number, self.numbers = number
-        self.free = tuple(free)
+        self.cutpoints = tuple(cutpoints)
         self.registers = {name: register for name, (register, _) in registers.items()}
         shown = {name: In(width) for name, (_, width) in registers.items()}
         ports = {"io": Out(unit.signature)} if ports is None else ports

@@ -79,7 +79,7 @@ class OffloadClaims(Obligation):
         title = f"coprocessor for {name}, memory {config.memory}"
         unit = Coprocessor(config)
         ports = {"io": Out(unit.signature), "drop": In(1)}
-        super().__init__(title, unit, _CLAIMS, registers | state, ports=ports, free=_ARITHMETIC)
+        super().__init__(title, unit, _CLAIMS, registers | state, ports=ports, cutpoints=_ARITHMETIC)
 
     def claim(self, m):
         self._list(m)

@@ -25,7 +25,7 @@ Trace = Sequence[Mapping[str, int]]  # port values in each cycle up to a violati
 
 def prove_by_induction(obligation: Obligation, verilog: str, *, timeout_s: int) -> list[Outcome]:
     """Prove an obligation's properties for each value of its constant input; stop after an unexpected verdict."""
-    gates, outcomes = clocked_gates(verilog, TOP, obligation.free), list[Outcome]()
+    gates, outcomes = clocked_gates(verilog, TOP, obligation.cutpoints), list[Outcome]()
     for number in range(obligation.numbers):
         outcomes += prove_number(obligation, gates, number, timeout_s=timeout_s)
         if any(outcome.verdict != obligation.expected(outcome.name) for outcome in outcomes):
