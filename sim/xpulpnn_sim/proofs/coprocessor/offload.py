@@ -248,7 +248,7 @@ class OffloadClaims(Obligation):
         stepping = getattr(self, "of_stepping", Const(0, 1))
         if self.has_loads:
             by_core, oldest, takes = config.memory == "xif", ~self.of_results[0], unit.result.ready
-            oldest = (oldest & takes if by_core else oldest | takes) | (not config.load_when_oldest)
+            oldest = (oldest & takes if by_core else oldest | (takes & room)) | (not config.load_when_oldest)
             begins = oldest & room if by_core else Mux(self.of_pushed, oldest, room)
             room = Mux(op == XifOp.STEP, Mux(stepping, ended, begins), room)
         m.d.comb += able.eq(
