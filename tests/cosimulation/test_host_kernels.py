@@ -8,7 +8,7 @@ from xpulpnn_sim.cosimulation.model import host
 
 pytestmark = pytest.mark.cosim
 
-OPTIONS = ["--host", "cv32e40x", "--set", "memory=obi", "--set", "requantise=plain", "--jobs", "1"]
+OPTIONS = ["--host", "cv32e40x", "--set", "memory=obi", "--set", "requantise=exact", "--jobs", "1"]
 SLOW = [
     "--grant-stalls",
     "0.3",
