@@ -40,6 +40,7 @@ def test_settings_are_fields_of_the_driver():
         "seed": 7,
         "hart_id": 5,
         "reset_after": 0,
+        "clint": 0,
     }
 
 

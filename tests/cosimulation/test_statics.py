@@ -138,7 +138,7 @@ def test_a_stream_tells_jumps_and_branches():
 def test_registers_after_reset():
     base = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=DotpConfig(widths=frozenset({16, 8})))
     table = {
-        name: {row["address"]: row for row in check._csr_table(config, 0x1C00_0180, hart_id)}
+        name: {row["address"]: row for row in check._csr_table(config, 0x1C00_0180, hart_id, frozenset())}
         for name, config, hart_id in (("base", base, None), ("full", CoreConfig(performance_counters=True), 3))
     }
 
