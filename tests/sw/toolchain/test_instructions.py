@@ -262,6 +262,8 @@ def test_signs_of_results():
 
 
 def assembled(kind: str, text: str, folder: Path) -> list[int]:
+    if kind == "clang":
+        pytest.skip("with clang, cc assembles by GNU as")
     translated, problems = translate(text, FULL)
     assert problems == []
     assert translated.count("\n") == text.count("\n")
