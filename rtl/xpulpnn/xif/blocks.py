@@ -59,7 +59,7 @@ class Blocks(Component):
         m.submodules.accumulators = self.accumulators = Accumulators(self.config)
         m.submodules.products = self.products = Products(self.config)
         m.submodules.nnrf = self.nnrf = NnRf(NNRF_ENTRIES, pairs=True, csrs=True)
-        self.go, self.settled, self.multiplies = signals(1, "go settled multiplies")
+        self.go, self.settled = signals(1, "go settled")
         self.pixel, self.of_filter = Signal(range(PIXELS)), Signal(range(FILTERS))
         self.later, self.makes_block = signals(1, "later makes_block")
         self.number = operand(self.word, "r")
@@ -159,7 +159,6 @@ class Blocks(Component):
             unit.parameter.eq(self.parameter),
             unit.sum.eq(Mux(unit.pixel[0], accumulators.rdata[1], accumulators.rdata[0])),
             unit.product.eq(products.product),
-            self.multiplies.eq(unit.multiply),
             products.multiply.eq(unit.multiply),
             products.exact.eq(self.ctrl.exact),
             products.scaled.eq(unit.scaled),

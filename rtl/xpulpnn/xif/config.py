@@ -92,7 +92,7 @@ class XifConfig:
 
     @property
     def extensions(self) -> frozenset[Extension]:
-        """What programs may use; the packed-SIMD instructions are one extension of their own."""
+        """Extensions that programs may use; the packed-SIMD instructions are one extension of their own."""
         parts = {
             Extension.XIF_SIMD: self.simd,
             Extension.XIF_MIXED: self.accumulators and self.mixed_weights,

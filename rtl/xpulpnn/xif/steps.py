@@ -105,7 +105,7 @@ class Steps(Component):
 
     def _requests(self, m, requested, made, made_next, left):
         here, ahead = requested[:3], requested[3] ^ made[3]
-        part = Signal(2)
+        part = Signal(2, name="requested_part")
         pointers = [Signal(XLEN, name=name) for name in ("activations", "weights")]
         mask = Cat(self.half | self.quarter, self.quarter)
         is_weight, taken = signals(1, "is_weight taken")

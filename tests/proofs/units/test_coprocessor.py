@@ -46,6 +46,7 @@ results: used <= rest | {push & rest[0], ~> used <= rest | {push & used[0],
 once: dropped_next = dropped | killed ~> dropped_next = dropped
 == orphans
 queue: ((|waiting[2:1]) & push))} ~> 1'b0)}
+moves: ((|hit) | ((|waiting[2:1]) & push)) ~> ((|waiting[2:1]) & push)
 == alone
 offers: alone = queue_empty & results_empty ~> alone = queue_empty
 == steps

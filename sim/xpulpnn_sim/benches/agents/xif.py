@@ -20,7 +20,7 @@ _OPERANDS = ("rs1", "rs2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreBehaviour:
-    """What a core does at the interface; numbers are probabilities in a cycle."""
+    """Behaviour of a core at the interface; numbers are probabilities in a cycle."""
 
     offer: float = 0.8  # offers its next instruction
     withdraw: float = 0.2  # withdraws a request that is not accepted; half of these instructions never return

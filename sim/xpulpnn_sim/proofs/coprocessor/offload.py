@@ -30,7 +30,7 @@ _CLAIMS = {
     "steady": "a result stays as it is until the core takes it",
     "offers": "an offer is refused at once if it is none of ours; else taken if there is room for it, and not before",
     "still": "the state changes only while a committed instruction is executed",
-    "moves": "a committed instruction with its operands goes on in each cycle in which the core takes results",
+    "moves": "a committed instruction goes on when older ones are over, it has its operands and the core takes results",
     "queue": "the queue has the instructions that were accepted, and what was decided on them",
     "results": "the results are those of the instructions that were executed, until they are taken",
 }
@@ -261,7 +261,12 @@ class OffloadClaims(Obligation):
         m.d.sync += [was_able.eq(able), count.eq(sum(self.of_used) + self.comes)]
         m.d.sync += [old.eq(new) for old, new in zip(phases_before, phases, strict=True)]
         goes_on = Cat(new == (old + 1)[: len(old)] for old, new in zip(phases_before, phases, strict=True)).any()
-        m.d.comb += [left.eq(sum(self.of_used) + 1 == count), self.moves.eq(~was_able | left | goes_on)]
+        decided = self.of_used & ~(self.of_waiting | self.of_dropped)
+        blocked = Cat(self.of_waiting[slot] & decided[slot:].any() for slot in self.slots).any()
+        m.d.comb += [
+            left.eq(sum(self.of_used) + 1 == count),
+            self.moves.eq((~was_able | left | goes_on) & ~blocked),
+        ]
         was_slow, last = Signal(name="was_slow"), Mux(op == XifOp.STEP, stepping & ended, self.of_block.all())
         m.d.sync += was_slow.eq(self.comes & offer.ctrl.slow)
         self._claim_offers(m, offer, was_slow | (runs & ~last))

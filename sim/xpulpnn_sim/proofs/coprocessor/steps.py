@@ -34,7 +34,7 @@ class StepsClaims(Obligation):
         self.two = config.dots == "2"
         registers = {f"of_{name}": (name, 4) for name in ("requested", "arrived", "made")}
         registers |= {f"of_{name}": (name, XLEN) for name in ("activations", "weights")}
-        registers |= {"of_left": ("left", STEP_BITS), "of_part": ("part_2", 2)}
+        registers |= {"of_left": ("left", STEP_BITS), "of_part": ("requested_part", 2)}
         ports = dict.fromkeys(("start", "half", "quarter", "gnt", "stop", "rvalid"), In(1))
         ports |= {"count": In(STEP_BITS), "pointers_we": In(2), "pointer_wdata": In(2 * XLEN)}
         title = f"steps, {config.dots} dot product{'s' * self.two} at a time"
