@@ -40,6 +40,7 @@ COMMANDS = {
     "verify kernels": "run layers of a few pixels and channels with every kernel, variant, precision and rule",
     "verify litmus": "run litmus tests of the memory on all cores of a cluster",
     "verify c": "compile random C programs with and without the loop pass, and for this machine; compare their results",
+    "verify arch": "run RISC-V's architecture tests, found by path, and compare their signatures",
     "verify costs": "measure every cycle cost on the core and compare it with the documented one",
     "verify vectors": "execute single-instruction vectors and report mismatches",
     "verify coverage": "count what random programs reach: crosses of instructions, hazards and waits, "
@@ -68,7 +69,7 @@ _MODULES = {
     "kernels": ("kernel", "library", "pack"),
     "programs": ("iss",),
     "verify_clusters": ("verify cluster", "verify litmus"),
-    "verify_instructions": ("verify c", "verify costs", "verify vectors"),
+    "verify_instructions": ("verify arch", "verify c", "verify costs", "verify vectors"),
     "verify_random": ("verify coverage",),
     "prove_modules": ("prove emitter", "prove cluster", "prove coprocessor"),
     "prove_core": ("prove pipeline", "prove riscv-formal"),

@@ -1,5 +1,6 @@
-"""``xpulpnn verify c``, ``vectors`` and ``costs``: compiled programs, instruction vectors, cycle costs."""
+"""``xpulpnn verify arch``, ``c``, ``costs`` and ``vectors``: compiled programs, instruction vectors, cycle costs."""
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field, replace
@@ -20,9 +21,10 @@ from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.hosts import HostName, host_of
 from xpulpnn_sim.cli.options import CorePreset, Count, Jobs, Json, Natural, Seed, arguments, command, listed
+from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.tools.files import require_writable
 from xpulpnn_sim.tools.jobs import executor
-from xpulpnn_sim.verification.c_programs import comparison
+from xpulpnn_sim.verification.c_programs import architecture_tests, comparison
 from xpulpnn_sim.verification.c_programs.comparison import ProgramComparison, Setting
 from xpulpnn_sim.verification.costs.measurement import Line, lines_of
 from xpulpnn_sim.verification.random.designs import block_costs, measured_costs
@@ -117,6 +119,61 @@ def _table(summary: dict[str, Any]) -> Table:
         "executed": f"{executed['without']:,} instructions without the pass, {executed['with']:,} with it",
     }
     return pairs(rows)
+
+
+@arguments
+class ArchitectureOptions(Configuration, Jobs, Json):
+    path: Annotated[Path, Parameter(metavar="PATH")] = field(kw_only=False)
+    """Folder of riscv-arch-test, such as riscv-test-suite/rv32i_m, or one test; tests of other extensions are named."""
+    engine: Annotated[str, Parameter(choices=architecture_tests.ENGINES)] = "rtl"
+    """On the instruction-set simulator alone (iss), or on the RTL in lock step with it (rtl)."""
+    compiler: Annotated[str | None, Parameter(choices=COMPILERS)] = None
+    """Compiler (default: the first that is installed)."""
+    reference: Annotated[Path | None, Parameter(metavar="DIR")] = None
+    """Folder of signatures of another simulator, NAME.signature each, which ours must equal."""
+
+
+@command("verify arch")
+def verify_arch_command(options: ArchitectureOptions) -> int:
+    """
+    xpulpnn verify arch riscv-test-suite/rv32i_m --json build/arch.json  # RISC-V's architecture tests
+    """
+    tests = architecture_tests.architecture_tests(options.path)
+    applying = [test for test in tests if test.macros]
+    kind = find_compiler(options.compiler).kind
+    run = partial(
+        architecture_tests.run_test,
+        config=options.core,
+        engine=options.engine,
+        compiler=kind,
+        reference=options.reference,
+    )
+    if options.engine == "rtl":
+        model_library("core", options.core)
+    outcomes = list[architecture_tests.Outcome]()
+    with progress_bar("tests", len(applying)) as bar, executor(options.jobs) as pool:
+        for outcome in pool.map(run, applying):
+            outcomes.append(outcome)
+            bar.advance(1)
+    for outcome in outcomes:
+        tell(*(f"{outcome.test.path.stem}: {failure}" for failure in outcome.failures))
+    failed = [outcome.test.path.stem for outcome in outcomes if outcome.failures]
+    apart = [str(test.path) for test in tests if not test.macros]
+    record = {
+        "tests": len(applying),
+        "failed": failed,
+        "words": sum(outcome.words for outcome in outcomes),
+        "left_out": apart,
+        "conditions": {"engine": options.engine, "compiler": kind, "reference": options.reference is not None},
+    }
+    groups = Counter(test.path.parent.parent.name for test in tests if not test.macros)
+    rows = {
+        "tests": f"{len(applying)} with {kind} on {options.engine}, {len(failed)} wrong",
+        "signatures": f"{record['words']} words",
+        "left out": ", ".join(f"{count} of {group}" for group, count in groups.items()) or "none",
+    }
+    tell(pairs(rows))
+    return finish(options.json, record, good=not failed)
 
 
 @arguments
