@@ -22,7 +22,7 @@ from xpulpnn_sim.cli.options import Count, Json, NewFile, NewFolder, Seed, argum
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.reference.golden.network import agreement, moved_codes
-from xpulpnn_sim.tools.files import require_folder, write_bytes, write_text, write_texts
+from xpulpnn_sim.tools.files import write_bytes, write_text, write_texts
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
 from xpulpnn_sw.networks.network import Network, NetworkModel
 from xpulpnn_sw.networks.network_file import read_network, serialised
@@ -225,7 +225,6 @@ def net_generate_command(request: NetGenerateOptions) -> int:
     if program.network.outside:
         remark(f"stays in the L2, for which the TCDM has no room: {', '.join(program.network.outside)}")
     folder: Path = request.output
-    require_folder(folder, "--output")
     written = write_texts(folder, program.texts)
     if request.build:
         options = program_options(config, core=request.title, include=(folder / "include",), extra=("-Wall", "-Wextra"))
