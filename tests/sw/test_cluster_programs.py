@@ -57,6 +57,13 @@ def test_teams_on_the_design(build: ClusterBuild):
     assert result.mismatches == 0
 
 
+@pytest.mark.cosim
+def test_interrupts_of_the_timer_are_counted(build: ClusterBuild):
+    program = load(build("cluster_timer.c", cores=FOUR.cores))
+    result = run_program(program, FOUR, Machine(max_cycles=20_000), check=True)
+    assert (result.exit.ok, result.mismatches, result.interrupts) == (True, 0, 3)
+
+
 HEIGHT, WIDTH, CHANNELS, OUTPUTS, KERNEL, MULTIPLIER, SHIFT = 6, 4, 8, 4, 3, 5, 12
 
 

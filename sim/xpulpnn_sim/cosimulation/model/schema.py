@@ -239,7 +239,7 @@ HART = PortKind(
     ("irq", "boot_addr", "hart_id", "fetch_enable", *DEBUG_DRIVEN),
 )
 _RETIRE_SEEN = (
-    *("valid", "wait", "trap", "cause", "pc_rdata", "pc_wdata", "insn"),
+    *("valid", "wait", "trap", "intr", "cause", "pc_rdata", "pc_wdata", "insn"),
     *("mem_addr", "mem_rmask", "mem_wmask"),
 )
 RETIRE = PortKind("retire", _RETIRE_SEEN, ())

@@ -42,6 +42,7 @@ _PLACES = {
 
 _NUMBERS = {
     "TEST_SET_BIT": cluster.TEST_SET_BIT,
+    "TIMER_PRESCALE_LSB": cluster.TIMER_PRESCALE_LSB,
     "CONTROL_RETURN_DONE": 1 << cluster.RETURN_DONE_BIT,
     "EU_BARRIER_BYTES": cluster.BARRIER_BYTES,
     "EU_SHARED_CORE_BYTES": cluster.SHARED_CORE_BYTES,
@@ -53,6 +54,7 @@ _NUMBERS = {
 _REGISTERS: tuple[tuple[str, type[IntEnum] | type[IntFlag]], ...] = (
     ("CONTROL_", cluster.Control),
     ("TIMER_", cluster.Timer),
+    ("TIMER_", cluster.TimerConfig),
     ("EU_LINE_", cluster.EventLine),
     ("EU_", cluster.EventRegister),
     ("EU_BARRIER_", cluster.Barrier),

@@ -261,6 +261,7 @@ class Driver {
             unanswered_[hart] = waited_[hart] = lines_asleep_[hart] = 0;
             transferred_[hart] = out.pc_wdata != out.pc_rdata + ((out.insn & 3) == 3 ? 4 : 2);
             ++state.retired;
+            if (TOGETHER) state.interrupts += out.intr;
             state.last_cycle = cycle;
             state.previous_pc = state.pc;
             state.pc = out.pc_rdata;

@@ -74,7 +74,6 @@ void xp_fork(unsigned cores, void (*function)(void *), void *argument);
 unsigned xp_team_cores(void);
 
 /* The cluster's 32-bit timer, which all cores share: counts cycles while it runs. */
-enum { XP_TIMER_ENABLE = 1 };
 static inline void xp_timer_start(void) { XP_REGISTER(XP_TIMER, XP_TIMER_START_LOW) = 1; }
 static inline void xp_timer_stop(void) { XP_REGISTER(XP_TIMER, XP_TIMER_CONFIG_LOW) = 0; }
 static inline void xp_timer_reset(void) { XP_REGISTER(XP_TIMER, XP_TIMER_RESET_LOW) = 1; }
