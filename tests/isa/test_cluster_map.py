@@ -112,6 +112,7 @@ def test_harts_and_banks():
 C_PREFIXES = {
     "Control": "CONTROL_",
     "Timer": "TIMER_",
+    "TimerConfig": "TIMER_",
     "EventLine": "EU_LINE_",
     "EventRegister": "EU_",
     "Barrier": "EU_BARRIER_",
@@ -127,6 +128,7 @@ def test_every_number_of_the_c_header():
     }
     expected |= {
         "TEST_SET_BIT": 20,
+        "TIMER_PRESCALE_LSB": 8,
         "CONTROL_RETURN_DONE": 1 << 31,
         "EU_BARRIER_BYTES": 0x20,
         "EU_SHARED_CORE_BYTES": 0x40,
