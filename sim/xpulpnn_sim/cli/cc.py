@@ -148,7 +148,7 @@ def cc_command(request: CcOptions) -> int:
     config = request.with_number_of_cores(request.cores).core
     if request.headers is not None:
         names = _write_headers(request, request.headers, config)
-        tell(*names)
+        tell(f"{request.headers}: {len(names)} files; {request.headers / 'README.txt'} tells what they are for")
         return finish(request.json, {"files": names})
     if not request.files:
         raise InputError("FILE must be given at least once, not left out")
