@@ -16,6 +16,11 @@ RULES = (Rule.BN32, Rule.BN64, Rule.EXACT, Rule.MULTIPLY, Rule.SHIFT, Rule.THRES
 
 _WIDTHS = (8, 4, 2)
 
+_APART = ("depthwise", "depthwise", "maxpool", "avgpool", "relu", "add")
+
+_MOVING = ("gather", "lookup", "gather", "lookup", "depthwise", "add")
+"""Layers without filters over all channels; those of networks that move elements."""
+
 _MOST_CHANNELS = 19
 """More than a word has of the widest elements, and than half a word of the narrowest."""
 
@@ -29,10 +34,10 @@ _T = TypeVar("_T")
 
 
 def random_graph(
-    seed: int, layers: int = 8, *, single_bits: bool = True, images: int = 3
+    seed: int, layers: int = 8, *, single_bits: bool = True, images: int = 3, moving: bool = False
 ) -> tuple[Network, NDArray[np.int64]]:
     rng = np.random.default_rng(seed)
-    grown = _Graph(rng, single_bits=single_bits)
+    grown = _Graph(rng, single_bits=single_bits, moving=moving)
     source = NETWORK_INPUT
     for _ in range(layers - 1):
         # mostly what was made last
@@ -51,7 +56,8 @@ def random_graph(
 class _Graph:
     """A network that is being made; ``maps`` has shape, width and sign of each."""
 
-    def __init__(self, rng: np.random.Generator, *, single_bits: bool) -> None:
+    def __init__(self, rng: np.random.Generator, *, single_bits: bool, moving: bool = False) -> None:
+        self._apart = _MOVING if moving else _APART
         self._rng, self._stages = rng, list[Stage]()
         self._signs = (SIGN_BITS,) if single_bits else ()
         shape = (*_PIXELS, self._channels())
@@ -127,7 +133,13 @@ class _Graph:
         shape, x, x_signed = self.maps[source]
         size, (y, y_signed), sources = "x".join(map(str, shape)), self._element(_WIDTHS), (source,)
         same = Precision(x, x, x, x_signed, y_signed=x_signed)
-        match self.pick("depthwise", "depthwise", "maxpool", "avgpool", "relu", "add"):
+        match self.pick(*self._apart):
+            case "gather":
+                moved = f"{size}:{shape[1]}x{shape[0]}x{self._channels()}"
+                return self._add("gather", moved, same, sources)
+            case "lookup":
+                precision = Precision(x, x, y, x_signed, y_signed=y_signed)
+                return self._add("lookup", size, precision, sources)
             case "depthwise":
                 precision = Precision(x, self.pick(*_WIDTHS), y, x_signed, y_signed=y_signed)
                 return self._add("depthwise", f"{size}:3x3", precision, sources, self.pick(*RULES))

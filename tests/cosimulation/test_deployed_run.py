@@ -296,10 +296,10 @@ def test_layers_that_no_tile_is_small_enough_for():
             BuiltDeployment(case, replace(case.config, tcdm_bytes=8 << 10))
 
 
-@pytest.mark.parametrize("seed", [0, 3])
-def test_random_networks_in_ever_less_memory(seed, monkeypatch):
+@pytest.mark.parametrize(("seed", "moving"), [(0, False), (3, False), (3, True)])
+def test_random_networks_in_ever_less_memory(seed, moving, monkeypatch):
     monkeypatch.setattr(random_graphs, "_PIXELS", (16, 13))
-    network, inputs = random_graphs.random_graph(seed, images=1)
+    network, inputs = random_graphs.random_graph(seed, images=1, moving=moving)
     case = NetworkCase(network=network, image=inputs[0], config=replace(FOUR, cores=2), machine=Machine())
     program, memory = planned(case, FOUR.tcdm_bytes), 0
     assert not program.deployment.tiled

@@ -39,6 +39,8 @@ _FORMS = {
     "add": ("{rows}x{columns}x{inputs}", "{rows}x{columns}x{inputs}:shift"),
     "avgpool": ("{rows}x{columns}x{inputs}:{window}", "{rows}x{columns}x{inputs}:{window}:scaled"),
     "depthwise": ("{rows}x{columns}x{inputs}:3x3",),
+    "gather": ("{rows}x{columns}x{inputs}:{columns}x{rows}x{outputs}",),
+    "lookup": ("{rows}x{columns}x{inputs}",),
     "maxpool": ("{rows}x{columns}x{inputs}:{window}", "{rows}x{columns}x{inputs}:{window}:relu"),
     "relu": ("{rows}x{columns}x{inputs}",),
     "transpose": ("{rows}x{columns}x{inputs}",),

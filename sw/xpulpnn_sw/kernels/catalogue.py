@@ -12,6 +12,7 @@ from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL
 from xpulpnn_sw.kernels.channelwise.depthwise import DEPTHWISE
 from xpulpnn_sw.kernels.channelwise.elementwise import ADD, RELU
 from xpulpnn_sw.kernels.channelwise.maxpool import MAXPOOL
+from xpulpnn_sw.kernels.channelwise.moves import GATHER, LOOKUP
 from xpulpnn_sw.kernels.channelwise.transpose import TRANSPOSE
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kernel import Kernel
@@ -112,6 +113,8 @@ _KERNELS = (
     ADD,
     AVGPOOL,
     DEPTHWISE,
+    GATHER,
+    LOOKUP,
     MAXPOOL,
     RELU,
     TRANSPOSE,

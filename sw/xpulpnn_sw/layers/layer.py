@@ -120,6 +120,40 @@ class ReluLayer(MapLayer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LookupLayer(MapLayer):
+    """Any function of each element."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherLayer(LayerText):
+    """A map whose elements are elements of the input, by their numbers."""
+
+    form: ClassVar[str] = "HxWxC:HxWxC"
+    sizes = (("height", "width", "channels"), ("out_height", "out_width", "out_channels"))
+
+    height: int
+    width: int
+    channels: int
+    out_height: int
+    out_width: int
+    out_channels: int
+
+    def __post_init__(self) -> None:
+        self.check_sizes()
+        check_elements("input", self.height * self.width * self.channels)
+        check_elements("output", self.macs)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        return self.out_height, self.out_width
+
+    @property
+    def macs(self) -> int:
+        """Number of elements read, as this layer does not multiply."""
+        return self.out_height * self.out_width * self.out_channels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransposeLayer(MapLayer):
     """Conversion of a feature map to channel-by-channel order in memory."""
 
@@ -309,4 +343,4 @@ class Conv1dLayer(LayerText):
         return self.geometry.macs
 
 
-Layer = ConvLayer | MatmulLayer | LinearLayer | Conv1dLayer | WindowLayer | MapLayer  # layers that kernels compute
+Layer = ConvLayer | MatmulLayer | LinearLayer | Conv1dLayer | WindowLayer | MapLayer | GatherLayer  # with kernels

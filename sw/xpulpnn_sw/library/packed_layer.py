@@ -14,7 +14,14 @@ from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.requantisation import BY_RULE, MAX_SHIFT, AnyRequantisation, Rule, parameter_alignment
-from xpulpnn_sw.layers.layer import AddLayer, AvgPoolLayer, DepthwiseLayer, Layer
+from xpulpnn_sw.layers.layer import (
+    AddLayer,
+    AvgPoolLayer,
+    DepthwiseLayer,
+    GatherLayer,
+    Layer,
+    LookupLayer,
+)
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 from xpulpnn_sw.library.functions import library_run
 from xpulpnn_sw.library.write import KERNELS_HEADER, description_of
@@ -173,7 +180,7 @@ def packed(kernel: Kernel, layer: Layer, precision: Precision, variant: str, arr
     widths = kernel.precision(layer, precision)
     kernel.variant(variant).check_precision(widths)
     tensors = layer_operands(kernel, layer, precision, arrays, rule)
-    contents = ("first_table", "second_table") if "shifts" in arrays else ()
+    contents = ("first_table", "second_table") if "shifts" in arrays else tuple({"indices", "table"} & {*arrays})
     if kernel.rules:
         contents = ("weights", "parameters")
     run = library_run(kernel.build(layer, widths, variant, tensors))
@@ -261,6 +268,10 @@ def _map_arrays(layer: Layer) -> tuple[str, ...]:
             return ("factors", "summand", "shift")
         case AddLayer():
             return ("factors", "summands", "shifts")
+        case GatherLayer():
+            return ("indices",)
+        case LookupLayer():
+            return ("table",)
         case AvgPoolLayer(scaled=True):
             return ("factor", "summand", "shift")
         case _:
@@ -273,6 +284,8 @@ def _map_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Ar
     tensors = kernel.tensors(layer, precision, np.random.default_rng(0))
     maps = [name for name in ("activations", "first", "second") if hasattr(tensors, name)]
     known: dict[str, Any] = {name: np.zeros_like(getattr(tensors, name)) for name in maps}
+    if isinstance(layer, GatherLayer | LookupLayer):
+        return replace(tensors, **known, **_tables(layer, precision, arrays))
     known |= {name: _numbers(name, arrays[name]) for name in names if name in arrays}
     if "shifts" in known:
         factors, summands, shifts = (known.pop(name) for name in names)
@@ -280,6 +293,22 @@ def _map_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Ar
     elif isinstance(layer, AddLayer):
         known.setdefault("summand", 0)
     return replace(tensors, **known)
+
+
+def _tables(layer: GatherLayer | LookupLayer, precision: Precision, arrays: Arrays) -> dict[str, Ints]:
+    """Return the indices of a gather or the table of a lookup; raises :class:`InputError` for wrong ones."""
+    if isinstance(layer, LookupLayer):
+        name, shape = "table", (1 << precision.x,)
+        values = _ranged(name, arrays[name], precision.y, signed=precision.y_signed)
+    else:
+        name, shape = "indices", (*layer.out_shape, layer.out_channels)
+        values = _ranged(name, arrays[name], ACCUMULATOR_BITS)
+        most = layer.height * layer.width * layer.channels - 1
+        if values.min() < 0 or values.max() > most:
+            raise InputError(f"indices must be 0..{most}, not {values.min()}..{values.max()}")
+    if values.shape != shape:
+        raise InputError(f"{name} must be of shape {shape}, not {values.shape}")
+    return {name: values}
 
 
 def _numbers(name: str, values: NDArray[Any]) -> int | tuple[int, ...]:

@@ -12,6 +12,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
+from xpulpnn_sw.kernels.channelwise.moves import GatherTensors, LookupTensors
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, pad_axis, padded_channels, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import (
@@ -27,6 +28,7 @@ from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import (
     ConvLayer,
     DepthwiseLayer,
+    GatherLayer,
     LinearLayer,
     MapLayer,
     MaxPoolLayer,
@@ -52,6 +54,8 @@ def pad_channels(stage: Stage, old: int, inputs: int, outputs: int, filling: int
     own = stage.tensors
     if isinstance(stage.layer, DepthwiseLayer):
         return _depthwise(stage, own, outputs)
+    if isinstance(stage.layer, GatherLayer):
+        return _gather(stage, own, inputs, outputs)
     if not stage.multiplies:
         tensors = replace(own, **{name: _placeholder(getattr(own, name), outputs) for name in stage.map_names})
         return _with(stage, tensors, channels=outputs)
@@ -71,7 +75,7 @@ def padding_value(stage: Stage, filling: int | None) -> int | None:
                 return -1
             has_signs = stage.precision.w == SIGN_BITS
             return least if isinstance(stage.tensors.requantisation, Thresholds) and has_signs else 0
-        case AddTensors():
+        case AddTensors() | GatherTensors() | LookupTensors():
             return None
         case AvgPoolTensors() if getattr(stage.layer, "scaled", False) or filling != 0:
             return None
@@ -79,6 +83,13 @@ def padding_value(stage: Stage, filling: int | None) -> int | None:
             return max(filling, 0)
         case _:
             return filling
+
+
+def _gather(stage: Stage, own: GatherTensors, inputs: int, outputs: int) -> Stage:
+    rows, elements = np.divmod(own.indices, own.activations.shape[2])
+    indices = pad_axis(rows * inputs + elements, 2, outputs)
+    tensors = replace(own, activations=_placeholder(own.activations, inputs), indices=indices)
+    return _with(stage, tensors, channels=inputs, out_channels=outputs)
 
 
 def _placeholder(values: Ints, channels: int) -> Ints:
@@ -229,7 +240,7 @@ def _unit(bits: int) -> int:
 def _read_units(stage: Stage) -> set[int]:
     """Return numbers that must divide the channels of a feature map, so that the kernel of ``stage`` can read it."""
     own = stage.precision
-    if isinstance(stage.layer, DepthwiseLayer):
+    if isinstance(stage.layer, DepthwiseLayer | GatherLayer):
         return {_unit(own.x)}
     if isinstance(stage.layer, _SAME_CHANNELS):
         return {_unit(min(own.y, *(form.bits for form in stage.inputs)))}

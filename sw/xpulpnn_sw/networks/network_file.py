@@ -36,7 +36,10 @@ from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, Precision
 from xpulpnn_sw.library.packed_layer import Arrays, layer_arrays, layer_operands
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, NetworkModel, Scaling, Stage, check_network
 
-NETWORK_KERNELS = ("conv", "pointwise", "conv1d", "linear", "depthwise", "add", "avgpool", "maxpool", "relu")
+NETWORK_KERNELS = (
+    *("conv", "pointwise", "conv1d", "linear", "depthwise", "add", "avgpool", "maxpool", "relu"),
+    *("gather", "lookup"),
+)
 # without pv.qnt, whose thresholds need an alignment that consecutive layers in memory do not have
 NETWORK_RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}
 _IMAGE = ":image"

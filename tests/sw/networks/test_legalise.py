@@ -57,6 +57,8 @@ def test_random_networks_compute_the_same():
     products = {"conv": (8, 4, 2, 1), "conv1d": (2, 1), "pointwise": (8, 4, 2, 1), "depthwise": (8, 4, 2)}
     for kind, widths in (dict.fromkeys(("add", "avgpool", "maxpool", "relu"), (0,)) | products).items():
         assert all(met[kind, width, True] for width in widths), kind
+    for seed in SEEDS[:10]:
+        compared(*random_graph(seed, moving=True))
 
 
 @pytest.mark.parametrize("core", ["ri5cy", "xpulpnn2"])

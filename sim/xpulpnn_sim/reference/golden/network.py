@@ -227,6 +227,14 @@ def _relu(_: _Stage, maps: I32) -> I32:
     return np.maximum(maps, 0)
 
 
+def _gather(stage: _Stage, maps: I32) -> I32:
+    return maps.reshape(len(maps), -1)[:, stage.tensors.indices]
+
+
+def _lookup(stage: _Stage, maps: I32) -> I32:
+    return stage.tensors.table[maps & (len(stage.tensors.table) - 1)]
+
+
 def _transpose(_: _Stage, maps: I32) -> I32:
     return maps  # a transposition changes the layout in memory only
 
@@ -237,7 +245,9 @@ COMPUTED: Mapping[str, Callable[..., I32]] = {
     "conv": _conv,
     "conv1d": _conv1d,
     "depthwise": _depthwise,
+    "gather": _gather,
     **dict.fromkeys(("linear", "matmul"), _linear),
+    "lookup": _lookup,
     "maxpool": _maxpool,
     "pointwise": _conv,
     "relu": _relu,

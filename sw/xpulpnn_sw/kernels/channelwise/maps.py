@@ -18,7 +18,7 @@ from xpulpnn_sw.kernels.layout import Ints, pack_words, pad_axis, padded_channel
 from xpulpnn_sw.kernels.tensors import random_values
 from xpulpnn_sw.kernels.terms import Term
 from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, ElementLevel
-from xpulpnn_sw.layers.layer import MapLayer, ReluLayer, WindowLayer
+from xpulpnn_sw.layers.layer import GatherLayer, MapLayer, ReluLayer, WindowLayer
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
@@ -336,7 +336,9 @@ def random_maps(layer: MapLayer, precision: Precision, rng: np.random.Generator)
     return MapTensors(activations=random_elements(layer, precision.x, rng, signed=precision.x_signed))
 
 
-def random_elements(layer: MapLayer | WindowLayer, bits: int, rng: np.random.Generator, *, signed: bool) -> Ints:
+def random_elements(
+    layer: MapLayer | WindowLayer | GatherLayer, bits: int, rng: np.random.Generator, *, signed: bool
+) -> Ints:
     return random_values(bits, rng, (layer.height, layer.width, layer.channels), signed=signed)
 
 

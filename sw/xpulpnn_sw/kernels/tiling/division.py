@@ -23,7 +23,7 @@ from xpulpnn_sw.kernels.products import MATMUL_ARGUMENTS
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
 from xpulpnn_sw.kernels.variants import Variant
-from xpulpnn_sw.layers.layer import DepthwiseLayer, ImageConvLayer, TransposeLayer, WindowLayer
+from xpulpnn_sw.layers.layer import DepthwiseLayer, GatherLayer, ImageConvLayer, TransposeLayer, WindowLayer
 
 DMA_ALIGNMENT = 8  # alignment of transfers: the DMA engine moves windows of so many bytes
 MOST_TRANSFER_BYTES = (1 << DMA_LENGTH_BITS) - DMA_ALIGNMENT  # most bytes of a transfer
@@ -168,6 +168,8 @@ class MapDivision:
         self.run, self._cores, layer = run, cores, run.layer
         height, width = layer.out_shape
         rows, area = {"in_lines": height}, 1
+        if isinstance(layer, GatherLayer):
+            rows = {"in_lines": layer.height, "step": 0, "window": layer.height}
         if isinstance(layer, WindowLayer):
             rows = {"in_lines": layer.height, "step": layer.stride[0], "window": layer.kernel_height}
             rows, area = rows | {"top": layer.padding[0]}, layer.area
@@ -230,6 +232,9 @@ class MapDivision:
             return {"height": len(tile.in_lines), "out_height": rows, "pad_top": tile.pad_top, **copied}
         if isinstance(layer, TransposeLayer):
             return {"height": rows}
+        if isinstance(layer, GatherLayer):
+            steps = arguments["steps"] // self.shape.lines
+            return {"steps": steps * rows, "start": steps * tile.lines.start}
         return {name: arguments[name] // self.shape.lines * rows for name in ("words", "steps") if name in arguments}
 
     def function(self, calls: Sequence[Mapping[str, int]]) -> Program:

@@ -12,6 +12,7 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
+from xpulpnn_sw.networks.importers import rule_fit
 from xpulpnn_sw.networks.importers.calibration import Calibration
 from xpulpnn_sw.networks.importers.quantiser import (
     ELEMENT_WIDTHS,
@@ -22,27 +23,17 @@ from xpulpnn_sw.networks.importers.quantiser import (
     unclipped,
     uniform_quantiser,
 )
-from xpulpnn_sw.networks.importers.rule_fit import (
-    RuleFit,
-    averaged,
-    fit_addition,
-    fit_average,
-    fit_products,
-    have_equal_channels,
-    obstacle_to_raw,
-    plain_sum,
-    summed,
-)
+from xpulpnn_sw.networks.importers.rule_fit import RuleFit
 from xpulpnn_sw.networks.importers.values import (
     NO_PADS,
     Map,
     Pads,
     Quantised,
-    Shape,
     Sums,
     Value,
     constant_value,
     dims,
+    finite,
     identity,
     live,
     scaled,
@@ -53,8 +44,6 @@ from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 INPUT = "input"
 SAMPLE_BITS = 8
-_OTHERS = ("columns, channels", "rows, channels", "rows, columns")  # sizes that concatenated maps share, by axis
-_ROW_AXES = 2  # axes of a row: batch and elements
 
 
 def _letter(bits: int, *, signed: bool, usual: bool) -> str:
@@ -75,11 +64,11 @@ class LayerBuilder:
     name: str
     note: Callable[[str], object]  # receives messages on differences from the model
     calibration: Calibration | None = None  # quantises tensors of models in floating point
+    _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
     scaling: Scaling = field(default_factory=Scaling, init=False)
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
     _scaled: Map | None = field(default=None, init=False)
     _has_raw_readers: bool = field(default=False, init=False)  # whether a layer reads the unscaled input
-    _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
 
     def __post_init__(self) -> None:
         self._builder = NetworkBuilder(self.name)
@@ -96,16 +85,44 @@ class LayerBuilder:
         self._names.add(name)
         return name
 
+    def add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
+        name, sources = self.unique_name(sums.name or "requantise"), self._read(*sums.sources)
+        second = None if sums.weights is not None else sums.sources[-1]
+        precision = _precision(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
+        rest: dict[str, Any] = {"requantise": fit.rule.value, "sources": sources, "pad": sums.pad}
+        self._builder.add(name, sums.kernel, sums.layer, precision, fit.arrays, **rest)
+        return name
+
+    def channelwise(
+        self, kernel: str, layer: str, source: Map, name: str = "", arrays: dict[str, Any] | None = None
+    ) -> str:
+        """Add a layer without weights whose results have the range of its input map; return the layer's name."""
+        chosen, sources = self.unique_name(name or kernel), self._read(source)
+        precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
+        self._builder.add(chosen, kernel, layer, precision, arrays, sources=sources)
+        return chosen
+
+    def _read(self, *maps: Map) -> list[str]:
+        """Return the sources of a new layer; raise :class:`InputError` if input is read both scaled and unscaled."""
+        if any(source.stage == INPUT and not source.is_scaled for source in maps):
+            if self._scaled is not None:
+                raise InputError("input must be quantised everywhere or nowhere, not in parts")
+            self._has_raw_readers = True
+        return [source.stage for source in maps]
+
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
         """Return a value as a map; calibration quantises sums. A layer adds pending padding unless ``padded``."""
         value = live(value)
         if isinstance(value, Map):
             return value if padded else self.with_padding(value)
         if self.calibration is None:
-            raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
+            raise InputError(f"{tensor} must come from a quantiser, not in floating point without --quantise")
         if value not in self._quantised:
             self._quantised[value] = self.quantised(value, self.calibration.quantiser(tensor, value))
         return self._quantised[value]
+
+    def quantised_before(self, value: Sums) -> Map | None:
+        return self._quantised.get(value)
 
     def foldable(self, value: Map | Sums, tensor: str, *, is_monotonic: bool = False) -> Map | Sums:
         """With calibration, quantise sums into which the next operator cannot be folded; return other values unchanged.
@@ -163,11 +180,15 @@ class LayerBuilder:
             return self.calibration.weights(tensor, values, one_scale=one_scale)
         is_number = values.dtype.kind in "fiu"
         if not is_number or not np.array_equal(values, np.rint(values)) or np.abs(values).max() >= 1 << 31:
-            raise InputError(f"{tensor} must come from a quantiser, not in floating point without bits to quantise to")
+            raise InputError(f"{tensor} must come from a quantiser, not in floating point without --quantise")
         return Quantised(values=values.astype(np.int64), scale=np.full(values.shape, Fraction(1), object))
 
     def quantised(self, sums: Sums, quantiser: Quantiser) -> Map:
         """Add the layer that computes and quantises sums; raises :class:`InputError` if no requantisation rule fits."""
+        if sums.levels is not None:
+            reals = [[finite(level) for level in row] for row in sums.levels]
+            codes = [[quantiser.result(real, number) for real in row] for number, row in enumerate(reals)]
+            return self.tabled(sums, np.array(codes, np.int64), quantiser)
         if sums.curve is not None:
             sums, quantiser = replace(sums, curve=None), quantiser.after_function(sums.curve)
         if quantiser.is_free:
@@ -179,10 +200,10 @@ class LayerBuilder:
             return scaled_input
         sums, fit = self._fit(sums, quantiser)
         is_wrong = fit.inexact and not quantiser.is_free
-        if sums.factors is not None and is_wrong and (whole := plain_sum(sums, sums.factors)):
+        if sums.factors is not None and is_wrong and (whole := rule_fit.plain_sum(sums, sums.factors)):
             added, behind = whole
             first = sums.channels[0]
-            stage = self._add(sums, added, behind.bits, signed=behind.signed)
+            stage = self.add(sums, added, behind.bits, signed=behind.signed)
             again = identity(Map.of(behind, stage, sums.shape, sums.indices))
             channels = tuple(replace(other, low=first.low, high=first.high) for other in again.channels)
             return self.quantised(replace(again, channels=channels), quantiser)
@@ -212,17 +233,22 @@ class LayerBuilder:
 
     def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
         if sums.factors is not None:
-            return sums, fit_addition(sums, sums.factors, quantiser)
-        if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not have_equal_channels(sums)):
-            sums = summed(sums)
+            return sums, rule_fit.fit_addition(sums, sums.factors, quantiser)
+        if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not rule_fit.have_equal_channels(sums)):
+            sums = rule_fit.summed(sums)
         elif sums.kernel == "avgpool":
-            return sums, fit_average(sums, quantiser)
+            return sums, rule_fit.fit_average(sums, quantiser)
         # requantisation alone, equal for all channels
-        if not sums.name and have_equal_channels(sums) and sums.channels[0].a > 0 and sums.sources[0].bits != SIGN_BITS:
-            fit = fit_average(sums, quantiser)
+        if (
+            not sums.name
+            and rule_fit.have_equal_channels(sums)
+            and sums.channels[0].a > 0
+            and sums.sources[0].bits != SIGN_BITS
+        ):
+            fit = rule_fit.fit_average(sums, quantiser)
             if not fit.inexact:
-                return averaged(sums), fit
-        return sums, fit_products(sums, quantiser)
+                return rule_fit.averaged(sums), fit
+        return sums, rule_fit.fit_products(sums, quantiser)
 
     def _add_quantised(self, sums: Sums, quantiser: Quantiser, fit: RuleFit) -> Map:
         if fit.inexact and fit.max_error > 1 and not quantiser.is_free:
@@ -231,10 +257,10 @@ class LayerBuilder:
                 "differently inside the range of its numbers"
             )
         if fit.inexact:
-            steps, pairs = "steps of its quantiser are at other sums", "pairs of numbers have another sum"
-            what = steps if sums.factors is None else pairs
+            steps, pairs = "steps of its quantiser are at other sums", "pairs of numbers have another result"
+            what = steps if sums.weights is not None or len(sums.sources) == 1 else pairs
             self.note(f"{sums.name}: {fit.inexact} of {fit.total} {what}, by 1 at the most")
-        return self._output_map(sums, self._add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
+        return self._output_map(sums, self.add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
 
     def _scaled_input(self, sums: Sums, quantiser: Quantiser) -> Map | None:
         """Fold a quantiser of the input into the scaling of image samples; return None if that is impossible."""
@@ -258,22 +284,6 @@ class LayerBuilder:
         self._scaled = replace(self._output_map(sums, INPUT, quantiser), is_scaled=True)
         return self._scaled
 
-    def _add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
-        name, sources = self.unique_name(sums.name or "requantise"), self._read(*sums.sources)
-        second = None if sums.weights is not None else sums.sources[-1]
-        precision = _precision(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
-        rest: dict[str, Any] = {"requantise": fit.rule.value, "sources": sources, "pad": sums.pad}
-        self._builder.add(name, sums.kernel, sums.layer, precision, fit.arrays, **rest)
-        return name
-
-    def _read(self, *maps: Map) -> list[str]:
-        """Return the sources of a new layer; raise :class:`InputError` if input is read both scaled and unscaled."""
-        if any(source.stage == INPUT and not source.is_scaled for source in maps):
-            if self._scaled is not None:
-                raise InputError("input must be quantised everywhere or nowhere, not in parts")
-            self._has_raw_readers = True
-        return [source.stage for source in maps]
-
     def _output_map(self, sums: Sums, stage: str, quantiser: Quantiser) -> Map:
         low = quantiser.low if quantiser.bits == SIGN_BITS else max(quantiser.low, quantiser.results.start - 1)
         high = quantiser.high if quantiser.top is None else (1 << quantiser.bits) - 1
@@ -281,15 +291,6 @@ class LayerBuilder:
         for layer in sums.pools:
             output = replace(output, stage=self.channelwise("maxpool", layer, output))
         return output
-
-    def channelwise(
-        self, kernel: str, layer: str, source: Map, name: str = "", arrays: dict[str, Any] | None = None
-    ) -> str:
-        """Add a layer without weights whose results have the range of its input map; return the layer's name."""
-        chosen = self.unique_name(name or kernel)
-        precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
-        self._builder.add(chosen, kernel, layer, precision, arrays, sources=self._read(source))
-        return chosen
 
     def with_padding(self, value: Map) -> Map:
         """Return a map with the padding in memory, written by a depthwise layer whose filters are a single 1."""
@@ -299,9 +300,9 @@ class LayerBuilder:
         own = range(-(1 << value.bits - 1), 1 << value.bits - 1) if value.signed else range(1 << value.bits)
         if value.bits == SIGN_BITS or zero not in own or not is_standard:
             raise InputError("padding must be right before a convolution or a maximum pooling, not here")
-        return self._framed(replace(value, pads=NO_PADS), value.pads, int(zero), "pad")
+        return self.framed(replace(value, pads=NO_PADS), value.pads, int(zero), "pad")
 
-    def _framed(self, value: Map, pads: Pads, pad: int, name: str) -> Map:
+    def framed(self, value: Map, pads: Pads, pad: int, name: str) -> Map:
         (top, bottom, left, right), (height, width, channels) = pads, value.shape
         rows, columns = top + bottom + 1, left + right + 1
         shape = (height + top + bottom, width + left + right, channels)
@@ -312,64 +313,35 @@ class LayerBuilder:
         around = f"p={top + bottom}x{top + bottom}x{left + right}x{left + right}"
         layer = f"{dims(value.shape)}:{rows}x{columns}:{around}"
         sums = replace(identity(value), layer=layer, weights=weights, pad=pad, name=name, shape=shape, indices=indices)
-        stage = self._copied(sums)
+        stage = self.copied(sums)
         low, high = min(value.low, pad), max(value.high, pad)
         return replace(value, stage=stage, shape=shape, indices=indices, low=low, high=high)
 
-    def concatenate(self, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
-        """Concatenate maps along ``axis``: layers surround each map with zeros and add the results."""
-        first, sizes = maps[0], [part.shape[axis] for part in maps]
-        forms = {((*part.shape[:axis], *part.shape[axis + 1 :]), part.bits, part.signed) for part in maps}
-        if len(forms) != 1:
-            raise InputError(f"maps must have the same {_OTHERS[axis]} and widths, not different ones")
-        height, width, channels = (sum(sizes) if place == axis else size for place, size in enumerate(first.shape))
-        shape: Shape = (height, width, channels)
-        begins = [sum(sizes[:number]) for number in range(len(maps))]
-        joined, *rest = [self._expanded(*pair, shape, name, axis) for pair in zip(maps, begins, strict=True)]
-        fit = RuleFit(arrays={"factors": np.array([1, 1]), "summand": np.array(0), "shift": np.array(0)})
-        sums = replace(identity(joined), kernel="add", layer=f"{dims(shape)}:shift", weights=None, name=name)
-        for part in rest:
-            stage = self._add(replace(sums, sources=(joined, part)), fit, first.bits, signed=first.signed)
-            joined = replace(joined, stage=stage, low=min(joined.low, part.low), high=max(joined.high, part.high))
-        return joined
-
-    def _expanded(self, value: Map, begin: int, shape: Shape, name: str, axis: int) -> Map:
-        own = value.shape[axis]
-        around = (begin, shape[axis] - begin - own)
-        if axis < 2:
-            return self._framed(value, (0, 0, *around) if axis else (*around, 0, 0), 0, name)
-        weights = np.eye(shape[2], own, -begin, dtype=np.int64)
-        wide = self._pointwise(value, weights, name, standard_indices(shape))
-        return replace(wide, low=min(value.low, 0), high=max(value.high, 0))
-
-    def repeat_channels(self, value: Map, copies: int) -> Map:
-        """Add a layer that repeats all channels of a map, one copy of the channels after the other."""
-        channels = value.shape[2]
-        moved = value.indices // channels * channels * copies + value.indices % channels
-        axis = 1 if value.indices.ndim > _ROW_AXES else value.indices.ndim - 1
-        indices = np.concatenate([moved + number * channels for number in range(copies)], axis=axis)
-        return self._pointwise(value, np.tile(np.eye(channels, dtype=np.int64), (copies, 1)), "copies", indices)
-
-    def _pointwise(self, value: Map, weights: Ints, name: str, indices: Ints) -> Map:
-        """Add a layer whose channels are linear combinations of a map's channels, by ``weights`` ``[out][in]``."""
-        outputs, layer = len(weights), f"{dims(value.shape)}:{len(weights)}:p=0"
-        sums = replace(identity(replace(value, pads=NO_PADS)), kernel="pointwise", layer=layer, name=name)
-        stage = self._copied(replace(sums, weights=weights[:, np.newaxis, np.newaxis]))
-        return replace(value, stage=stage, shape=(*value.shape[:2], outputs), indices=indices)
-
-    def _copied(self, sums: Sums) -> str:
+    def copied(self, sums: Sums) -> str:
         source, arrays = sums.sources[0], {"weights": sums.weights, "shift": np.array(0)}
-        return self._add(sums, RuleFit(rule=Rule.SHIFT, arrays=arrays), source.bits, signed=source.signed)
+        return self.add(sums, RuleFit(rule=Rule.SHIFT, arrays=arrays), source.bits, signed=source.signed)
 
-    def lookup(self, sums: Sums, quantiser: Quantiser, steps: Ints) -> Map:
-        """Add a layer that requantises by thresholds; ``steps`` holds the least input for each result but the first."""
-        thresholds = np.tile(steps - 1, (sums.shape[2], 1))
-        fit = RuleFit(rule=Rule.THRESHOLDS, arrays={"weights": sums.weights, "thresholds": thresholds})
-        return self._output_map(sums, self._add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
+    def tabled(self, sums: Sums, codes: Ints, quantiser: Quantiser, slopes: Sequence[Fraction] = ()) -> Map:
+        """Add a layer that gives ``codes``, ``[channel][integer]``, for the integers of a map from its least one on.
+
+        ``codes`` has one row if all channels are equal. Otherwise a rule that ``slopes`` help to find has the codes.
+        """
+        if (codes == codes[:1]).all() and quantiser.bits != SIGN_BITS:
+            source, table = sums.sources[0], np.zeros(1 << sums.sources[0].bits, np.int64)
+            table[np.arange(source.low, source.high + 1) & (1 << source.bits) - 1] = codes[0]
+            sums = replace(sums, kernel="lookup", layer=dims(source.shape), weights=None)
+            stage = self.add(sums, RuleFit(arrays={"table": table}), quantiser.bits, signed=quantiser.signed)
+        else:
+            fit = rule_fit.fit_codes(
+                sums.sources[0], np.broadcast_to(codes, (sums.shape[2], codes.shape[1])), quantiser, slopes
+            )
+            sums = replace(identity(sums.sources[0]), name=sums.name, pools=sums.pools)
+            stage = self.add(sums, fit, quantiser.bits, signed=quantiser.signed)
+        return self._output_map(sums, stage, quantiser)
 
     def add_raw_layer(self, sums: Sums) -> None:
         """Add a last layer whose results are its sums; raises :class:`InputError` unless they share one scale."""
-        if reason := obstacle_to_raw(sums):
+        if reason := rule_fit.obstacle_to_raw(sums):
             raise InputError(reason)
         assert sums.weights is not None
         factor = sums.channels[0].a
@@ -383,4 +355,4 @@ class LayerBuilder:
             if any(offset.denominator != 1 for offset in offsets):
                 self.note("biases of the last layer are rounded to whole sums")
         layer = f"{sums.layer}:raw" if sums.kernel == "linear" else sums.layer
-        self._add(replace(sums, layer=layer), RuleFit(arrays=arrays), ACCUMULATOR_BITS, signed=True)
+        self.add(replace(sums, layer=layer), RuleFit(arrays=arrays), ACCUMULATOR_BITS, signed=True)

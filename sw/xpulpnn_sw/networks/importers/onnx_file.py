@@ -1,11 +1,10 @@
 """Importer of ONNX models: reads the file, folds constants, and converts the nodes in their order."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +14,16 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.networks.importers.calibration import Calibration, Probe, Tensors
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
+from xpulpnn_sw.networks.importers.moved_maps import arranged, has_memory_order
+from xpulpnn_sw.networks.importers.onnx_ends import check_known, needed, without_end
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
+from xpulpnn_sw.networks.importers.onnx_functions import MOVES, function_of, is_function, moved
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
 from xpulpnn_sw.networks.importers.rule_fit import obstacle_to_raw
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, scaled, sums_of
 from xpulpnn_sw.networks.network import NetworkModel
-
-# operators at the end that do not change which result is the greatest
-_LEFT_OUT = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "ArgMin", "TopK", "QLinearSoftmax", "QLinearSigmoid")
-# operators that may follow them
-_UNCHANGED = (
-    *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
-    *("Quant",),
-)
-# default axes of operators at the end
-_AXES = {"ArgMax": 0, "TopK": -1}
-# types of onnx: FLOAT, FLOAT16, DOUBLE, BFLOAT16
-_FLOATING = (1, 10, 11, 16)
 
 
 def probes(nodes: tuple[OnnxNode, ...], constants: Mapping[str, Any]) -> dict[str, Probe]:
@@ -85,20 +75,21 @@ class OnnxModel:
     def read(cls, path: Path) -> "OnnxModel":
         """Read an ONNX file; raises :class:`InputError` unless it holds a model with one input and one output."""
         model = _loaded(path)
+        # behind _loaded, which reports a missing package
+        from onnx.external_data_helper import load_external_data_for_model
+
         graph = model.graph
         constants = {tensor.name: _array(tensor, path) for tensor in graph.initializer}
+        load_external_data_for_model(model, str(path.parent))
         inputs = [info for info in graph.input if info.name not in constants]
         if len(inputs) != 1 or len(graph.output) != 1:
             raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
-        nodes = tuple(_node(proto) for proto in graph.node)
-        for node in nodes:
+        every = [_node(proto) for proto in graph.node]
+        for node in every:
             node.check(model)
-        return cls(
-            proto=model,
-            constants=constants,
-            nodes=nodes,
-            input=replace(ModelInput.of(inputs[0]), annotation=_annotation(graph, inputs[0].name)),
-        )
+        nodes = needed(every, [info.name for info in graph.output])
+        given = replace(ModelInput.of(inputs[0]), annotation=_annotation(graph, inputs[0].name))
+        return cls(proto=model, constants=constants, nodes=nodes, input=given)
 
     @property
     def readers(self) -> tuple[ReadingLayer, ...]:
@@ -127,17 +118,17 @@ class OnnxModel:
 
     def calibration(self, options: ImportOptions) -> Calibration:
         options = self.input.sampled(options)
-        end = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants).output
+        end = without_end(self.nodes, self.proto.graph.output[0].name, self.constants).output
         compute, probed = every_tensor(self.proto), probes(self.nodes, self.constants)
         return Calibration.on_images(compute, self.input.name, self.input.shape, options, self.readers, probed, end)
 
     def network(self, options: ImportOptions, calibration: Calibration | None) -> NetworkModel:
         options = self.input.sampled(options)
         builder = LayerBuilder(options.name, options.note, calibration)
-        image = self.input.value(options, builder)
-        values: dict[str, Value] = {**self.constants, self.input.name: image}
-        shortened = _without_end(self.nodes, self.proto.graph.output[0].name, self.constants)
+        values: dict[str, Value] = {**self.constants, self.input.name: self.input.value(options, builder)}
+        shortened = without_end(self.nodes, self.proto.graph.output[0].name, self.constants)
         output = shortened.output
+        check_known(shortened.nodes, self.input.name, lambda node: node.operator in OPERATORS)
         clips = _clips_of_codes(shortened.nodes)
         for node in shortened.nodes:
             if node.inputs[:1] in clips:
@@ -146,11 +137,11 @@ class OnnxModel:
                 continue
             clip = clips.get(node.outputs[:1])
             _compute(node if clip is None else _clipping(node, clip, values), values, builder, self.proto)
-        if output not in values:
-            raise InputError(f"output of the model must be that of a node, not {output}")
-        result = values[output]
+        result = values.get(output)
+        if isinstance(result, Map) and not has_memory_order(result):
+            result = arranged(builder, result)
         if not isinstance(result, Map | Sums) or (isinstance(result, Map) and result.stage == INPUT):
-            raise InputError("output of the model must depend on its input through a layer at least, not without any")
+            raise InputError(f"output of the model must depend on its input through a layer, not {output}")
         shortened.report(result.indices.shape, options.note)
         described = _finished(result, builder, output, shortened.sign)
         if calibration is not None:
@@ -182,65 +173,6 @@ def _clipping(node: OnnxNode, clip: OnnxNode, values: Mapping[str, Value]) -> On
     return replace(node, attributes={**node.attributes, **ends})
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class _ShortenedModel:
-    """A model without the nodes at its end that do not change the predicted class."""
-
-    nodes: Sequence[OnnxNode]
-    output: str
-    removed: Sequence[OnnxNode]
-
-    @property
-    def sign(self) -> int:
-        """-1 if the model predicts the class with the least result, else 1."""
-        return -1 if any(_takes_least(node) for node in self.removed) else 1
-
-    def report(self, shape: Sequence[int], note: Callable[[str], object]) -> None:
-        for node in self.removed:
-            if node.operator not in _LEFT_OUT:
-                continue
-            if _takes_least(node):
-                note(f"{node} is left out: it takes the least, and results are those before it, with the other sign")
-                continue
-            axis, along = node.attributes.get("axis", _AXES.get(node.operator)), ""
-            is_first = node.inputs[:1] == (self.output,) and isinstance(axis, int) and -len(shape) <= axis < len(shape)
-            if is_first and shape[axis] != prod(shape):
-                along = f" of those along axis {axis}, {shape[axis]} of {prod(shape)}"
-            note(f"{node} is left out: it does not change which result is the greatest{along}")
-
-
-def _takes_least(node: OnnxNode) -> bool:
-    return node.operator == "ArgMin" or (node.operator == "TopK" and not node.number("largest", 1))
-
-
-def _without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str, Any]) -> _ShortenedModel:
-    producers = {name: node for node in nodes for name in node.outputs}
-    end, behind, removed = output, list[OnnxNode](), list[OnnxNode]()
-    while end in producers and producers[end].operator in (*_LEFT_OUT, *_UNCHANGED) and len(behind) < len(nodes):
-        node = producers[end]
-        behind.append(node)
-        end = node.inputs[0] if node.inputs else ""
-        if node.operator in _LEFT_OUT:
-            removed, output = list(behind), end
-    for node in removed:
-        _check_rising(node, producers, constants)
-    remaining = [node for node in nodes if not any(node is other for other in removed)]
-    return _ShortenedModel(nodes=remaining, output=output, removed=removed[::-1])
-
-
-def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError` unless a node keeps the order of scores, and thus the predicted class."""
-    if node.operator in ("Quant", "QuantizeLinear", "DequantizeLinear"):
-        scale = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
-        if scale is not None and (scale.size != 1 or float(scale.ravel()[0]) <= 0):
-            raise InputError(f"{node}: scale at the end of the model must be one positive number, not others")
-    if node.operator == "Cast":
-        before = producers.get(node.inputs[0] if node.inputs else "")
-        is_number = before is not None and before.operator in ("ArgMax", "ArgMin", "TopK")
-        if not is_number and node.number("to", 1) not in _FLOATING:
-            raise InputError(f"{node}: scores at the end of the model must stay in floating point, not become integers")
-
-
 def _finished(result: Map | Sums, net: LayerBuilder, output: str, sign: int) -> NetworkModel:
     def with_sign(value: Map | Sums) -> Map | Sums:
         return scaled(value, [Fraction(sign)] * value.shape[2], [Fraction(0)] * value.shape[2])
@@ -265,15 +197,21 @@ def _compute(node: OnnxNode, values: dict[str, Value], net: LayerBuilder, model:
     given = [values[name] if name else None for name in node.inputs]
     live = [value for value in given if isinstance(value, Map | Sums)]
     entry = OPERATORS.get(node.operator)
+    evaluate = partial(_folded, model=model)
     if not live and not (entry is not None and entry.on_constants):
         folded = _folded(node, {name: values[name] for name in node.inputs if name}, model)
         values.update(zip(node.outputs, folded, strict=False))
         return
-    if entry is None:
-        raise InputError(f"operator of a node must be one of {', '.join(OPERATORS)}, not {node}")
+    assert entry is not None
     if not entry.on_codes and any(isinstance(value, Map) and value.codes for value in live):
         raise InputError(f"{node}: inputs must be those of DequantizeLinear, not integers with a scale")
     try:
+        if node.operator in MOVES:
+            values.update(zip(node.outputs, moved(node, given, evaluate), strict=False))
+            return
+        if is_function(net, node, given):
+            values[node.outputs[0]] = function_of(net, node, given, evaluate)
+            return
         values[node.outputs[0]] = entry.compute(net, node, given)
     except (InputError, LayerError) as error:
         raise InputError(f"{node}: {error}") from None

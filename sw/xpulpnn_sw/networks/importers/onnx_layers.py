@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
-from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.layers.text import check_elements
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
+from xpulpnn_sw.networks.importers.moved_maps import arranged, placed
 from xpulpnn_sw.networks.importers.onnx_node import (
     MAP_AXES,
     SEQUENCE_AXES,
@@ -34,7 +34,6 @@ from xpulpnn_sw.networks.importers.values import (
     Value,
     by_channel,
     dims,
-    identity,
     live,
     scaled,
     standard_indices,
@@ -54,7 +53,7 @@ def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], extra: Pads = NO_
     return window, window.text(shape, f"{window.reach[0]}x{window.reach[1]}")
 
 
-def _overlap_map(window: PlacedWindow) -> bool:
+def overlaps(window: PlacedWindow) -> bool:
     rows, columns = window.reach
     return all(pad < reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True))
 
@@ -65,7 +64,7 @@ def maximum_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     if len(node.outputs) > 1:
         raise InputError("output must be one, not more")
     if isinstance(value, Map):
-        value = net.with_positive_scale(value)
+        value = arranged(net, net.with_positive_scale(value))
     axes = value.indices.ndim
     node, value = planar(node, value)
     shape, pads = map_shape(value), NO_PADS
@@ -73,11 +72,11 @@ def maximum_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         # zero padding does not change maxima of nonnegative elements
         pads = value.pads
         is_above = min(value.scale * value.low, value.scale * value.high) + value.offset >= 0
-        if not is_above or not _overlap_map(_pooled(node, shape, node.numbers("kernel_shape", ()), pads)[0]):
+        if not is_above or not overlaps(_pooled(node, shape, node.numbers("kernel_shape", ()), pads)[0]):
             value, pads = net.with_padding(value), NO_PADS
             shape = map_shape(value)
     window, layer = _pooled(node, shape, node.numbers("kernel_shape", ()), pads)
-    if not _overlap_map(window):
+    if not overlaps(window):
         raise InputError(f"pads of a pooling must be below its window, not {max(window.pads)}")
     after = (*window.results, shape[2])
     indices = standard_indices(after, axes)
@@ -88,7 +87,7 @@ def maximum_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs, *, is_global: bool = False) -> Sums:
-    source = net.with_positive_scale(net.map_of(given[0], node.inputs[0]))
+    source = arranged(net, net.with_positive_scale(net.map_of(given[0], node.inputs[0])))
     axes = source.indices.ndim
     node, plane = planar(node, source)
     assert isinstance(plane, Map)
@@ -198,6 +197,8 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     if any(node.numbers("pads", ())) or node.text("auto_pad", "").startswith("SAME"):
         source = net.representing_zero(source, node.inputs[0])
     weights = net.weights_of(given[1], node.inputs[1])
+    if source.stage != INPUT or source.indices.ndim != SEQUENCE_AXES:
+        source = arranged(net, source)
     is_sequence = weights.values.ndim == source.indices.ndim == SEQUENCE_AXES
     if is_sequence:
         node, source, weights = _sequence(node, source, weights)
@@ -214,7 +215,7 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         raise InputError(f"weights must go with {shape[2]} channels in {groups} groups, not have the shape {size}")
     window = window_of(node, shape, kernel, source.pads)
     is_depthwise = groups == shape[2] == size[0] and groups > 1
-    if is_depthwise and source.pads != NO_PADS and not _overlap_map(window):
+    if is_depthwise and source.pads != NO_PADS and not overlaps(window):
         source = net.with_padding(source)
         shape = map_shape(source)
         window = window_of(node, shape, kernel)
@@ -255,7 +256,8 @@ def _split_weights(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quan
     net.note(f"{node}: weights without their zero point have more than 8 bits, so that inputs are there {copies} times")
     parts = [(weights.values + number) // copies for number in range(copies)]
     whole = Quantised(values=np.concatenate(parts, axis=1), scale=np.concatenate([weights.scale] * copies, axis=1))
-    return net.repeat_channels(source, copies), whole
+    axis = 1 if source.indices.ndim > 2 else source.indices.ndim - 1
+    return arranged(net, replace(source, indices=np.concatenate([source.indices] * copies, axis=axis))), whole
 
 
 def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
@@ -297,15 +299,26 @@ def _linear(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) 
         source, weights = _split_weights(net, node, source, weights)
     outputs, inputs = weights.values.shape
     order = source.indices.ravel()
-    if source.indices.shape[-1] != len(order) or inputs != len(order):
-        raise InputError(f"inputs must be one row of {inputs}, not of shape {source.indices.shape}")
+    before: tuple[int, ...] = source.indices.shape[:-1]
+    if source.indices.shape[-1] != inputs:
+        raise InputError(f"inputs must be rows of {inputs}, not of shape {source.indices.shape}")
+    if len(order) != inputs:
+        return _rows(node, placed(net, source, source.indices.reshape(1, -1, inputs)), weights, before)
     if not np.array_equal(np.sort(order), np.arange(prod(source.shape))):
-        raise InputError("inputs must be all results of a layer, not a part")
+        source = arranged(net, source)
+        order = source.indices.ravel()
     stored = np.empty_like(weights.values)
     stored[:, order] = weights.values
-    before: tuple[int, ...] = source.indices.shape[:-1]
     indices = np.reshape(np.arange(int(outputs)), (*before, int(outputs)))
     return _products(node, "linear", f"{inputs}:{outputs}", source, weights, stored, (1, 1, outputs), indices)
+
+
+def _rows(node: OnnxNode, source: Map, weights: Quantised, before: tuple[int, ...]) -> Sums:
+    """Return the sums of a matrix product of each row of a map by itself."""
+    outputs, pixels = len(weights.values), source.shape[1]
+    indices = np.arange(pixels * outputs).reshape(*before, outputs)
+    layer, stored = f"{dims(source.shape)}:{outputs}:p=0", weights.values[:, np.newaxis, np.newaxis]
+    return _products(node, "pointwise", layer, source, weights, stored, (1, pixels, outputs), indices)
 
 
 def matrix_product(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
@@ -320,59 +333,13 @@ def gemm(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_transposed=is_transposed)
     if weights.values.ndim != 2 or node.number("transA", 0):
         raise InputError("Gemm must be of a row and a matrix, not transposed")
-    alpha, beta = (node.real(name, 1) for name in ("alpha", "beta"))
-    if (alpha, beta) != (1, 1):
-        raise InputError(f"alpha and beta must be 1, not {alpha} and {beta}")
-    sums = _linear(net, node, source, weights)
+    alpha, beta = (Fraction(node.real(name, 1)) for name in ("alpha", "beta"))
+    sums = _linear(net, node, source, replace(weights, scale=weights.scale * alpha))
     bias = given[2] if len(given) > 2 else None
+    if isinstance(bias, Quantised):
+        bias = replace(bias, scale=bias.scale * beta)
+    elif isinstance(bias, np.ndarray):
+        bias = bias * float(beta)
     if isinstance(bias, np.ndarray) and bias.size == 1:
         bias = np.full(sums.shape[2], bias.ravel()[0])
     return _biased(sums, bias)
-
-
-def add_maps(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Value:
-    first, second = (net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True))
-    if first.shape != second.shape or not np.array_equal(first.indices, second.indices):
-        raise InputError(f"maps must have one shape, not {first.indices.shape} and {second.indices.shape}")
-    if SIGN_BITS in (first.bits, second.bits):
-        raise InputError("summands must have two bits at least, not one")
-    common = Affine(a=Fraction(1), b=first.offset + sign * second.offset, least=0, most=0)
-    return Sums(
-        name=node.name,
-        kernel="add",
-        layer=f"{dims(first.shape)}:shift",
-        sources=(first, second),
-        channels=(common,) * first.shape[2],
-        factors=(first.scale, sign * second.scale),
-        shape=first.shape,
-        indices=first.indices,
-    )
-
-
-def concatenation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``Concat`` of channels; maps keep their integers and scales, which may then differ between channels."""
-    maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
-    first, axes = maps[0], maps[0].indices.ndim
-
-    def ordered(shape: Shape) -> Ints:
-        row: Ints = np.arange(shape[2])[np.newaxis]
-        return standard_indices(shape, axes) if axes > row.ndim else row
-
-    for source in maps:
-        if source.indices.ndim != axes or not np.array_equal(source.indices, ordered(source.shape)):
-            shape = dims(source.indices.shape)
-            raise InputError(f"maps must be in the usual order and of as many axes, not of shape {shape}")
-    if node.number("axis", 1) % axes != 1:
-        raise InputError(f"axis must be that of channels, 1, not {node.number('axis', 1)}")
-    if any(source.bits == SIGN_BITS for source in maps):
-        raise InputError("maps must have two bits at least, not one")
-    joined = net.concatenate(maps, node.name)
-    joined = replace(joined, indices=ordered(joined.shape))
-    if all((source.scale, source.offset) == (first.scale, first.offset) for source in maps):
-        return joined
-    channels = [
-        Affine(a=source.scale, b=source.offset, least=source.low, most=source.high)
-        for source in maps
-        for _ in range(source.shape[2])
-    ]
-    return replace(identity(joined), channels=tuple(channels))

@@ -12,15 +12,19 @@ import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
+from xpulpnn_sw.networks.importers.onnx_functions import FUNCTIONS, MOVES
 from xpulpnn_sw.networks.importers.onnx_layers import (
-    add_maps,
     average_pool,
-    concatenation,
     gemm,
     matrix_product,
     maximum_pool,
     mean,
     onnx_convolution,
+)
+from xpulpnn_sw.networks.importers.onnx_maps import (
+    add_maps,
+    concatenation,
+    padded,
 )
 from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.onnx_quantisers import (
@@ -247,32 +251,8 @@ def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperat
     return operator
 
 
-def _is_zero(value: Map, filling: Value | None, node: OnnxNode) -> bool:
-    if filling is None:
-        filling = np.array(node.real("value", 0), np.float32)
-    if not isinstance(filling, np.ndarray) or filling.size != 1:
-        return False
-    number = exact_number(filling.ravel()[0])
-    return number == (0 if value.codes is None else value.codes[1])
-
-
-def _pad(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``Pad`` with zeros to pending padding of a map, which the next layer takes over."""
-    pads = whole_constants(given[1]) if len(given) > 1 else node.numbers("pads", [])
-    if not any(pads):
-        return live(given[0])
-    value = net.map_of(given[0], node.inputs[0])
-    axes = value.indices.ndim
-    if node.text("mode", "constant") != "constant":
-        raise InputError(f"mode must be constant, not {node.text('mode', 'constant')}")
-    if not _is_zero(value, given[2] if len(given) > 2 else None, node):
-        raise InputError("value around the map must be 0, not another")
-    if len(given) > 3 and given[3] is not None:
-        raise InputError("axes must be left out, not given")
-    if axes != 4 or len(pads) != 8 or min(pads) < 0 or any(pads[place] for place in (0, 1, 4, 5)):
-        raise InputError(f"pads must be those of rows and columns, 0 at least, not {', '.join(map(str, pads))}")
-    _, _, top, left, _, _, bottom, right = pads
-    return replace(value, pads=(top, bottom, left, right))
+def _evaluated(_: LayerBuilder, node: OnnxNode, __: Inputs) -> Value:
+    raise InputError(f"{node.operator} must be of one map and constants, not of others")
 
 
 class Reads(Enum):
@@ -338,5 +318,7 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Identity": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
     "Dropout": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
     "Cast": KnownOperator(_cast, on_codes=True),
-    "Pad": KnownOperator(_pad, on_codes=True),
+    "Pad": KnownOperator(padded, on_codes=True),
+    **{name: KnownOperator(_evaluated, on_codes=True) for name in MOVES},
+    **{name: KnownOperator(_evaluated, reads=Reads.ALONE) for name in FUNCTIONS if name not in ("Max", "Min")},
 }

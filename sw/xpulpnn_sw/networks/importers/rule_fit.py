@@ -312,6 +312,22 @@ def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], quantiser: Quan
     return addition((first, second), (factors[0] * affine.a, factors[1] * affine.a), affine, quantiser)
 
 
+def fit_codes(source: Map, codes: Ints, quantiser: Quantiser, slopes: Sequence[Fraction] = ()) -> RuleFit:
+    """Fit a rule that gives ``codes``, ``[channel][integer]``, which rise or fall in each channel, for a map."""
+    falls = codes[:, 0] > codes[:, -1]
+    rising = np.where(falls[:, np.newaxis], codes[:, ::-1], codes)
+    if (np.diff(rising) < 0).any():
+        raise InputError("functions that differ between channels must rise or fall, not both")
+    guesses = [Fraction(int(row[-1] - row[0]), max(len(row) - 1, 1)) for row in rising]
+    channels: list[Channel] = []
+    for row, is_falling, slope in zip(rising, falls, slopes or guesses, strict=True):
+        least, most = (-source.high, -source.low) if is_falling else (source.low, source.high)
+        steps = least + np.searchsorted(row, np.array(quantiser.results))
+        channels.append(Channel(least=least, most=most, slope=abs(slope), steps=steps.tolist()))
+    fit = rule_of(quantiser, channels)
+    return replace(fit, arrays={"weights": np.where(falls, -1, 1).reshape(-1, 1, 1), **fit.arrays})
+
+
 def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, Quantiser] | None:
     """Return the rule and the quantiser of the exact sum of two maps in 8 bits; None if the sum has more bits."""
     real = [factor * sums.channels[0].a for factor in factors]

@@ -1,21 +1,21 @@
 """Codes (quantised values) of TFLite tensors, and the builder of layers with TFLite's rounding of factors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import exp, floor, frexp, tanh
+from math import erf, exp, expm1, floor, frexp, inf, pi, sqrt, tanh
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.kernels.requantisation import Rule
+from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.quantiser import Quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average
 from xpulpnn_sw.networks.importers.tflite_file import TfliteTensor
-from xpulpnn_sw.networks.importers.values import Map, Sums, dims
+from xpulpnn_sw.networks.importers.values import Map, Sums
 from xpulpnn_sw.networks.network import NetworkModel
 from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, shifted_sum
 
@@ -25,6 +25,16 @@ _SHORT, _LARGEST_SHORT, _HALF = 1 << 8, 1 << 7, Fraction(1, 2)
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "LOGISTIC": lambda real: 1 / (1 + exp(-real)) if real >= 0 else exp(real) / (1 + exp(real)),
     "TANH": tanh,
+    "ELU": lambda real: real if real >= 0 else expm1(real),
+    "GELU": lambda real: real * (1 + erf(real / sqrt(2))) / 2,
+    "GELU by TANH": lambda real: real * (1 + tanh(sqrt(2 / pi) * (real + 0.044715 * real**3))) / 2,
+    "HARD_SWISH": lambda real: real * min(max(real + 3, 0), 6) / 6,
+    "EXP": exp,
+    "ABS": abs,
+    "NEG": lambda real: -real,
+    "SQUARE": lambda real: real * real,
+    "SQRT": lambda real: sqrt(max(real, 0)),
+    "RSQRT": lambda real: 1 / sqrt(real) if real > 0 else inf,
 }
 TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
 
@@ -38,7 +48,6 @@ def tensor_codes(tensor: TfliteTensor) -> Quantiser:
     """Return the quantiser that gives a tensor's codes, raised by 128 to be unsigned if the zero point is -128."""
     require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
     require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
-    require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
     zero = int(tensor.zeros[0])
     ends = f"{LEAST}..{GREATEST}"
     require(LEAST <= zero <= GREATEST, f"zero point of {tensor.name} must be {ends}, not {zero}")
@@ -52,10 +61,18 @@ def short_factor(ratio: float) -> Fraction | None:
     return Fraction(round(ratio * _SHORT), _SHORT) if 1 / _SHORT <= ratio <= _LARGEST_SHORT else None
 
 
+def short_sum(ratios: Sequence[float]) -> tuple[list[int], int]:
+    """Return factors of 21 bits and a shift for a scaled sum of maps, those of TFLite's default interpreter."""
+    singles = [float(np.float32(ratio)) for ratio in ratios]
+    shift = 21 - frexp(max(map(abs, singles)))[1]
+    return [round(single * 2.0**shift) for single in singles], shift
+
+
 def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: Mapping[str, Any]) -> Ints:
     """Return an operator's results for all input codes -128..127 as TFLite computes them."""
     (scale, zero), (unit, offset) = ((float(tensor.scales[0]), int(tensor.zeros[0])) for tensor in (source, output))
     steps = [code - zero for code in range(LEAST, GREATEST + 1)]
+    kind += " by TANH" if options.get("Approximate") else ""
     if kind in _FUNCTIONS:
         real = np.array([_FUNCTIONS[kind](scale * step) / unit for step in steps])
         codes = np.trunc(real + np.copysign(0.5, real)).astype(np.int64)
@@ -110,10 +127,17 @@ class TfliteLayerBuilder(LayerBuilder):
         zero, source, rule = zero_point_of(quantiser), sums.sources[0], Rule.BN32
         if sums.factors is not None:
             maps = [(Range(source.low, source.high), zero_point_of(source)) for source in sums.sources]
-            arrays = shifted_sum([float(factor / quantiser.scale) for factor in sums.factors], maps, zero)
+            ratios = [float(factor / quantiser.scale) for factor in sums.factors]
+            factors, shift = short_sum(ratios)
+            if 1 <= shift <= MAX_SHIFT:
+                zeros = sum(factor * own for factor, (_, own) in zip(factors, maps, strict=True))
+                summand = (zero << shift) - zeros + (1 << shift - 1)
+                arrays = {"factors": factors, "summand": summand, "shift": shift}
+            else:
+                arrays = shifted_sum(ratios, maps, zero)
         elif sums.kernel == "avgpool":
             added = Range(sums.channels[0].least, sums.channels[0].most), zero_point_of(source)
-            arrays = shifted_sum([float(source.scale / quantiser.scale)], [added], zero, sums.area)
+            arrays = shifted_sum([float(sums.channels[0].a * sums.area / quantiser.scale)], [added], zero, sums.area)
             (arrays["factor"],) = arrays.pop("factors")
             if sums.centre is not None:
                 away = away_average(sums, quantiser)

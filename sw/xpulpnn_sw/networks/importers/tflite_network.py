@@ -8,53 +8,38 @@ biases; scales become a factor for each channel, with TFLite's 31 bits unless th
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
-from xpulpnn.isa.machine import BYTE_BITS
-from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.layer_builder import INPUT
-from xpulpnn_sw.networks.importers.onnx_layers import add_maps, average_pool, gemm, maximum_pool, onnx_convolution
-from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
-from xpulpnn_sw.networks.importers.quantiser import Quantiser
+from xpulpnn_sw.networks.importers.moved_maps import concatenate
+from xpulpnn_sw.networks.importers.onnx_ends import INSTEAD
+from xpulpnn_sw.networks.importers.onnx_layers import average_pool, gemm, maximum_pool, onnx_convolution
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.tflite_file import (
-    END_KINDS,
     TfliteModel,
     TfliteOperator,
-    TfliteTensor,
-    layer_operators,
     read_graph,
 )
+from xpulpnn_sw.networks.importers.tflite_graph import layer_operators
 from xpulpnn_sw.networks.importers.tflite_layer_builder import (
-    GREATEST,
     LEAST,
     TABLE_KINDS,
-    TfliteLayerBuilder,
     code_table,
     require,
     short_factor,
     tensor_codes,
     zero_point_of,
 )
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, dims, identity, plain_shape, reshaped
+from xpulpnn_sw.networks.importers.tflite_operators import TfliteOperators
+from xpulpnn_sw.networks.importers.values import Map, dims, reshaped
 from xpulpnn_sw.networks.network import NetworkModel, Scaling, by_colour
 
 _SAMPLE_SHIFT = 16
 _MAP_AXES = 3  # rows, columns and channels, without batch
-# ranges of activations, in the order of TFLite's enumeration
-_ENDS: Mapping[str, tuple[float | None, float | None]] = {
-    "NONE": (None, None),
-    "RELU": (0, None),
-    "RELU_N1_TO_1": (-1, 1),
-    "RELU6": (0, 6),
-}
-_PADDINGS = {0: "SAME_UPPER", 1: "VALID"}  # ONNX modes by TFLite's enumeration
 
 
 def import_tflite(path: Path, options: ImportOptions) -> NetworkModel:
@@ -72,35 +57,33 @@ def import_tflite(path: Path, options: ImportOptions) -> NetworkModel:
     return _Import(model, options).network()
 
 
-class _Node(OnnxNode):
-    def __str__(self) -> str:
-        return self.operator
+def _hint(operator: TfliteOperator) -> str:
+    return f" ({INSTEAD[operator.kind]})" if operator.kind in INSTEAD else ""
 
 
-class _Import:
+class _Import(TfliteOperators):
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
-        self._model, self._options, self._note = model, options, options.note
-        self._builder = TfliteLayerBuilder(options.name, options.note, is_fast=options.is_fast)
-        self._values: dict[int, Map] = {}
-        self._operators: Mapping[str, Callable[[TfliteOperator], Map]] = {
-            "ADD": partial(self._layer, partial(add_maps, sign=1), 2),
-            "SUB": partial(self._layer, partial(add_maps, sign=-1), 2),
+        super().__init__(model, options)
+        self._operators: Mapping[str, Callable[[TfliteOperator], Map | list[Map]]] = {
             "AVERAGE_POOL_2D": self._average_pool,
             **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), self._conv),
             "CONCATENATION": self._concatenation,
             "FULLY_CONNECTED": self._fully_connected,
             "MAX_POOL_2D": self._max_pool,
-            "MEAN": self._mean,
-            "PAD": self._pad,
             **dict.fromkeys(("QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"), self._requantise),
             **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), self._reshape),
             **dict.fromkeys(TABLE_KINDS, self._table),
+            **self._others(),
         }
 
     def network(self) -> NetworkModel:
         operators, first, last = layer_operators(self._model, self._note)
+        unknown = [operator for operator in operators if operator.kind not in self._operators]
+        names = ", ".join(f"{operator}{_hint(operator)}" for operator in unknown)
+        require(not unknown, f"operators must be known, not {names}")
         try:
             tensor = self._model.tensors[first]
+            require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
             quantiser, shape = tensor_codes(tensor), tensor.shape[1:]
             start = reshaped(Map.of(quantiser, INPUT, (1, 1, prod(shape)), np.arange(0)), shape)
         except (InputError, ValueError) as error:
@@ -119,11 +102,9 @@ class _Import:
         return self._builder.finish()
 
     def _convert(self, operator: TfliteOperator) -> None:
-        require(operator.kind not in END_KINDS or operator.kind in self._operators, "operator must be the last one")
-        known = f"{', '.join(self._operators)} or, at the end, {', '.join(END_KINDS)}"
-        require(operator.kind in self._operators, f"operators must be {known}, not {operator.kind}")
-        require(len(operator.outputs) == 1, f"outputs must be 1, not {len(operator.outputs)}")
-        self._values[operator.outputs[0]] = self._operators[operator.kind](operator)
+        converted = self._operators[operator.kind](operator)
+        results = converted if isinstance(converted, list) else [converted]
+        self._values |= dict(zip(operator.outputs, results, strict=True))
 
     def _scaling(self, start: Map, colours: int) -> Scaling:
         spread = self._options.by_colour(colours)
@@ -135,99 +116,6 @@ class _Import:
         add = by_colour([round(((low - mean) / unit + zero) * fixed_one) for mean, unit in units])
         return Scaling(multiply=multiply, add=add, shift=_SAMPLE_SHIFT)
 
-    def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:
-        require(place < len(operator.inputs), f"inputs must be {place + 1} at least")
-        return self._model.tensors[operator.inputs[place]]
-
-    def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
-        """Return the map at input ``place`` of an operator; a layer adds pending padding unless ``padded``."""
-        tensor = self._tensor(operator, place)
-        value = self._values.get(operator.inputs[place])
-        if value is None:
-            raise InputError(f"input must be a result of an operator before, not {tensor.name}")
-        if not padded:
-            value = self._values[operator.inputs[place]] = self._builder.with_padding(value)
-        return value
-
-    def _constant(self, operator: TfliteOperator, place: int, type_: str) -> Ints:
-        tensor = self._tensor(operator, place)
-        require(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
-        if tensor.data is None:
-            raise InputError(f"{tensor.name} must be in the file, not computed")
-        return tensor.data.astype(np.int64)
-
-    def _quantiser(self, operator: TfliteOperator) -> Quantiser:
-        """Return the quantiser of an operator's output; codes that an activation leaves are numbered from 0."""
-        quantiser, name = tensor_codes(self._model.tensors[operator.outputs[0]]), "NONE"
-        if operator.kind in _ENDS:
-            name = operator.kind
-        elif "FusedActivationFunction" in operator.options:
-            name = dict(enumerate(_ENDS)).get(operator.options["FusedActivationFunction"], "another")
-        require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
-        zero, scale, limits = zero_point_of(quantiser), float(quantiser.scale), (quantiser.low, quantiser.high)
-        pairs = zip(limits, _ENDS[name], strict=True)
-        least, most = (limit if end is None else zero + round(end / scale) for limit, end in pairs)
-        low, high = max(limits[0], least), min(limits[1], most)
-        require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
-        return quantiser if (low, high) == limits else quantiser.clipped(low, high)
-
-    def _quantised(self, operator: TfliteOperator, sums: Any) -> Map:
-        assert isinstance(sums, Sums)
-        if sums.weights is not None:
-            sums = replace(sums, weight_bits=BYTE_BITS)
-        sums = replace(sums, name=f"{sums.kernel}{operator.index}")
-        output = self._builder.quantised(sums, self._quantiser(operator))
-        # the range of elements may exceed that of the model
-        return self._output_of(operator, replace(output, low=0) if not output.signed else output)
-
-    def _output_of(self, operator: TfliteOperator, value: Map) -> Map:
-        shape, own = self._model.tensors[operator.outputs[0]].shape[1:], value.shape
-        require(plain_shape(shape) == plain_shape(own), f"output must be {dims(own)}, not {dims(shape)}")
-        return reshaped(value, shape)
-
-    def _first_code(self, operator: TfliteOperator, value: Map) -> int:
-        """Return the number in memory that stands for the code 0 of an operator's first input."""
-        return zero_point_of(value) - int(self._tensor(operator, 0).zeros[0])
-
-    def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
-        source, other = self._tensor(operator, place), self._model.tensors[operator.outputs[0]]
-        same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (source, other)]
-        require(same[0] == same[1], "scale and zero point of the results must be those of the input")
-
-    def _apply(self, operator: TfliteOperator, compute: OnnxOperator, given: Inputs, **attributes: Any) -> Any:
-        options = operator.options
-        if "Padding" in options:
-            require(options["Padding"] in _PADDINGS, f"padding must be SAME or VALID, not {options['Padding']}")
-            attributes["auto_pad"] = _PADDINGS[options["Padding"]]
-            attributes["strides"] = [options["StrideH"], options["StrideW"]]
-        if "DilationHFactor" in options:
-            attributes["dilations"] = [options["DilationHFactor"], options["DilationWFactor"]]
-        if "FilterHeight" in options:
-            attributes["kernel_shape"] = [options["FilterHeight"], options["FilterWidth"]]
-        names = {"operator": str(operator), "name": f"maxpool{operator.index}"}
-        node = _Node(**names, inputs=tuple(map(str, operator.inputs)), outputs=("",), attributes=attributes)
-        return compute(self._builder, node, given)
-
-    def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
-        """Return weights with their axes in the order ``axes``; output channels are on ``axis`` in the file."""
-        values, tensor = self._constant(operator, 1, "INT8"), self._tensor(operator, 1)
-        require(values.ndim == len(axes), f"weights must have {len(axes)} axes, not {values.ndim}")
-        channels, count = values.shape[axis], len(tensor.scales)
-        other = next((int(zero) for zero in tensor.zeros if zero), 0)
-        require(not other, f"zero points of {tensor.name} must be 0, not {other}")
-        valid = count == 1 or (count == channels and tensor.axis == axis)
-        require(valid, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
-        scales = np.array([Fraction(float(scale)) for scale in tensor.scales], object)
-        scales = scales.reshape([-1 if place == axis else 1 for place in range(values.ndim)])
-        return Quantised(values=values, scale=np.broadcast_to(scales, values.shape)).transposed(axes)
-
-    def _bias(self, operator: TfliteOperator, source: Map, weights: Quantised) -> Quantised | None:
-        if len(operator.inputs) <= 2 or operator.inputs[2] < 0:
-            return None
-        values, scales = self._constant(operator, 2, "INT32").reshape(-1), weights.scale.reshape(len(weights.scale), -1)
-        require(len(values) == len(scales), f"bias must be of {len(scales)} channels, not {len(values)}")
-        return Quantised(values=values, scale=scales[:, 0] * source.scale)
-
     def _conv(self, operator: TfliteOperator) -> Map:
         value, group = self._value(operator, 0, padded=True), 1
         if "Around" in operator.options:
@@ -236,6 +124,8 @@ class _Import:
             weights = self._weights(operator, 0, (0, 3, 1, 2))
         else:
             weights, group = self._weights(operator, 3, (3, 0, 1, 2)), value.shape[2]
+        if operator.kind == "CONV_2D" and weights.values.shape[1]:
+            group = max(1, value.shape[2] // weights.values.shape[1])
         given = (value, weights, self._bias(operator, value, weights))
         return self._quantised(operator, self._apply(operator, onnx_convolution, given, group=group))
 
@@ -245,10 +135,6 @@ class _Import:
         row = reshaped(value, (prod(value.shape),))
         bias = self._bias(operator, value, weights)
         return self._quantised(operator, self._apply(operator, gemm, (row, weights, bias), transB=1))
-
-    def _layer(self, compute: OnnxOperator, inputs: int, operator: TfliteOperator) -> Map:
-        given = [self._value(operator, place) for place in range(inputs)]
-        return self._quantised(operator, self._apply(operator, compute, given))
 
     def _average_pool(self, operator: TfliteOperator) -> Map:
         """Add a layer that averages codes and rounds ties away from the code 0."""
@@ -264,18 +150,6 @@ class _Import:
         # an activation may clip further
         return pooled if self._quantiser(operator).top is None else self._requantise(operator, pooled)
 
-    def _mean(self, operator: TfliteOperator) -> Map:
-        shape = self._tensor(operator, 0).shape
-        axes = {int(axis) % len(shape) for axis in self._constant(operator, 1, "INT32").reshape(-1)}
-        others = {*range(1, len(shape) - 1)} - axes
-        is_whole = not axes & {0, len(shape) - 1} and all(shape[axis] == 1 for axis in others)
-        require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
-        value = self._value(operator, 0)
-        sums = self._apply(operator, partial(average_pool, is_global=True), [reshaped(value, value.shape)])
-        if sums.area % 2 == 0 and value.scale == self._quantiser(operator).scale:
-            self._note(f"{operator}: halves of means go up, not to even numbers as TFLite's")
-        return self._quantised(operator, sums)
-
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
         """Requantise a map, by default the operator's input, by an average over windows of one element."""
         plain, value = replace(operator, options={}), value or self._value(operator, 0)
@@ -289,12 +163,7 @@ class _Import:
     def _table(self, operator: TfliteOperator) -> Map:
         value, output = self._value(operator, 0), self._model.tensors[operator.outputs[0]]
         table = code_table(operator.kind, self._tensor(operator, 0), output, operator.options)
-        require(bool((np.diff(table) >= 0).all()), "results must rise with the inputs, not fall")
-        flat = reshaped(value, value.shape)
-        first = LEAST + self._first_code(operator, flat)
-        steps = np.searchsorted(table, np.arange(LEAST + 1, GREATEST + 1)) + first
-        sums = replace(identity(flat), name=f"table{operator.index}")
-        return self._output_of(operator, self._builder.lookup(sums, tensor_codes(output), steps))
+        return self._tabled(operator, value, table[np.newaxis])
 
     def _concatenation(self, operator: TfliteOperator) -> Map:
         shape, axis = self._model.tensors[operator.outputs[0]].shape, operator.options["Axis"]
@@ -311,17 +180,7 @@ class _Import:
                 # codes that were renumbered by an activation
                 sums = self._apply(replace(operator, options={}), average_pool, [source], kernel_shape=[1, 1])
                 maps[place] = self._builder.quantised(replace(sums, name=f"codes{operator.index}"), quantiser)
-        return self._output_of(operator, self._builder.concatenate(maps, f"concat{operator.index}", of_map))
-
-    def _pad(self, operator: TfliteOperator) -> Map:
-        value = self._value(operator, 0)
-        around = self._constant(operator, 1, "INT32").reshape(-1, 2).tolist()
-        require(len(around) == _MAP_AXES + 1, "padding must be of [1, row, column, channel]")
-        require(around[0] == [0, 0] == around[_MAP_AXES], "padding must be of rows and columns, not of channels")
-        require(min(map(min, around)) >= 0, "padding must be at least 0")
-        (top, bottom), (left, right) = around[1:_MAP_AXES]
-        self._check_same_codes(operator)
-        return replace(value, pads=(top, bottom, left, right))
+        return self._output_of(operator, concatenate(self._builder, maps, f"concat{operator.index}", of_map))
 
     def _reshape(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)

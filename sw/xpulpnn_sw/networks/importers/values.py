@@ -84,6 +84,8 @@ class Sums:
     centre: int | None = None  # integer from which ties of an average are rounded away; None: they are rounded up
     curve: Curve | None = None  # inverse of an activation function before the quantiser
     factors: tuple[Fraction, Fraction] | None = None  # factors of the two maps of an addition
+    # any function of a map: its results, `[channel][integer]` or the same for all channels, from the map's least on
+    levels: NDArray[np.floating[Any]] | None = None
 
 
 Constant = NDArray[Any] | Quantised
@@ -151,6 +153,11 @@ def exact_number(value: Any) -> Fraction:
     return Fraction(number)
 
 
+def finite(value: Any) -> Fraction:
+    """Return the number of a function's result, in the range of single precision where it is infinite."""
+    return Fraction(float(np.nan_to_num(np.float32(value))))
+
+
 def scaled(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fraction]) -> Map | Sums:
     if isinstance(value, Map):
         if any(summands):
@@ -166,7 +173,7 @@ def scaled(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fr
 
 
 def _check_plain(value: Sums) -> None:
-    if value.curve is not None:
+    if value.curve is not None or value.levels is not None:
         raise InputError("input must come from a quantiser, not from a function of what a layer gives")
 
 

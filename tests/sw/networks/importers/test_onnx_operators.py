@@ -154,7 +154,7 @@ def test_functions_of_single_numbers(tmp_path: Path, name: str) -> None:
     model.node(name, **attributes)
     model.pair(scale, zero, np.uint8)
     model.node("MaxPool", kernel_shape=[1, 2])
-    assert kinds(check(model, tmp_path, scale, rng, zero)) == ["conv", "pointwise", "depthwise", "maxpool"]
+    assert kinds(check(model, tmp_path, scale, rng, zero)) == ["conv", "pointwise", "lookup", "maxpool"]
     model = Model((1, 2, 7, 6))
     model.quant(1.0, 2, signed=False)
     conv(model, (4, 2, 3, 3), 2, rng)
@@ -280,7 +280,7 @@ def test_asymmetric_bytes(tmp_path: Path, zero: int, results: tuple[tuple[float,
     model.pair(*results[2], np.uint8)
     notes: list[str] = []
     described = check(model, tmp_path, *results[2][:1], rng, zero=results[2][1], note=notes.append)
-    assert kinds(described) == ["pointwise", "conv"] * 2 + ["pointwise", "linear"]
+    assert kinds(described) == ["gather", "conv"] * 2 + ["gather", "linear"]
     assert len([note for note in notes if note.endswith(" times")]) == 3
     assert not any("by 1 at the most" in note for note in notes)
 
@@ -324,8 +324,9 @@ ONES, WINDOW = (np.ones((2, 2, 2, 2)), np.float32), {"kernel_shape": [2, 2]}
 THIRDS, COLUMN = (np.full((1, 2, 1, 1), 0.3), np.float32), (np.ones((1, 2, 1, 1, 1)), np.float32)
 AROUND, SHORTS = ([0, 0, 1, 1, 0, 0, 1, 1], np.int64), ((1, np.float32), (0, np.int16))
 REFUSED = {
-    "operator of a node must be one of .*, not Pow pow1": two_maps("Pow"),
-    "Mul mul1: one factor must be a constant": two_maps("Mul"),
+    "operators of nodes must be known, not Softmax softmax1 .*works at the end.*, LpNormalization lp": refused(
+        ("Softmax", (), {}), ("LpNormalization", (), {}), ("Relu", (), {})
+    ),
     "MaxPool maxpool1: dilations of a pooling": refused(("MaxPool", (), WINDOW | {"dilations": [2, 2]})),
     "MaxPool maxpool1: pads of a pooling": refused(("MaxPool", (), WINDOW | {"pads": [2] * 4})),
     "Conv conv1: weights must go with 2 channels in 2 groups": refused(("Conv", (ONES,), {"group": 2})),
@@ -335,9 +336,8 @@ REFUSED = {
     "Conv conv1: pads must be a whole number below .*, not 1.0": refused(("Conv", (ONES,), {"pads": [1.0] * 4})),
     "Conv conv1: auto_pad must be NOTSET, VALID, ": refused(("Conv", (ONES,), {"auto_pad": "SAME"})),
     r"Conv conv1: weights must be \[out\]\[channel\]\[row\]\[column\]": refused(("Conv", (COLUMN,), {})),
-    "Pad pad1: value around the map": refused(("Pad", (AROUND, (1, np.float32)), {}), ("Conv", (ONES,), {})),
+    "Pad pad1: value around the map": refused(("Pad", (AROUND, (0.5, np.float32)), {}), ("Conv", (ONES,), {})),
     "Add add2: padding must be right": refused(("Pad", (AROUND,), {}), ("Add", ((1, np.float32),), {})),
-    "ReduceMean reducemean1: axes": refused(("ReduceMean", (([1], np.int64),), {})),
     "Conv conv1: domain": refused(("Conv", (ONES,), {"domain": "qonnx.custom_op.channels_last"})),
     "Conv conv1: constant3 must come from a quantiser": refused(("Conv", (THIRDS,), {})),
     "Conv conv3: relu2 must come": refused(("Conv", (ONES,), {}), ("Relu", (), {}), ("Conv", (ONES,), {})),
@@ -345,9 +345,12 @@ REFUSED = {
     "Conv conv1: outputs must be one at least, not none$": conv_without_output(),
     "Relu relu1: inputs must be those of DequantizeLinear": codes_without_scale(),
     "QuantizeLinear quantizelinear1: quantised numbers": refused(("QuantizeLinear", SHORTS, {})),
-    "LeakyRelu leakyrelu1: alpha must be greater than 0, not -0.5": refused(("LeakyRelu", (), {"alpha": -0.5})),
-    "Tanh tanh2: input must not be a function of another": refused(("Sigmoid", (), {}), ("Tanh", (), {})),
-    "Relu relu2: input must come from a quantiser": refused(("Sigmoid", (), {}), ("Relu", (), {})),
+    "LeakyRelu leakyrelu2: alpha must be greater than 0": refused(
+        ("Conv", (ONES,), {}), ("LeakyRelu", (), {"alpha": -1})
+    ),
+    "Tanh tanh3: input must not be a function": refused(("Conv", (ONES,), {}), ("Sigmoid", (), {}), ("Tanh", (), {})),
+    "end of the model .*: input must come from a quantiser": refused(("Sigmoid", (), {}), ("Relu", (), {})),
+    "ReduceMean reducemean1: axes": refused(("ReduceMean", (([1], np.int64),), {})),
     "Concat concat1: axis must be that of channels, 1, not 2": two_maps("Concat", axis=2),
     "input image must be one image of known size": refused(shape=(2, 2, 4, 4)),
     "input image must be of FLOAT, UINT8 or INT8, not INT64$": refused(("Relu", (), {}), kind=TensorProto.INT64),
@@ -360,3 +363,59 @@ def test_what_no_layer_stands_for_is_named(tmp_path: Path, named: str) -> None:
     with pytest.raises(InputError, match=f"^{named}") as raised:
         imported(REFUSED[named], tmp_path)
     assert "\n" not in str(raised.value)
+
+
+MAP = "the map behind the first quantiser"
+
+
+def of_map(*nodes: tuple[Any, ...], behind: float = 0) -> tuple[float, Model]:
+    """A map of 4x6x8 behind a quantiser, nodes (operator, constants, attributes), and a quantiser of the scale
+    ``behind`` if they compute; returns the scale of the results too."""
+    model = Model((1, 4, 6, 8))
+    first = model.pair(1.7, 90, np.uint8)
+    for operator, constants, more in nodes:
+        given = [
+            first if values is MAP else "" if values is None else constant_of(model, values) for values in constants
+        ]
+        model.node(operator, *given, **more)
+    if behind:
+        model.pair(behind, 90, np.uint8)
+    return behind or 1.7, model
+
+
+def constant_of(model: Model, values: Any) -> str:
+    is_whole = isinstance(values, list)
+    return "" if values is None else model.constant(values, np.int64 if is_whole else np.float32)
+
+
+def spread_weights(*shape: int) -> Any:
+    return np.linspace(-20, 20, int(np.prod(shape))).reshape(shape).round()
+
+
+SHUFFLE = [("Reshape", ([1, 2, 2, 6, 8],), {}), ("Transpose", (), {"perm": [0, 2, 1, 4, 3]})]
+SHUFFLE += [("Reshape", ([1, 4, 8, 6],), {}), ("MaxPool", (), {"kernel_shape": [2, 1]})]
+OF_MAP = {
+    "shuffle": of_map(*SHUFFLE),
+    "Slice": of_map(("Slice", ([0, 7], [3, 0], [1, 3], [1, -2]), {})),
+    "Gather": of_map(("Gather", ([2, 0, 2],), {"axis": 1})),
+    "DepthToSpace": of_map(("DepthToSpace", (), {"blocksize": 2}), ("SpaceToDepth", (), {"blocksize": 4})),
+    "Tile": of_map(("Tile", ([1, 2, 1, 2],), {})),
+    "Pad": of_map(("Pad", ([0, 0, 2, 1, 0, 0, 0, 3],), {"mode": "reflect"})),
+    "Pad of channels": of_map(("Pad", ([0, 1, 0, 0, 0, 0, 1, 0],), {})),
+    "HardSwish": of_map(("HardSwish", (), {}), behind=1.31),
+    "SiLU": of_map(("Mul", (0.05,), {}), ("Sigmoid", (), {}), ("Mul", (MAP,), {}), behind=1.31),
+    "ELU": of_map(("Mul", (0.01,), {}), ("Elu", (), {}), ("Add", (0.3,), {}), behind=0.021),
+    "PRelu": of_map(("PRelu", (np.array([0.1, 0.3, 2, 0])[:, None, None],), {}), behind=1.31),
+    "Gemm": of_map(
+        ("Flatten", (), {}),
+        ("Gemm", (spread_weights(192, 5), np.arange(5.0) * 1000), {"alpha": 0.5, "beta": 2.0}),
+        behind=503.0,
+    ),
+    "MatMul": of_map(("MatMul", (spread_weights(8, 5),), {}), behind=97.0),
+}
+
+
+@pytest.mark.parametrize("name", OF_MAP)
+def test_nodes_that_move_join_or_map(tmp_path: Path, name: str) -> None:
+    scale, model = OF_MAP[name]
+    check(model, tmp_path, scale, np.random.default_rng(4), None)

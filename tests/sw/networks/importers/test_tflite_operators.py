@@ -1,12 +1,26 @@
 """Operators of TFLite models besides those of convolutions and products: results are TFLite's codes."""
 
 import re
+from functools import partial
 
+import numpy as np
 import pytest
 
 from xpulpnn.errors import InputError
 
-from .tflite_models import NONE, RELU, RELU6, SAME, VALID, Graph, check_codes, convolving, imported, kinds, window
+from .tflite_models import (
+    NONE,
+    RELU,
+    RELU6,
+    SAME,
+    VALID,
+    Graph,
+    check_codes,
+    convolving,
+    imported,
+    kinds,
+    window,
+)
 
 pytestmark = pytest.mark.flow
 
@@ -58,7 +72,7 @@ def test_tables(tmp_path, kind, scale, zero, options):
         pooling = window((1, 1), VALID, FilterHeight=1, FilterWidth=2)
         g.operator("MAX_POOL_2D", (b,), (1, 5, 5, 6), scale, zero, **pooling)
         described, _ = check_codes(g, tmp_path)
-        assert kinds(described) == ["pointwise", "depthwise", "maxpool"]
+        assert kinds(described) == ["pointwise", "lookup", "maxpool"]
 
 
 def test_maps_beside_each_other(tmp_path):
@@ -108,7 +122,7 @@ def test_gaps_by_blocks(tmp_path, kind):
     assert kinds(described) == ["conv" if kind == "CONV_2D" else "depthwise"]
     assert len(notes) == 1
     g.operators[1] = g.operators[0]
-    with pytest.raises(InputError, match=r"^operator 0 \(SPACE_TO_BATCH_ND\): a convolution "):
+    with pytest.raises(InputError, match=r"^operator 2 \(BATCH_TO_SPACE_ND\): input must be "):
         imported(g.written(tmp_path / "model.tflite"))
 
 
@@ -192,3 +206,54 @@ def test_codes_behind_an_activation_that_clips_inside_their_range(tmp_path, kind
             b = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (1, 6, 5, 6), 0.05, -10, **convolving((1, 1), SAME, NONE))
             g.operator(kind, (a, b), (1, 6, 5, 12), 0.05, -10, Axis=3, FusedActivationFunction=NONE)
     check_codes(g, tmp_path)
+
+
+MASKS = dict.fromkeys(("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask"), 0)
+# operators on a map of 6x8x4: shape of the results, constants, options
+CHANGES = {
+    "TRANSPOSE": ((1, 8, 4, 6), [[0, 2, 3, 1]], {}),
+    "SLICE": ((1, 3, 8, 2), [[0, 2, 0, 1], [1, 3, 8, 2]], {}),
+    "STRIDED_SLICE": ((1, 2, 8, 4), [[0, 1, 7, 0], [1, 5, 0, 4], [1, 2, -1, 1]], MASKS | {"EndMask": 4}),
+    "GATHER": ((1, 6, 8, 5), [[3, 0, 0, 2, 1]], {"Axis": 3}),
+    "TILE": ((1, 6, 16, 8), [[1, 1, 2, 2]], {}),
+    "MIRROR_PAD": ((1, 9, 10, 4), [[[0, 0], [2, 1], [0, 2], [0, 0]]], {"Mode": 0}),
+    "SPACE_TO_DEPTH": ((1, 3, 4, 16), [], {"BlockSize": 2}),
+    "DEPTH_TO_SPACE": ((1, 12, 16, 1), [], {"BlockSize": 2}),
+    "PAD": ((1, 7, 8, 6), [[[0, 0], [1, 0], [0, 0], [0, 2]]], {}),
+}
+
+
+def moving(kind):
+    shape, constants, options = CHANGES[kind]
+    g = Graph((1, 6, 8, 4), 0.02, 11)
+    g.operator(kind, (g.input, *map(g.numbers, constants)), shape, 0.02, 11, **options)
+    return g
+
+
+def with_constant(kind):
+    g = Graph((1, 6, 8, 4), 0.02, 11)
+    a = g.weighted("CONV_2D", g.input, (4, 3, 3, 4), (1, 6, 8, 4), 0.05, -10, **convolving((1, 1), SAME, NONE))
+    same = kind in ("MAXIMUM", "MINIMUM")
+    options = {} if same or kind == "PRELU" else {"FusedActivationFunction": NONE}
+    data = np.array([9] if same else [0, 3, 50, 127] if kind == "PRELU" else [-100, 3, 50, -128], np.int8)
+    b = g.tensor("constant", (1, 1, 1, len(data)), *((0.05, -10) if same else (0.013, -7)), data=data)
+    g.operator(kind, (a, b), (1, 6, 8, 4), *((0.05, -10) if same else (0.0613, 5)), **options)
+    return g
+
+
+def functions(kind):
+    g = Graph((1, 6, 8, 4), 0.04, -3)
+    g.operator(kind, (g.input,), (1, 6, 8, 4), 0.03, -60)
+    return g
+
+
+NEW = {
+    **{kind: partial(moving, kind) for kind in CHANGES},
+    **{kind: partial(with_constant, kind) for kind in ("MUL", "ADD", "SUB", "MAXIMUM", "MINIMUM", "PRELU")},
+    **{kind: partial(functions, kind) for kind in ("HARD_SWISH", "ELU")},
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_operators_that_move_join_or_map(tmp_path, name):
+    check_codes(NEW[name](), tmp_path)

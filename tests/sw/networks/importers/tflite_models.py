@@ -27,8 +27,19 @@ TABLES = {
     "MAX_POOL_2D": "Pool2DOptions",
     "CONCATENATION": "ConcatenationOptions",
     "LEAKY_RELU": "LeakyReluOptions",
+    "MUL": "MulOptions",
+    "STRIDED_SLICE": "StridedSliceOptions",
+    "GATHER": "GatherOptions",
+    "MIRROR_PAD": "MirrorPadOptions",
+    "SPACE_TO_DEPTH": "SpaceToDepthOptions",
+    "DEPTH_TO_SPACE": "DepthToSpaceOptions",
 }
-CURVES = {"LOGISTIC": lambda real: 1 / (1 + np.exp(-real)), "TANH": np.tanh}
+CURVES = {
+    "LOGISTIC": lambda real: 1 / (1 + np.exp(-real)),
+    "TANH": np.tanh,
+    "HARD_SWISH": lambda real: real * np.clip(real + 3, 0, 6) / 6,
+    "ELU": lambda real: np.where(real > 0, real, np.expm1(np.minimum(real, 0))),
+}
 """Functions of codes one by one."""
 
 
@@ -220,7 +231,36 @@ def once_rounded(steps, factor):
     return np.floor(steps * np.rint(factor * 256) / 256 + 0.5)
 
 
+def depth(codes, size):
+    """``SPACE_TO_DEPTH``, channel by channel."""
+    return np.concatenate([codes[:, y::size, x::size] for y in range(size) for x in range(size)], axis=-1)
+
+
+def space(codes, size):
+    """``DEPTH_TO_SPACE``: what ``depth`` takes apart."""
+    parts = np.split(codes, size * size, axis=-1)
+    whole = np.zeros((len(codes), codes.shape[1] * size, codes.shape[2] * size, parts[0].shape[-1]), np.int64)
+    for number, part in enumerate(parts):
+        whole[:, number // size :: size, number % size :: size] = part
+    return whole
+
+
+MOVED = {
+    "TRANSPOSE": lambda codes, axes: codes.transpose(axes),
+    "SLICE": lambda codes, begin, size: codes[:, begin[1] : begin[1] + size[1], :, begin[3] : begin[3] + size[3]],
+    "STRIDED_SLICE": lambda codes, begin, end, step: codes[:, begin[1] : end[1] : step[1], ::-1],
+    "GATHER": lambda codes, places: codes[..., places],
+    "TILE": np.tile,
+    "MIRROR_PAD": lambda codes, around: np.pad(codes, around, mode="reflect"),
+}
+
+
 def results(tensors, operator, known):
+    known = {
+        number: tensor.data.astype(np.int64)
+        for number, tensor in enumerate(tensors)
+        if tensor.type == "INT8" and tensor.data is not None
+    } | known
     x, output = tensors[operator.inputs[0]], tensors[operator.outputs[0]]
     values, options = real(x, known[operator.inputs[0]]), operator.options
     activation = options.get("FusedActivationFunction", NONE)
@@ -240,6 +280,16 @@ def results(tensors, operator, known):
     if operator.kind in ("ADD", "SUB"):
         second = real(tensors[operator.inputs[1]], known[operator.inputs[1]])
         return rounded(output, values + (second if operator.kind == "ADD" else -second), activation)
+    if operator.kind in ("MUL", "MAXIMUM", "MINIMUM", "PRELU"):
+        second = real(tensors[operator.inputs[1]], known[operator.inputs[1]])
+        value = {"MUL": np.multiply, "MAXIMUM": np.maximum, "MINIMUM": np.minimum}.get(operator.kind, np.multiply)
+        value = value(values, second)
+        return rounded(output, np.where(values >= 0, values, value) if operator.kind == "PRELU" else value, activation)
+    if operator.kind in MOVED:
+        given = (tensors[number].data for number in operator.inputs[1:])
+        return MOVED[operator.kind](known[operator.inputs[0]], *given).reshape(-1, *output.shape[1:])
+    if operator.kind in ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"):
+        return (depth if operator.kind[0] == "S" else space)(known[operator.inputs[0]], options["BlockSize"])
     if operator.kind == "QUANTIZE":
         ratio = np.float32(x.scales[0]) / np.float32(output.scales[0])
         codes = once_rounded(known[operator.inputs[0]] - x.zeros[0], ratio)

@@ -1,0 +1,187 @@
+"""Layers of elements by themselves: ``gather`` by a table of indices, ``lookup`` by a table of values."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
+from xpulpnn_sw.kernels.builder import WORD
+from xpulpnn_sw.kernels.channelwise import maps as map_kernels
+from xpulpnn_sw.kernels.channelwise.maps import ARGUMENT_REGISTERS, ElementBuilder, MapTensors, PlacedMaps
+from xpulpnn_sw.kernels.frame import FreeRegisters
+from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Known, Structure, argument_structure
+from xpulpnn_sw.kernels.layout import Ints, Program, pack_words, pad_axis, padded_channels
+from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given
+from xpulpnn_sw.kernels.variants import TRANSPOSE_LEVELS, ElementLevel
+from xpulpnn_sw.layers.layer import GatherLayer, LookupLayer
+from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.layers.text import random_sizes
+
+_AT_ONCE = 4  # elements whose loads follow each other, to avoid load-use stalls
+_SHORT, _LONG = 16, 32  # bits of an index
+
+_OUTPUT = ArgumentField("output", "results", pointer=True)
+_STEPS = ArgumentField("steps", "elements of the results, divided by the elements of a word of the widest map")
+GATHER_ARGUMENTS = argument_structure(
+    "gather",
+    ArgumentField("input", "feature map", pointer=True),
+    _OUTPUT,
+    ArgumentField("indices", "number of the input element for each result, with those that fill words", pointer=True),
+    ArgumentField("start", "word of the results to which the first result belongs"),
+    _STEPS,
+    notes="Indices have 16 bits if the input has up to 65536 elements, with those that fill words, else 32 bits.",
+)
+LOOKUP_ARGUMENTS = argument_structure(
+    "lookup",
+    ArgumentField("input", "feature map", pointer=True),
+    _OUTPUT,
+    ArgumentField("table", "result for each bit pattern of an element, a byte each", pointer=True),
+    _STEPS,
+    notes="Pixels of the map and the results have as many channels as the narrower needs for whole words.",
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GatherTensors(MapTensors):
+    indices: Ints  # number of the input element of each result, `[row][column][channel]`
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LookupTensors(MapTensors):
+    table: Ints  # result for each bit pattern of an element
+
+
+def _random_gather(layer: GatherLayer, precision: Precision, rng: np.random.Generator) -> GatherTensors:
+    activations = map_kernels.random_elements(layer, precision.x, rng, signed=precision.x_signed)
+    return GatherTensors(
+        activations=activations, indices=rng.integers(0, activations.size, (*layer.out_shape, layer.out_channels))
+    )
+
+
+def _random_lookup(layer: LookupLayer, precision: Precision, rng: np.random.Generator) -> LookupTensors:
+    least = -(1 << (precision.y - 1)) if precision.y_signed else 0
+    table = rng.integers(least, least + (1 << precision.y), 1 << precision.x)
+    return LookupTensors(activations=map_kernels.random_maps(layer, precision, rng).activations, table=table)
+
+
+def _loop(
+    level: ElementLevel,
+    structure: Structure,
+    moved: Mapping[str, int | Term],
+    held: Sequence[str],
+    work: int,
+    step: Callable[..., None],
+    known: Known,
+) -> Program:
+    """Return a function that repeats ``step``, which gets the registers of arguments by name and ``work`` others.
+
+    A core's share begins ``moved`` bytes for each step behind these pointers.
+    """
+    b, registers = ElementBuilder(level), FreeRegisters()
+    registers.take(len(ARGUMENT_REGISTERS))
+    names = (*moved, *held, "count")
+    homes = dict(zip(names, registers.take(len(names)), strict=True))
+    others = registers.take(work)
+    starts = {name: Name("begin") * size if isinstance(size, int) else size for name, size in moved.items()}
+    terms = even_share(Argument("steps")) | {name: Argument(name) + start for name, start in starts.items()}
+    frame = b.frame(structure, known, terms | given(*held), homes, registers)
+    with frame.function(), b.region("body"):
+        b.repeat(frame.value("count", homes["count"]), homes["count"], partial(step, b, homes, *others), level=0)
+    return b.finish()
+
+
+def gather_kernel(request: KernelRequest) -> KernelRun:
+    layer, bits, tensors = request.layer, request.precision.x, request.tensors
+    maps, outputs = PlacedMaps(request, bits), padded_channels(layer.out_channels, bits)
+    rows, elements = np.divmod(tensors.indices, layer.channels)
+    places = pad_axis(rows * maps.padded + elements, 2, outputs)
+    size = _SHORT if layer.height * layer.width * maps.padded <= 1 << _SHORT else _LONG
+    lanes, pack = XLEN // bits, BYTE_BITS // bits
+    arguments = {
+        "input": maps.place("input", tensors.activations, bits),
+        "output": request.memory.reserve("output", places.size * bits // BYTE_BITS),
+        "indices": request.memory.place("indices", pack_words(places.reshape(-1), size)),
+        "start": 0,
+        "steps": places.size // lanes,
+    }
+
+    def step(b: ElementBuilder, own: Mapping[str, int], word: int, work: int, *values: int) -> None:
+        indices = values[_AT_ONCE:]
+        for first in range(0, lanes, _AT_ONCE):
+            for index in indices:
+                b.load(index, own["indices"], size // BYTE_BITS, bits=size)
+            for index, value in zip(indices, values, strict=False):
+                if pack > 1:
+                    b("srli", value, index, pack.bit_length() - 1)
+                b.load_at(value, own["input"], index if pack == 1 else value, work, bits=BYTE_BITS)
+            for number, (index, value) in enumerate(zip(indices, values, strict=False), first):
+                if pack > 1:
+                    b.chain(index, index, ("andi", pack - 1), ("slli", bits.bit_length() - 1))
+                    b("srl", value, value, index)
+                b.insert(word, value, bits, number * bits)
+        b.store(word, own["output"], WORD)
+
+    table = (Name("begin") + Argument("start")) * (lanes * size // BYTE_BITS)
+    pieces = {"output": WORD, "indices": table}
+    write = partial(_loop, request.level, GATHER_ARGUMENTS, pieces, ("input",), 2 * _AT_ONCE + 2, step)
+    return request.finish(f"gather_{size}", GATHER_ARGUMENTS, arguments, write)
+
+
+def lookup_kernel(request: KernelRequest) -> KernelRun:
+    layer, precision, tensors = request.layer, request.precision, request.tensors
+    maps, pixels = PlacedMaps(request, precision.x, precision.y), layer.height * layer.width
+    lanes = XLEN // max(precision.x, precision.y)
+    read, written = lanes * precision.x, lanes * precision.y
+    arguments = {
+        "input": maps.place("input", tensors.activations, precision.x),
+        "output": maps.reserve("output", pixels, precision.y),
+        "table": request.memory.place("table", pack_words(tensors.table, BYTE_BITS)),
+        "steps": pixels * maps.padded // lanes,
+    }
+
+    def step(b: ElementBuilder, own: Mapping[str, int], word: int, out: int, work: int, *values: int) -> None:
+        b.load(word, own["input"], read // BYTE_BITS, bits=read)
+        for first in range(0, lanes, _AT_ONCE):
+            for number, value in enumerate(values, first):
+                b.extract(value, word, precision.x, number * precision.x, signed=False)
+            for value in values:
+                b.load_at(value, own["table"], value, work, bits=BYTE_BITS)
+            for number, value in enumerate(values, first):
+                b.insert(out, value, precision.y, number * precision.y)
+        b.store(out, own["output"], written // BYTE_BITS, bits=written)
+
+    pieces = {"input": read // BYTE_BITS, "output": written // BYTE_BITS}
+    write = partial(_loop, request.level, LOOKUP_ARGUMENTS, pieces, ("table",), _AT_ONCE + 3, step)
+    return request.finish("lookup", LOOKUP_ARGUMENTS, arguments, write)
+
+
+_MOST = map_kernels.MOST_CHANNELS
+_element = partial(
+    map_kernels.element_kernel,
+    variants=TRANSPOSE_LEVELS,
+    usual_variants=tuple(TRANSPOSE_LEVELS),
+    usual="16x16x32",
+    random_text=lambda rng: random_sizes(rng, 5, 5, 2 * _MOST),
+)
+GATHER = _element(
+    name="gather",
+    help="elements of a map in another order, some of them or some several times",
+    layer=GatherLayer,
+    usual="16x16x32:16x16x32",
+    write=gather_kernel,
+    precision=map_kernels.same_elements,
+    random=_random_gather,
+    random_text=lambda rng: f"{random_sizes(rng, 5, 5, _MOST)}:{random_sizes(rng, 5, 5, _MOST)}",
+    structures=(GATHER_ARGUMENTS,),
+    samples=("4x4x4:4x4x4", "256x257x1:1x1x4"),
+)
+LOOKUP = _element(
+    name="lookup",
+    help="any function of each element, by a table",
+    layer=LookupLayer,
+    write=lookup_kernel,
+    random=_random_lookup,
+    structures=(LOOKUP_ARGUMENTS,),
+)

@@ -1,0 +1,282 @@
+"""Converters of TFLite's operators: what they share, and those of moves, constants, reductions and resizing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import BYTE_BITS
+from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.networks.importers import moved_maps, onnx_layers, onnx_maps
+from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.quantiser import Quantiser
+from xpulpnn_sw.networks.importers.registry import ImportOptions
+from xpulpnn_sw.networks.importers.tflite_file import (
+    TfliteModel,
+    TfliteOperator,
+    TfliteTensor,
+)
+from xpulpnn_sw.networks.importers.tflite_graph import MOVES, moved
+from xpulpnn_sw.networks.importers.tflite_layer_builder import (
+    GREATEST,
+    LEAST,
+    TfliteLayerBuilder,
+    require,
+    short_sum,
+    tensor_codes,
+    zero_point_of,
+)
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, by_channel, dims, identity, plain_shape, reshaped
+
+# ranges of activations, in the order of TFLite's enumeration
+_ENDS: Mapping[str, tuple[float | None, float | None]] = {
+    "NONE": (None, None),
+    "RELU": (0, None),
+    "RELU_N1_TO_1": (-1, 1),
+    "RELU6": (0, 6),
+}
+_PADDINGS = {0: "SAME_UPPER", 1: "VALID"}  # ONNX modes by TFLite's enumeration
+
+
+class _Node(OnnxNode):
+    def __str__(self) -> str:
+        return self.operator
+
+
+Converter = Callable[[TfliteOperator], Map | list[Map]]
+_ROW_AXES = (3, 4)  # axes of sequences and maps, with the batch
+_JOINED: Mapping[str, OnnxOperator] = {
+    "ADD": partial(onnx_maps.add_maps, sign=1),
+    "SUB": partial(onnx_maps.add_maps, sign=-1),
+}
+
+
+class TfliteOperators:
+    """The values of a model's tensors while its operators become layers."""
+
+    def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
+        self._model, self._options, self._note = model, options, options.note
+        self._builder = TfliteLayerBuilder(options.name, options.note, is_fast=options.is_fast)
+        self._values: dict[int, Map] = {}
+
+    def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:
+        require(place < len(operator.inputs), f"inputs must be {place + 1} at least")
+        return self._model.tensors[operator.inputs[place]]
+
+    def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
+        """Return the map at input ``place`` of an operator; a layer adds pending padding unless ``padded``."""
+        tensor = self._tensor(operator, place)
+        value = self._values.get(operator.inputs[place])
+        if value is None:
+            raise InputError(f"input must be a result of an operator before, not {tensor.name}")
+        if not padded:
+            value = self._values[operator.inputs[place]] = self._builder.with_padding(value)
+        return value
+
+    def _constant(self, operator: TfliteOperator, place: int, type_: str) -> Ints:
+        tensor = self._tensor(operator, place)
+        require(tensor.type == type_, f"{tensor.name} must be {type_}, not {tensor.type}")
+        if tensor.data is None:
+            raise InputError(f"{tensor.name} must be in the file, not computed")
+        return tensor.data.astype(np.int64)
+
+    def _ends(self, operator: TfliteOperator) -> tuple[int, int]:
+        """Return the least and the greatest code of an operator's output that its activation leaves."""
+        tensor, name = self._model.tensors[operator.outputs[0]], "NONE"
+        if operator.kind in _ENDS:
+            name = operator.kind
+        elif "FusedActivationFunction" in operator.options:
+            name = dict(enumerate(_ENDS)).get(operator.options["FusedActivationFunction"], "another")
+        require(name in _ENDS, f"fused activation must be one of {', '.join(_ENDS)}, not {name}")
+        zero, scale = int(tensor.zeros[0]), float(tensor.scales[0])
+        pairs = zip((LEAST, GREATEST), _ENDS[name], strict=True)
+        least, most = (limit if end is None else zero + round(end / scale) for limit, end in pairs)
+        low, high = max(LEAST, least), min(GREATEST, most)
+        require(low < high, f"activation must leave some of the results' codes, not those from {low} to {high}")
+        return low, high
+
+    def _quantiser(self, operator: TfliteOperator) -> Quantiser:
+        """Return the quantiser of an operator's output; codes that an activation leaves are numbered from 0."""
+        quantiser, (low, high) = tensor_codes(self._model.tensors[operator.outputs[0]]), self._ends(operator)
+        raised = quantiser.low - LEAST
+        is_whole = (low, high) == (LEAST, GREATEST)
+        return quantiser if is_whole else quantiser.clipped(low + raised, high + raised)
+
+    def _quantised(self, operator: TfliteOperator, sums: Any) -> Map:
+        return self._output_of(operator, self._quantised_map(operator, sums))
+
+    def _quantised_map(self, operator: TfliteOperator, sums: Any) -> Map:
+        assert isinstance(sums, Sums)
+        if sums.weights is not None:
+            sums = replace(sums, weight_bits=BYTE_BITS)
+        sums = replace(sums, name=f"{sums.kernel}{operator.index}")
+        output = self._builder.with_positive_scale(self._builder.quantised(sums, self._quantiser(operator)))
+        # the range of elements may exceed that of the model
+        return replace(output, low=0) if not output.signed else output
+
+    def _output_of(self, operator: TfliteOperator, value: Map) -> Map:
+        shape, own = self._model.tensors[operator.outputs[0]].shape[1:], value.shape
+        require(plain_shape(shape) == plain_shape(own), f"output must be {dims(own)}, not {dims(shape)}")
+        return reshaped(value, shape)
+
+    def _first_code(self, operator: TfliteOperator, value: Map) -> int:
+        """Return the number in memory that stands for the code 0 of an operator's first input."""
+        return zero_point_of(value) - int(self._tensor(operator, 0).zeros[0])
+
+    def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
+        source, other = self._tensor(operator, place), self._model.tensors[operator.outputs[0]]
+        same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (source, other)]
+        require(same[0] == same[1], "scale and zero point of the results must be those of the input")
+
+    def _apply(self, operator: TfliteOperator, compute: OnnxOperator, given: Inputs, **attributes: Any) -> Any:
+        options = operator.options
+        if "Padding" in options:
+            require(options["Padding"] in _PADDINGS, f"padding must be SAME or VALID, not {options['Padding']}")
+            attributes["auto_pad"] = _PADDINGS[options["Padding"]]
+            attributes["strides"] = [options["StrideH"], options["StrideW"]]
+        if "DilationHFactor" in options:
+            attributes["dilations"] = [options["DilationHFactor"], options["DilationWFactor"]]
+        if "FilterHeight" in options:
+            attributes["kernel_shape"] = [options["FilterHeight"], options["FilterWidth"]]
+        names = {"operator": str(operator), "name": f"maxpool{operator.index}"}
+        node = _Node(**names, inputs=tuple(map(str, operator.inputs)), outputs=("",), attributes=attributes)
+        return compute(self._builder, node, given)
+
+    def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
+        """Return weights with their axes in the order ``axes``; output channels are on ``axis`` in the file."""
+        values, tensor = self._constant(operator, 1, "INT8"), self._tensor(operator, 1)
+        require(values.ndim == len(axes), f"weights must have {len(axes)} axes, not {values.ndim}")
+        channels, count = values.shape[axis], len(tensor.scales)
+        other = next((int(zero) for zero in tensor.zeros if zero), 0)
+        require(not other, f"zero points of {tensor.name} must be 0, not {other}")
+        valid = count == 1 or (count == channels and tensor.axis == axis)
+        require(valid, f"scales of {tensor.name} must be 1 or {channels}, not {count}")
+        scales = np.array([Fraction(float(scale)) for scale in tensor.scales], object)
+        scales = scales.reshape([-1 if place == axis else 1 for place in range(values.ndim)])
+        return Quantised(values=values, scale=np.broadcast_to(scales, values.shape)).transposed(axes)
+
+    def _bias(self, operator: TfliteOperator, source: Map, weights: Quantised) -> Quantised | None:
+        if len(operator.inputs) <= 2 or operator.inputs[2] < 0:
+            return None
+        values, scales = self._constant(operator, 2, "INT32").reshape(-1), weights.scale.reshape(len(weights.scale), -1)
+        require(len(values) == len(scales), f"bias must be of {len(scales)} channels, not {len(values)}")
+        return Quantised(values=values, scale=scales[:, 0] * source.scale)
+
+    def _others(self) -> Mapping[str, Converter]:
+        return {
+            **dict.fromkeys(MOVES, self._moved),
+            **dict.fromkeys((*_JOINED, "MUL", "MAXIMUM", "MINIMUM", "PRELU"), self._joined),
+            "PAD": self._pad,
+            "MEAN": self._mean,
+        }
+
+    def _in_order(self, value: Map, order: Ints) -> Map:
+        """Return a map with the elements ``order``, whose shape may have any number of axes, the batch first."""
+        sizes = [1, 1, 1, *order.shape[1:]]
+        stored = order.reshape(prod(sizes[:-2]), *sizes[-2:])
+        return reshaped(moved_maps.placed(self._builder, reshaped(value, value.shape), stored), order.shape[1:])
+
+    def _places(self, operator: TfliteOperator, place: int) -> Ints:
+        shape = self._tensor(operator, place).shape
+        return np.arange(prod(shape)).reshape(shape)
+
+    def _same_shapes(self, operator: TfliteOperator) -> list[Map]:
+        """Return both input maps with the shape of the output; elements of a smaller map are repeated."""
+        shape = self._model.tensors[operator.outputs[0]].shape
+        values = [self._value(operator, place) for place in (0, 1)]
+        orders = [np.broadcast_to(self._places(operator, place), shape) for place in (0, 1)]
+        kept = [order.size == self._places(operator, place).size for place, order in enumerate(orders)]
+        pairs = zip(values, orders, kept, strict=True)
+        return [reshaped(value, shape[1:]) if own else self._in_order(value, order) for value, order, own in pairs]
+
+    def _moved(self, operator: TfliteOperator) -> list[Map]:
+        source = MOVES[operator.kind]
+        constants = [
+            tensor.data.astype(np.int64)
+            for place, number in enumerate(operator.inputs)
+            if place != source and (tensor := self._model.tensors[number]).data is not None
+        ]
+        require(len(constants) == len(operator.inputs) - 1, "indices and sizes must be in the file, not computed")
+        self._check_same_codes(operator, source)
+        value, places = self._value(operator, source), self._places(operator, source)
+        results = moved(operator.kind, places, constants, operator.options, len(operator.outputs))
+        return [self._in_order(value, order) for order in results]
+
+    def _tabled(self, operator: TfliteOperator, value: Map, table: Ints, slopes: NDArray[Any] | None = None) -> Map:
+        """Add a layer with the codes ``table``, ``[channel][code]``, for the codes -128..127 of a map."""
+        quantiser = tensor_codes(self._model.tensors[operator.outputs[0]])
+        flat, raised = reshaped(value, value.shape), LEAST - quantiser.low
+        first = self._first_code(operator, flat)
+        # integers that an activation leaves unused may be beyond the codes
+        codes = np.clip(np.arange(flat.low, flat.high + 1) - first - LEAST, 0, GREATEST - LEAST)
+        sums = replace(identity(flat), name=f"table{operator.index}")
+        factors = () if slopes is None else [Fraction(float(slope)) for slope in slopes]
+        return self._output_of(operator, self._builder.tabled(sums, table[:, codes] - raised, quantiser, factors))
+
+    def _with_constant(self, operator: TfliteOperator) -> Map:
+        """Convert an operator of a map and a constant, with the roundings of the default interpreter."""
+        place = 0 if self._model.tensors[operator.inputs[0]].data is None else 1
+        constant, output = self._tensor(operator, 1 - place), self._model.tensors[operator.outputs[0]]
+        swapped = replace(operator, inputs=(operator.inputs[place], operator.inputs[1 - place]))
+        value, source = self._value(swapped, 0), self._tensor(swapped, 0)
+        require(source.shape == output.shape, "constant must not be larger than the map")
+        own = np.broadcast_to(self._constant(swapped, 1, "INT8"), source.shape).reshape(value.shape)
+        channels = value.shape[2]
+        numbers = np.array([int(n) for n in by_channel(own, np.arange(own.size).reshape(own.shape), channels)])
+        pairs = [(float(tensor.scales[0]), int(tensor.zeros[0])) for tensor in (source, constant, output)]
+        (scale, zero), (unit, base), (end, offset) = pairs
+        steps, others = np.arange(LEAST, GREATEST + 1) - zero, (numbers - base)[:, np.newaxis]
+        if operator.kind in ("MUL", "PRELU"):
+            factor = np.float32(np.float32(scale) * np.float32(unit)) / np.float32(end)
+            slopes = others[:, 0] * float(factor)
+            real = np.rint((steps * others).astype(np.float32) * np.float32(factor)).astype(np.int64)
+            if operator.kind == "PRELU":
+                rest = np.rint(steps.astype(np.float32) * (np.float32(scale) / np.float32(end))).astype(np.int64)
+                real = np.where(steps >= 0, rest, real)
+        elif operator.kind in ("MAXIMUM", "MINIMUM"):
+            real, slopes = (np.maximum if operator.kind == "MAXIMUM" else np.minimum)(steps, others), None
+        else:
+            signs = {"ADD": (1, 1), "SUB": (1, -1) if place == 0 else (-1, 1)}[operator.kind]
+            (factor, other), shift = short_sum([signs[0] * scale / end, signs[1] * unit / end])
+            slopes = np.full(channels, factor / (1 << shift))
+            real = steps * factor + others * other + (1 << shift - 1) >> shift
+        table = np.clip(real + offset, *self._ends(operator))
+        return self._tabled(swapped, value, table, slopes)
+
+    def _pad(self, operator: TfliteOperator) -> Map:
+        """Convert pads: around rows and columns they are left to the next layer, others are elements of a gather."""
+        around = self._constant(operator, 1, "INT32").reshape(-1, 2).tolist()
+        value, shape = self._value(operator, 0), self._tensor(operator, 0).shape
+        self._check_same_codes(operator)
+        require(len(around) == len(shape) and around[0] == [0, 0], "padding must be a pair for each axis but the batch")
+        require(min(map(min, around)) >= 0, "padding must be at least 0")
+        if len(shape) in _ROW_AXES and around[-1] == [0, 0]:
+            (top, bottom), (left, right) = ([[0, 0]] * (max(_ROW_AXES) - len(shape)) + around[1:-1])[:2]
+            return replace(reshaped(value, value.shape), pads=(top, bottom, left, right))
+        wide, place = moved_maps.with_element(self._builder, reshaped(value, value.shape), zero_point_of(value))
+        return self._in_order(wide, np.pad(self._places(operator, 0), around, constant_values=place))
+
+    def _joined(self, operator: TfliteOperator) -> Map:
+        if any(self._model.tensors[tensor].data is not None for tensor in operator.inputs[:2]):
+            return self._with_constant(operator)
+        require(operator.kind in _JOINED, "one input must be a constant, not depend on the input")
+        sums = self._apply(operator, _JOINED[operator.kind], self._same_shapes(operator))
+        return self._quantised(operator, sums)
+
+    def _mean(self, operator: TfliteOperator) -> Map:
+        shape = self._tensor(operator, 0).shape
+        axes = {int(axis) % len(shape) for axis in self._constant(operator, 1, "INT32").reshape(-1)}
+        others = {*range(1, len(shape) - 1)} - axes
+        is_whole = not axes & {0, len(shape) - 1} and all(shape[axis] == 1 for axis in others)
+        require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
+        value = self._value(operator, 0)
+        sums = self._apply(operator, partial(onnx_layers.average_pool, is_global=True), [reshaped(value, value.shape)])
+        if sums.area % 2 == 0 and value.scale == self._quantiser(operator).scale:
+            self._note(f"{operator}: halves of means go up, not to even numbers as TFLite's")
+        return self._quantised(operator, sums)
