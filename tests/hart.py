@@ -1,11 +1,24 @@
-"""A hart without CSRs that executes single instructions by their statements."""
+"""A hart without CSRs that executes single instructions by their statements, compressed ones included."""
 
+import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, BYTE_MASK, WORD_MASK
-from xpulpnn_sim.reference.statements.compiled import NOT_TAKEN, WRITTEN, maker
+from xpulpnn.isa.semantics import LOOPS
+from xpulpnn_sim.reference.iss import library
+from xpulpnn_sim.reference.statements.cpp import CSR_PLACES
+
+NOT_TAKEN = 1
+UNCHANGED = 0xA5A5_A5A5
+FUNCTION = ctypes.CFUNCTYPE(ctypes.c_uint32, *(ctypes.c_void_p,) * 2, *(ctypes.c_uint32,) * 2)
+
+
+@cache
+def no_pages():
+    return library.table()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,22 +36,31 @@ class Hart:
 
     def following(self, insn: Insn, fields: Mapping[str, int], otherwise: int) -> int:
         """Execute an instruction; returns the target of a taken branch or jump, else ``otherwise``."""
-        zeros = frozenset(name for name in WRITTEN if fields.get(name) == 0)
-        make = maker(insn, zeros, fields.get("nnimm5"), (), products=True)
-        return make(self.regs, self.nn, self._load, self._store, self, self.pc, insn.size, otherwise, **fields)()
+        library.library()
+        pages = ctypes.addressof(no_pages())
+        callbacks = library.Read(self._load), library.Write(self._store)
+        memory = library.NativeMemory(pages, pages, pages, None, 0, *callbacks)
+        hart = library.NativeHart(memory=ctypes.addressof(memory))
+        hart.regs[: len(self.regs)], hart.nn[: len(self.nn)] = self.regs, self.nn
+        loops = {f"{name}{loop}": CSR_PLACES[f"{name}{loop}"] for name in LOOPS for loop in (0, 1)}
+        for place in loops.values():
+            hart.csr[place] = UNCHANGED
+        operation = library.Operation(operands=tuple(fields.values()), length=insn.size)
+        pc = FUNCTION(library.function_of(insn))(
+            ctypes.addressof(hart), ctypes.addressof(operation), self.pc, otherwise
+        )
+        self.regs[:], self.nn[:] = hart.regs[: len(self.regs)], hart.nn[: len(self.nn)]
+        self.loops |= {name: hart.csr[place] for name, place in loops.items() if hart.csr[place] != UNCHANGED}
+        return pc
 
-    def _load(self, address: int, size: int) -> int:
-        return sum(self.read((address + byte) & WORD_MASK) << BYTE_BITS * byte for byte in range(size))
+    def _load(self, address: int, size: int, value: "ctypes._Pointer[ctypes.c_uint32]") -> int:
+        value[0] = sum(self.read((address + byte) & WORD_MASK) << BYTE_BITS * byte for byte in range(size))
+        return library.DONE
 
-    def _store(self, address: int, size: int, value: int) -> None:
+    def _store(self, address: int, size: int, value: int) -> int:
         for byte in range(size):
             self.stored[(address + byte) & WORD_MASK] = value >> BYTE_BITS * byte & BYTE_MASK
-
-    def next_pc(self, pc: int, following: int) -> int:
-        return following
-
-    def __setitem__(self, name: str, value: int) -> None:
-        self.loops[name] = value
+        return library.DONE
 
 
 def result(insn: Insn, immediates: Mapping[str, int], rs1: int, rs2: int, rd: int) -> int:

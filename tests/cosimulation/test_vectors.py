@@ -251,10 +251,10 @@ def test_drawn_vectors_agree_with_the_instruction_reference(tmp_path, name):
             iss.memory.write(address, 4, value)
         second = vector.rd2_in if vector.insn.is_pair else vector.rs2
         state.regs[10:13] = vector.rd_in, *((second, vector.rs1) if vector.insn.is_pair else (vector.rs1, second))
-        state.nn[:] = vector.nnrf_in
+        state.nn[: len(vector.nnrf_in)] = vector.nnrf_in
         assert iss.step().cause is None
         assert state.regs[10] == vector.rd_out, vector
-        assert state.nn == vector.nnrf_out, vector
+        assert state.nn[: len(vector.nnrf_out)] == list(vector.nnrf_out), vector
         assert vector.rs1_out in (None, state.regs[registers["rs1"]]), vector
         assert not vector.insn.is_pair or state.regs[11] == vector.rd2_out, vector
 

@@ -147,13 +147,6 @@ def check_named(
     return check(layer, widths, variant, change(tensors_of(layer, widths, seed, rule)), **options)
 
 
-def check_followed(run: KernelRun) -> None:
-    ways = [
-        np.concatenate(list(executed(run, kernel_call(run), kernel_memory(run), products=p))) for p in (True, False)
-    ]
-    np.testing.assert_array_equal(*ways)
-
-
 TAKEN_BRANCH, JUMP = (1 + cost.cycles for cost in (Cost.TAKEN_BRANCH, Cost.JUMP))
 
 CORNER = "4x4x32:64x3x3"
@@ -180,7 +173,7 @@ def kernel(name: str, bits: int, text: str = CORNER) -> KernelRun:
 def counted(name: str, bits: int, text: str = CORNER) -> Counted:
     run = kernel(name, bits, text)
     call = kernel_call(run)
-    return Counted(run, call.program, np.concatenate(list(executed(run, call, kernel_memory(run), products=False))))
+    return Counted(run, call.program, np.concatenate(list(executed(run, call, kernel_memory(run)))))
 
 
 def load_uses(kernel: Counted) -> NDArray[np.bool_]:

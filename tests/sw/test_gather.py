@@ -41,7 +41,7 @@ def test_layers(name: str, cores: int, specialise: bool):
 
 def words_copied(run: KernelRun) -> tuple[int, int]:
     function, seen = run.function, Counter[str]()
-    for positions in executed(run, kernel_call(run), kernel_memory(run), products=False):
+    for positions in executed(run, kernel_call(run), kernel_memory(run)):
         for position in positions.tolist():
             if position < len(function) and function.regions[position] == "im2col":
                 seen[function.insns[position].mnemonic] += 1

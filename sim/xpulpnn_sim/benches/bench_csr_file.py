@@ -39,7 +39,7 @@ class CsrModel:
         elif csr.name in LOOP_NAMES:
             old = cycle["loop_values"] >> XLEN * LOOP_NAMES.index(csr.name) & isa.ALL_BITS
         else:
-            file.irq, file.values["mhartid"] = cycle["irq"], cycle["hart_id"]
+            file.irq, file["mhartid"] = cycle["irq"], cycle["hart_id"]
             old = file.read(csr)
         new = {"WRITE": wdata, "SET": old | wdata, "CLEAR": old & ~wdata}[cycle["op"]]
         writes = csr is not None and cycle["csr__valid"] and cycle["csr__write"] and csr.access in _WRITABLE
@@ -76,7 +76,7 @@ class CsrModel:
         is_written = target is not None and target.name in ("minstret", "minstreth")
         if self._takes_back and not is_written:
             total = (file["minstreth"] << XLEN | file["minstret"]) - 1
-            file.values["minstret"], file.values["minstreth"] = total & isa.ALL_BITS, total >> XLEN & isa.ALL_BITS
+            file["minstret"], file["minstreth"] = total & isa.ALL_BITS, total >> XLEN & isa.ALL_BITS
         file.advance(cycle["clock_runs"], cycle["retire"], inhibit)
         self._takes_back = cycle["retire_cancel"] and self._counted
         if cycle["retire_final"]:

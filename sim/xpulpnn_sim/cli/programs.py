@@ -205,7 +205,7 @@ def iss_command(options: IssOptions) -> int:
     _require_turns(options, target)
     executable = load_program(options, target)
     pieces = dumps(options, executable, [(TCDM_BASE, target.tcdm_bytes)] if isinstance(target, ClusterConfig) else [])
-    visits: dict[int, int] | None = {} if options.profile else None
+    visits = Counter[int]() if options.profile else None
     given: dict[str, Any] = {"ram": options.windows, "errors": options.bus_errors, "output": show, "visits": visits}
     begin = time.perf_counter()
     with ExitStack() as stack:

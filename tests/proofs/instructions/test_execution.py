@@ -16,7 +16,8 @@ from xpulpnn.isa.table import enabled
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.instructions.instruction_proofs import faulty_statements
-from xpulpnn_sim.proofs.instructions.statement_gates import GateEffects, PriorState, execute_statements, is_executable
+from xpulpnn_sim.proofs.instructions.interpreter import GateEffects, execute_statements
+from xpulpnn_sim.proofs.instructions.statement_gates import PriorState, is_executable
 from xpulpnn_sim.reference.stimuli import element_width, instruction_words, operand_columns, random_word
 
 CASES = 6

@@ -46,7 +46,7 @@ def test_compressed_rows_do_what_the_simulator_does(insn):
             iss.memory.write_bytes(address, bytes([byte]))
         iss.state.regs[:], iss.state.pc = regs, pc
         iss.step()
-        assert (hart.regs, hart.pc) == (iss.state.regs, iss.state.pc), (hex(word), regs)
+        assert (hart.regs, hart.pc) == (iss.state.regs[:], iss.state.pc), (hex(word), regs)
         stored = {address: iss.memory.read(address, 1) for address in (*memory, *hart.stored)}
         assert stored == {**memory, **hart.stored}, (hex(word), regs)
 

@@ -57,7 +57,8 @@ def random_source(seed):
 
 
 def snapshot(iss):
-    return iss.state, iss.csrs.values, iss.memory.read_bytes(0x2000, 64)
+    state = iss.state
+    return state.pc, state.regs[:], state.nn[:], state.csr[:], iss.memory.read_bytes(0x2000, 64)
 
 
 @pytest.mark.parametrize("seed", range(8))

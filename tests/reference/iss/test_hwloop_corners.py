@@ -242,6 +242,6 @@ def test_an_interrupt_at_every_point_of_nested_loops(moment):
     plain.run(100, until=end)
     disturbed.run(100, until=end)
     disturbed.state.regs[20] = 0
-    assert disturbed.state == plain.state
+    assert (disturbed.state.pc, disturbed.state.regs[:]) == (plain.state.pc, plain.state.regs[:])
     assert plain.state.regs[10:14] == [3, plain.state.regs[11], 3, 1]
     assert (disturbed.csrs["lpcount0"], disturbed.csrs["lpcount1"]) == (plain.csrs["lpcount0"], plain.csrs["lpcount1"])

@@ -55,7 +55,7 @@ class Design:
         self.iss.csrs.irq = lines
         total = len(self.rows) + count
         while len(self.rows) < total:
-            self.iss.csrs.values["mcycle"] += 2
+            self.iss.csrs["mcycle"] += 2
             _, retired = self.observer.step()
             if retired is not None:
                 number = len(self.rows)

@@ -224,7 +224,7 @@ class KernelStream(KernelWork):
 def kernel_stream(kernel: KernelRun) -> ExecutedStream:
     """Compute the executed instructions of a call in advance, so that a run measures simulation only."""
     call, image = kernel_call(kernel), kernel.image
-    sequence = np.concatenate(list(executed(kernel, call, kernel_memory(kernel), products=False)))
+    sequence = np.concatenate(list(executed(kernel, call, kernel_memory(kernel))))
     return ExecutedStream(call.program.words, call.program.pcs, sequence, {image.base: image.data.copy()})
 
 

@@ -15,7 +15,8 @@ from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import low
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, VACUOUS, Ledger, Outcome, assembly_of
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
-from xpulpnn_sim.proofs.instructions.statement_gates import GateEffects, execute_statements, is_executable
+from xpulpnn_sim.proofs.instructions.interpreter import GateEffects, execute_statements
+from xpulpnn_sim.proofs.instructions.statement_gates import is_executable
 from xpulpnn_sim.proofs.instructions.unrolling import BackendGates, Unrolling, register_field, stall_invariants
 from xpulpnn_sim.proofs.units.unit_proof import Equality
 from xpulpnn_sim.tools.results import digest

@@ -14,7 +14,6 @@ from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn.isa.semantics import beyond_notation, definition
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, known, low, trimmed, unsigned
-from xpulpnn_sim.reference.statements import interpreter
 
 _BEYOND = frozenset({"CSR", "trap", "wait", "MIE", "mepc", "dpc"})
 _SYSTEM = frozenset({"fence.i"})  # names that are not executed here, and operations of the controller
@@ -41,9 +40,6 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 
 Word = Sequence[int]  # literals, lowest bit first
 
-GateEffects = interpreter.StatementEffects[Number, int]
-"""Effects of an instruction with conditions that are literals; words have 32 literals without a sign."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorState:
@@ -60,10 +56,6 @@ def is_executable(insn: Insn) -> bool:
     names = {node.id for statement in definition(insn) for node in ast.walk(statement) if isinstance(node, ast.Name)}
     loops = any(isinstance(node, ast.For) for node in definition(insn))
     return not (names & _BEYOND or loops) and insn.op not in _SYSTEM
-
-
-def execute_statements(insn: Insn, body: Sequence[ast.stmt], before: PriorState, integers: Integers) -> GateEffects:
-    return interpreter.interpret(insn, body, _Gates(integers), _PriorOperands(insn, before, integers))
 
 
 def field_value(token: Token, word: Word) -> Number:
@@ -95,17 +87,10 @@ def allowed_fields(insn: Insn, word: Word, z: Integers) -> list[int]:
 
 
 @dataclass(slots=True)
-class _Gates:
+class Gates:
     """Arithmetic of the instruction table's interpreter on exact integers of gates."""
 
     z: Integers
-    true: int = TRUE
-
-    def number(self, value: int) -> Number:
-        return constant(value)
-
-    def named(self, value: Number) -> Number:
-        return value
 
     def unary(self, op: ast.unaryop, x: Number) -> Number:
         return self.z.invert(x) if isinstance(op, ast.Invert) else self.z.subtract(constant(0), x)
@@ -152,28 +137,13 @@ class _Gates:
                 raise beyond_notation(op)
         return holds ^ isinstance(op, ast.NotEq | ast.GtE | ast.LtE)
 
-    def holds(self, value: Number) -> int:
-        return self.z.is_true(value)
-
-    def both(self, first: int, second: int) -> int:
-        return self.z.graph.and_(first, second)
-
     def decided(self, condition: int) -> bool | None:
         return None if condition > TRUE else condition == TRUE
-
-    def truth(self, condition: int) -> Number:
-        return unsigned([condition])
-
-    def choose(self, condition: int, x: Number, y: Number) -> Number:
-        return self.z.choose(condition, x, y)
-
-    def word(self, value: Number) -> Number:
-        return low(value, XLEN)
 
     def bits(self, value: Number, high: int, lowest: int) -> Number:
         return unsigned(low(value, high + 1)[lowest:])
 
-    def element(self, word: Number, index: Number, width: int, *, turn: bool) -> Number:
+    def element(self, word: Number, index: Number, width: int) -> Number:
         number = known(index)
         if number is None:
             word, number = self.z.shift_right(word, [FALSE] * (width.bit_length() - 1) + index), 0
@@ -192,16 +162,13 @@ class _Gates:
 
 
 @dataclass(frozen=True, slots=True)
-class _PriorOperands:
+class PriorOperands:
     insn: Insn
     before: PriorState
     integers: Integers
 
     def register(self, name: str) -> Number:
         return unsigned(self.before.registers[_READ_AS.get(name, name)])
-
-    def differ(self, first: str, second: str) -> int:
-        raise InputError(f"numbers of registers must not matter, not {first} and {second}")
 
     def immediate(self, name: str) -> Number:
         return field_value(next(token for token in self.insn.tokens if token.field.name == name), self.before.word)
@@ -222,8 +189,5 @@ class _PriorOperands:
             entry = self.integers.choose(self.integers.equal(index, constant(number)), unsigned(entries[number]), entry)
         return entry
 
-    def csr(self, address: Number) -> Number:
-        raise InputError("CSRs must not matter")
-
-    def load(self, condition: int, address: Number, size: int) -> Number:
+    def load(self, size: int) -> Number:
         return unsigned(self.before.loaded[: size * BYTE_BITS])

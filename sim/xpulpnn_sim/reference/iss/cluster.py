@@ -1,5 +1,6 @@
 """Simulator of a cluster: harts that take turns to execute a program on a common memory."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -49,7 +50,7 @@ class ClusterSession:
         ram: Sequence[Window] = (),
         errors: Sequence[Window] = (),
         output: Callable[[exits.Output], None],
-        visits: dict[int, int] | None = None,
+        visits: Counter[int] | None = None,
         lines: exits.NameOf | None = None,
     ) -> None:
         if quantum < 1:
@@ -68,7 +69,7 @@ class ClusterSession:
             for core in range(config.cores)
         )
         for hart in self.harts:
-            hart.visits = visits
+            hart.note = None if visits is None else visits.update
         self._harts = [_Hart(core, iss) for core, iss in enumerate(self.harts)]
         self._quantum = quantum
         self._name_of = executable.symbol_at

@@ -50,7 +50,8 @@ class ClusterMemory(Memory):
         self.reach = reach
         self.core = 0
         self.exact = False
-        self._tcdm_bytes = config.tcdm_bytes
+        self._tcdm_bytes = self.native.twin_bytes = config.tcdm_bytes
+        self.native.twins[:] = isa.TCDM_BASE, isa.TCDM_ALIAS
         for offset in range(0, config.tcdm_bytes, 1 << PAGE_BITS):
             self._share((isa.TCDM_BASE + offset) >> PAGE_BITS, (isa.TCDM_ALIAS + offset) >> PAGE_BITS)
 

@@ -24,20 +24,7 @@ _TEST_SET = TCDM_BASE | 1 << TEST_SET_BIT
 
 
 class OrderedMemory(ClusterMemory):
-    """Memory of harts that execute one access after the other. A test&set takes effect once per step, however often the
-    word is read in that step; see :meth:`begin`."""
-
-    _tested: int | None = None
-
-    def begin(self) -> None:
-        self._tested = None
-
-    def _read(self, address: int, size: int, kind: str) -> int:
-        if kind != "load" or not _TEST_SET <= address < _TEST_SET + TCDM_SPACE:
-            return super()._read(address, size, kind)
-        if self._tested is None:
-            self._tested = super()._read(address, size, kind)
-        return self._tested
+    """Memory of harts that execute one access after the other."""
 
     def apply(self, address: int, enables: int, value: int) -> None:
         """Apply a store of the bus to the enabled bytes of a word."""
@@ -162,7 +149,6 @@ class ClusterLockstep:
                 inside = CONTROL <= address < CONTROL + TCDM_SPACE
                 if inside:
                     self._recorded = record[_RDATA] << BYTE_BITS * (address % WORD_BYTES)
-                memory.begin()
                 self._follow_access(hart, record, access >= 0 or inside)
             else:
                 # an instruction that traps may have made the first of two accesses

@@ -1,28 +1,44 @@
 """Instruction-set simulator of one hart, which executes one instruction per step."""
 
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa import machine
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.insn import Insn, InsnClass
-from xpulpnn.isa.semantics import STATE_WORDS
+from xpulpnn.isa.table import find
 from xpulpnn.xif.config import XifConfig, XifHost
-from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, TrapError, csr_is_legal
-from xpulpnn_sim.reference.iss.fetched import EVENTS, Fetched, HartOperation, Translator, decoding, with_note
+from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, csr_is_legal
+from xpulpnn_sim.reference.iss.fetched import EVENTS, Fetched, decoding, is_absent
+from xpulpnn_sim.reference.iss.library import (
+    DONE,
+    RAISED,
+    STOP,
+    TRAP,
+    NativeHart,
+    Operation,
+    Translate,
+    Write,
+    fields_of,
+    function_of,
+    library,
+    table,
+)
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
-from xpulpnn_sim.reference.statements.compiled import is_slow
+from xpulpnn_sim.reference.programs.trace import Records
 
-
-@dataclass(slots=True)
-class State:
-    pc: int  # address of the next instruction
-    regs: list[int]  # GP-RF; entry 0 stays 0
-    # NN-RF: activations 0 and 1, weights 2 to 5, factor 6 and summand 7 of the requantisation, second pair of
-    # activations 8 and 9; then the state of the coprocessor, if there is one (`STATE` of xpulpnn.isa.semantics)
-    nn: list[int]
-    asleep: bool = False  # A wfi waits for an interrupt
+_NOWHERE = 1  # no address of an instruction
+_PATH = 1 << 17  # most instructions of a burst whose addresses are noted
+_NOTHING = find("fence")  # a row without effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +62,7 @@ DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
 class Iss:
     """A hart and its memory. The simulator has no notion of time: mcycle and the performance counter of cycles count
     one cycle per step, counters of stalls do not change. Instructions outside ``extensions`` and ``widths`` trap.
-    ``xif`` is the coprocessor, if any. Without ``products`` dot products are not computed, for runs that only need the
-    control flow of a program."""
+    ``xif`` is the coprocessor, if any."""
 
     def __init__(
         self,
@@ -59,41 +74,31 @@ class Iss:
         groups: frozenset[CsrGroup] | None = None,
         hart_id: int = 0,
         memory: Memory | None = None,
-        products: bool = True,
         xif: XifConfig | None = None,
     ) -> None:
         self.memory = Memory() if memory is None else memory
-        entries = machine.NNRF_ENTRIES + (machine.NNRF_PARAMETERS if Extension.XPULPRQ in extensions else 0)
-        if Extension.XPULPML_PAIR in extensions:
-            entries = machine.SECOND_PAIR + machine.NNRF_ACTIVATIONS
-        entries = STATE_WORDS if xif else entries
-        self.state = State(boot_address & ~1, [0] * machine.REGISTERS, [0] * entries)
+        # pc, registers, the NN-RF and behind it the state of the coprocessor, and whether a wfi waits for an interrupt
+        self.state = NativeHart(pc=boot_address & ~1, last_pc=_NOWHERE)
         if groups is None:
             groups = frozenset({CsrGroup.BASE})
             groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
             groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
         is_xpulp = Extension.XPULPV2 in extensions
-        self.csrs = SimulatedCsrs(boot_address, hart_id, groups, self.state.nn, is_xpulp=is_xpulp)
-        self.last_pc: int | None = None  # address of the last executed instruction
+        self.csrs = SimulatedCsrs(boot_address, hart_id, groups, self.state, is_xpulp=is_xpulp)
         # address and cause of the last exception, except for a handler that traps at its first instruction
         self.last_exception: tuple[int, int] | None = None
-        self.executed = 0  # instructions, including those that trapped
-        # both must be set before the first instruction, if at all
-        self.visits: dict[int, int] | None = None  # executions by address
-        self.path: list[int] | None = None  # addresses of the executed instructions, in order
-        self._decode = decoding(extensions, widths, xif)
-        self._translator = Translator(
-            self.state.regs, self.state.nn, self.memory, self.csrs, products=products, xif=xif
-        )
-        # operations by address, with the instructions that they were compiled from
-        self._operations: dict[int, tuple[Fetched, HartOperation]] = {}
-        # operations of a burst by address, including hardware loops; None where it must stop
-        self._code: dict[int, HartOperation | None] = {}
-        self._loop_ends = self.csrs.loop_ends
-        self._stop: int | None = None
-        self._halted = False
+        # takes the addresses of executed instructions, in order
+        self.note: Callable[[Sequence[int]], object] | None = None
+        self.decode, self._xif = decoding(extensions, widths, xif), xif
+        self._library = library()
+        self._hart = ctypes.byref(self.state)
+        native, state, code = self.memory.native, self.state, table()
+        state.code, state.memory, state.next = ctypes.addressof(code), ctypes.addressof(native), native.harts
+        state.translate = Translate(partial(Iss._translate, weakref.proxy(self)))
+        state.access_csr = Write(self.csrs.access)
+        native.harts = ctypes.addressof(state)
         self._bursts = self.memory.keeps_code
-        self.memory.watchers.append(self._forget)
+        self._finalize = weakref.finalize(self, _release, state, native, code)
 
     @classmethod
     def of(cls, config: CoreConfig, boot_address: int, *, hart_id: int = 0, memory: Memory | None = None) -> "Iss":
@@ -125,42 +130,40 @@ class Iss:
         """Execute up to ``limit`` instructions fast, at most up to the address ``until``; returns their number. Stops,
         possibly at once, before an instruction that needs :meth:`step`: CSR accesses, traps, mret, wfi, interrupts,
         jumps to themselves; and after :meth:`halt`. An access outside memory leaves ``pc`` at the instruction."""
-        csrs, state = self.csrs, self.state
-        if not self._bursts or state.asleep or csrs.counted_events or (csrs.irq and csrs.interrupt() is not None):
+        csrs, state, path = self.csrs, self.state, None
+        if not self._bursts or state.asleep or (csrs.irq and csrs.interrupt() is not None):
             return 0
-        self._follow_loop_ends()
         csrs.written.clear()
-        code, enter, pc, done = self._code, self._enter, state.pc, 0
-        self._stop, self._halted = until, False
-        if until is not None:
-            code.pop(until, None)
-        try:
-            while done < limit:
-                operation = code[pc] if pc in code else enter(pc)
-                if operation is None:
-                    break
-                self.last_pc, pc = pc, operation()
-                done += 1
-        except BusError:
-            pass  # step() takes the exception
-        finally:
-            state.pc = pc
-            self.executed += done
-            csrs.advance(done, done, csrs["mcountinhibit"])
-            if until is not None:
-                code.pop(until, None)
+        if self.note is not None:
+            limit = min(limit, _PATH)
+            path = (ctypes.c_uint32 * limit)()
+            state.path = ctypes.addressof(path)
+        done = self._library.run(self._hart, ctypes.c_uint64(limit), _NOWHERE if until is None else until)
+        csrs.advance(done, done, csrs["mcountinhibit"])
+        if path is not None and self.note is not None:
+            state.path = None
+            self.note(path[:done])
+        if state.status == RAISED:
+            raise self.memory.raised
         return done
 
     def halt(self) -> None:
         """End a burst after the current instruction. Watchers of the memory call this."""
-        self._halted = True
-        self._code.clear()
+        self.state.halted = True
+
+    @property
+    def executed(self) -> int:
+        """Instructions, including those that trapped."""
+        return self.state.executed
+
+    @property
+    def last_pc(self) -> int | None:
+        """Address of the last executed instruction."""
+        return None if self.state.last_pc == _NOWHERE else self.state.last_pc
 
     def retire(self) -> None:
-        """Break the hart's reference cycle through its memory, which the garbage collector would find late."""
-        self.memory.watchers.remove(self._forget)
-        self._code.clear()
-        self._operations.clear()
+        """Free what the hart takes besides its state."""
+        self._finalize()
 
     def step(self) -> Step:
         """Take an interrupt, wait one cycle in wfi, or execute one instruction."""
@@ -183,60 +186,75 @@ class Iss:
             return self._trap(Step(pc, cause=machine.ExceptionCause.INSTRUCTION_ACCESS_FAULT))
         if isinstance(fetched, int):
             return self._trap(Step(pc, word=fetched, cause=machine.ExceptionCause.ILLEGAL_INSTRUCTION))
-        insn, word, regs = fetched.insn, fetched.word, state.regs
+        insn, word = fetched.insn, fetched.word
         if insn.op == "dret" or (insn.insn_class is InsnClass.CSR and not csr_is_legal(fetched, csrs)):
+            self._library.observe(self._hart)
             return self._trap(Step(pc, insn, word, machine.ExceptionCause.ILLEGAL_INSTRUCTION))
-        operation = self._operation(pc, fetched)
-        inhibit, enabled_events = csrs["mcountinhibit"], csrs.counted_events
-        events, saturates = (fetched.events_with(regs), csrs.saturates) if enabled_events else ((), False)
+        if not self._bursts:
+            self.memory.forget(pc, machine.WORD_BYTES)
+        inhibit = csrs["mcountinhibit"]
         csrs.written.clear()
-        # a taken branch or jump at the end of a hardware loop counts no iteration
-        leaves = fetched.transfers and fetched.taken(regs)
-        try:
-            following = operation()
-        except BusError:
-            store = machine.ExceptionCause.STORE_ACCESS_FAULT
-            return self._trap(
-                Step(pc, insn, word, store if insn.is_store else machine.ExceptionCause.LOAD_ACCESS_FAULT)
-            )
-        except TrapError as trap:
-            return self._trap(Step(pc, insn, word, trap.cause))
-        state.pc = following if leaves or fetched.leads else csrs.next_pc(pc, following)
+        status = self._library.step(self._hart)
+        if status == RAISED:
+            raise self.memory.raised
+        if status != DONE:
+            fault = machine.ExceptionCause.LOAD_ACCESS_FAULT + 2 * insn.is_store
+            return self._trap(Step(pc, insn, word, state.cause if status == TRAP else fault))
         state.asleep = insn.op == "wfi"
         # a jump through a register that it overwrites has another target the next time
-        endless = leaves and following == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)
-        self._done(pc)
+        endless = state.taken and state.pc == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)
+        if self.note is not None:
+            self.note((pc,))
         csrs.advance(1, 1, inhibit)
-        if enabled_events:
-            csrs.count_events((EVENTS["cycles"], *events), enabled_events, saturates=saturates)
-        return Step(pc, insn, word, endless=endless)
+        return Step(pc, insn, word, endless=bool(endless))
+
+    @property
+    def observed(self) -> dict[str, int]:
+        """Fields of the record of the last instruction that was executed by a step."""
+        return {name: getattr(self.state.record, name) for name in fields_of(self.state.valid)}
+
+    def follow(self, records: Records, lines: NDArray[np.uint32] | None, ready: int, unread: int) -> int:
+        """Execute instructions as long as they are plain and equal the records of a design, except for the fields
+        ``unread``, and no interrupt line out of ``ready`` is high; returns their number."""
+        if not self._bursts:
+            return 0
+        self.csrs.written.clear()
+        given = ctypes.c_void_p(records.ctypes.data), None if lines is None else ctypes.c_void_p(lines.ctypes.data)
+        numbers = ctypes.c_uint64(len(records)), ready, ctypes.c_uint64(unread)
+        done = self._library.follow(self._hart, *given, *numbers)
+        self.csrs.advance(done, done, self.csrs["mcountinhibit"])
+        return done
 
     def peek(self) -> Fetched | int | None:
         """Return the instruction at ``pc``, its word if it is illegal, or None if its fetch is a bus error."""
+        return self._fetch(self.state.pc)
+
+    def _fetch(self, pc: int) -> Fetched | int | None:
         try:
-            raw = self.memory.fetch(self.state.pc)
+            raw = self.memory.fetch(pc)
         except BusError:
             return None
         if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
             raw &= machine.HALF_MASK
-        fetched = self._decode(raw)
+        fetched = self.decode(raw)
         return raw if fetched is None else fetched
+
+    def _translate(self, pc: int, operation: Any) -> int:
+        """Fetch and decode an instruction for compiled code; returns the status of the fetch."""
+
+        def translate() -> None:
+            fetched = self._fetch(pc)
+            is_known = isinstance(fetched, Fetched)
+            operation[0] = fetched.operation if is_known else Operation(flags=STOP)
+            if not is_known or is_absent(fetched, self._xif):
+                operation[0].run = function_of(_NOTHING)
+
+        return self.memory.status_of(translate)
 
     def take_interrupt(self, line: int) -> None:
         """Enter the handler of the interrupt ``line``, whether it is pending and enabled or not; ends sleep."""
         self.state.asleep = False
         self.state.pc = self.csrs.enter_trap(MCAUSE_INTERRUPT | line, self.state.pc)
-
-    def _done(self, pc: int) -> None:
-        self.last_pc = pc
-        self.executed += 1
-        self._visit(pc)
-        if self.path is not None:
-            self.path.append(pc)
-
-    def _visit(self, pc: int) -> None:
-        if self.visits is not None:
-            self.visits[pc] = self.visits.get(pc, 0) + 1
 
     def _pass_time(self, inhibit: int, enabled_events: int) -> None:
         self.csrs.advance(1, 0, inhibit)
@@ -246,78 +264,20 @@ class Iss:
     def _trap(self, step: Step) -> Step:
         """Enter the exception handler. An instruction that traps counts as executed, but not as retired."""
         assert step.cause is not None
-        csrs = self.csrs
+        csrs, state = self.csrs, self.state
         csrs.written.clear()
         if not step.cause & MCAUSE_INTERRUPT:
-            self._done(step.pc)
+            state.last_pc = step.pc
+            state.executed += 1
+            if self.note is not None:
+                self.note((step.pc,))
         self.state.pc = csrs.enter_trap(step.cause, step.pc)
         if not step.cause & MCAUSE_INTERRUPT and self.state.pc != step.pc:
             self.last_exception = step.pc, step.cause
         self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
         return step
 
-    def _operation(self, pc: int, fetched: Fetched) -> HartOperation:
-        known = self._operations.get(pc)
-        if known is not None and known[0] is fetched:
-            return known[1]
-        operation = self._translator.operation(fetched, pc)
-        self._operations[pc] = fetched, operation
-        return operation
 
-    def _forget(self, address: int, size: int) -> None:
-        """Drop the compiled operations of instructions that overlap these stored bytes."""
-        first = (address & ~1) - machine.HALF_BYTES
-        for pc in range(first, address + size, machine.HALF_BYTES):
-            self._code.pop(pc & machine.WORD_MASK, None)
-
-    def _follow_loop_ends(self) -> None:
-        ends = self.csrs.loop_ends
-        if ends != self._loop_ends:
-            for pc in (*ends, *self._loop_ends):
-                if pc is not None:
-                    self._code.pop(pc, None)
-            self._loop_ends = ends
-
-    def _enter(self, pc: int) -> HartOperation | None:
-        """Compile the operation of a burst at ``pc``; None if the burst must stop there."""
-        if self._halted:
-            return None
-        self.state.pc = pc
-        fetched = self.peek()
-        operation = None
-        if isinstance(fetched, Fetched) and pc != self._stop:
-            operation = self._burst_operation(pc, fetched)
-        if operation is not None and self.visits is not None:
-            operation = with_note(operation, pc, self._visit)
-        if operation is not None and self.path is not None:
-            operation = with_note(operation, pc, self.path.append)
-        self._code[pc] = operation
-        for address in (pc, pc + machine.HALF_BYTES):
-            self.memory.watch(address & machine.WORD_MASK)
-        return operation
-
-    def _burst_operation(self, pc: int, fetched: Fetched) -> HartOperation | None:
-        insn, is_end, fields = fetched.insn, pc in self.csrs.loop_ends, fetched.operands
-        to_itself = fields.get("boff13", fields.get("joff21")) == 0
-        if is_slow(insn) or to_itself or (is_end and (insn.is_branch or insn.insn_class is InsnClass.LOOP)):
-            return None
-        operation = self._operation(pc, fetched)
-        if insn.insn_class is InsnClass.LOOP:
-            return lambda: self._set_loop(operation)
-        if insn.op == "jalr":
-            return lambda: self._jump_register(operation, pc)
-        if is_end and not insn.is_jump:
-            return lambda: self.csrs.next_pc(pc, operation())
-        return operation
-
-    def _jump_register(self, operation: HartOperation, pc: int) -> int:
-        """Jump in a burst; a jump to itself stops the burst."""
-        target = operation()
-        if target == pc:
-            self._code[pc] = None
-        return target
-
-    def _set_loop(self, operation: HartOperation) -> int:
-        following = operation()
-        self._follow_loop_ends()
-        return following
+def _release(hart: NativeHart, *_used: object) -> None:
+    """Free the translated instructions of a hart; its memory and table of pages live until then."""
+    library().release(ctypes.byref(hart))

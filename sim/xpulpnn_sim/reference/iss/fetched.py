@@ -1,27 +1,21 @@
-"""Decoded instructions: properties that do not depend on the state of the hart, and closures that execute them.
+"""Decoded instructions: properties that do not depend on the state of the hart."""
 
-Closures are compiled from the statements of the instruction table by :mod:`xpulpnn_sim.reference.statements.compiled`.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from typing import Any
 
 from xpulpnn.isa import machine
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.semantics import MEMORY, STATE, parts_of_weights, statements
+from xpulpnn.isa.semantics import MEMORY, STATE, statements
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
-from xpulpnn.isa.xif import ACCUMULATORS, STEP_BITS
+from xpulpnn.isa.xif import ACCUMULATORS
 from xpulpnn.xif.config import XifConfig
-from xpulpnn_sim.reference.iss.memory import BusError, Memory, PostponedError
-from xpulpnn_sim.reference.statements.compiled import NOT_TAKEN, SELECTORS, WRITTEN, HartOperation, leads, maker
+from xpulpnn_sim.reference.iss import library
+from xpulpnn_sim.reference.statements.cpp import is_slow, leads
 
 _WORDS = 1 << 14  # words whose instructions are cached
-
-_STEPS = (1 << STEP_BITS) - 1
 
 REGISTER_MASK = machine.REGISTERS - 1
 RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
@@ -77,15 +71,6 @@ class Fetched:
     @cached_property
     def operands(self) -> dict[str, int]:
         return self.insn.decode(self.word)
-
-    @cached_property
-    def transfers(self) -> bool:
-        return self.insn.is_branch or self.insn.is_jump
-
-    @cached_property
-    def leads(self) -> bool:
-        """Return whether the operation itself handles the end of a hardware loop."""
-        return leads(self.insn)
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -145,22 +130,6 @@ class Fetched:
         """The base register that the access increments, 0 if none."""
         return self.rs1 if self.access is not None and self.access.updates_base else 0
 
-    def address(self, regs: list[int]) -> int:
-        """Return the address of the access. ``regs`` holds the values before the instruction."""
-        access = self.access
-        assert access is not None
-        if access.updates_base:
-            return regs[self.rs1]
-        offset = access.offset if access.offset_register is None else regs[access.offset_register]
-        return (regs[self.rs1] + offset) & machine.WORD_MASK
-
-    def taken(self, regs: list[int]) -> bool:
-        """Return whether a branch or jump is taken. ``regs`` holds the values before the instruction."""
-        if self.insn.is_jump:
-            return True
-        make = maker(self.insn, frozenset(), None, (), products=True)
-        return make(regs, (), None, None, None, 0, self.length, NOT_TAKEN, **self.operands)() != NOT_TAKEN
-
     @cached_property
     def events(self) -> tuple[int, ...]:
         """Numbers of the counted events that the instruction causes whatever its operands."""
@@ -178,14 +147,33 @@ class Fetched:
         )
         return tuple(EVENTS[name] for name, times in happen for _ in range(times))
 
-    def events_with(self, regs: list[int]) -> tuple[int, ...]:
-        """Return the events of one execution. ``regs`` holds the values before it. A misaligned access counts twice."""
-        if self.insn.is_branch:
-            return (*self.events, EVENTS["taken_branches"]) if self.taken(regs) else self.events
-        access = self.access
-        if access is not None and self.address(regs) % machine.WORD_BYTES + access.size > machine.WORD_BYTES:
-            return (*self.events, EVENTS["stores" if self.insn.is_store else "loads"])
-        return self.events
+    @cached_property
+    def operation(self) -> library.Operation:
+        """The instruction as the compiled simulator executes it."""
+        insn, access, operands = self.insn, self.access, self.operands
+        to_itself = operands.get("boff13", operands.get("joff21")) == 0
+        updates = access is not None and access.updates_base
+        kinds = (insn.is_branch, insn.is_jump, insn.op == "jalr", leads(insn), insn.is_store)
+        entries = {"activation": self.nn_activation, "weight": self.nn_weight, "loaded": self.nn_loaded}
+        entries["offset_register"] = None if access is None else access.offset_register
+        same = {name: getattr(self, name) for name in ("raw", "length", "rs1", "rd", "destination")}
+        return library.Operation(
+            run=library.function_of(insn),
+            operands=tuple(operands.values()),
+            offset=0 if access is None else access.offset,
+            events=sum(1 << event for event in {*self.events}),
+            flags=_mask((is_slow(insn) or to_itself, *kinds, updates, insn.is_pair)),
+            reads=_mask(name in self.reads for name in ("rs1", "rs2", "rd")),
+            rs2=self.read_as_rs2,
+            loads=self.events.count(EVENTS["loads"]),
+            size=0 if access is None else access.size,
+            **same,
+            **{name: -1 if number is None else number for name, number in entries.items()},
+        )
+
+
+def _mask(bits: Iterable[bool]) -> int:
+    return sum(bit << place for place, bit in enumerate(bits))
 
 
 @cache
@@ -207,9 +195,6 @@ def decoding(
     return decode
 
 
-_FAILURES = (BusError, PostponedError)  # exceptions of stores after which the instruction has no effect
-
-
 def _absent_words(xif: XifConfig) -> frozenset[int]:
     """Return the places of the words of the state that a coprocessor lacks; they stay 0."""
     absent = set[int]() if xif.memory != "none" else {*range(2, 6), STATE["PTR"], STATE["PTR"] + 1}
@@ -226,63 +211,6 @@ def _word_written(fetched: Fetched) -> int | None:
     return STATE["ACC"] if number < 0 else number if number < machine.NNRF_WORDS else number + ACCUMULATORS
 
 
-class Translator:
-    """Compiles instructions to operations of one hart. An operation stores after all other effects, so that watchers of
-    the memory see the state after the instruction."""
-
-    def __init__(
-        self,
-        regs: list[int],
-        nn: list[int],
-        memory: Memory,
-        system: Any,
-        *,
-        products: bool = True,
-        xif: XifConfig | None = None,
-    ) -> None:
-        self._regs, self._nn, self._memory, self._system, self._products = regs, nn, memory, system, products
-        self._absent = _absent_words(xif) if xif else frozenset[int]()
-
-    def operation(self, fetched: Fetched, pc: int) -> HartOperation:
-        following = (pc + fetched.length) & machine.WORD_MASK
-        if fetched.insn.op == "pa.step":
-            return self._steps(fetched, pc, following)
-        if _word_written(fetched) in self._absent:
-            return lambda: following
-        return self._made(fetched.insn, fetched, pc, self._memory.read)
-
-    def _made(self, insn: Insn, fetched: Fetched, pc: int, read: Callable[[int, int], int]) -> HartOperation:
-        fields = fetched.operands
-        zeros = frozenset(name for name in WRITTEN if fields.get(name) == 0)
-        selector = next((fields[name] for name in SELECTORS if name in fields), None)
-        make = maker(insn, zeros, selector, _FAILURES, products=self._products)
-        surroundings = self._regs, self._nn, read, self._memory.write, self._system
-        return make(*surroundings, pc, fetched.length, (pc + fetched.length) & machine.WORD_MASK, **fields)
-
-    def _steps(self, fetched: Fetched, pc: int, following: int) -> HartOperation:
-        """Return the operation of pa.step: its statements for each step, with each part of the weights in turn."""
-        insn, count = fetched.insn, parts_of_weights(fetched.insn)
-        rows = [replace(insn, entry=part) for part in range(count)] if count > 1 else [insn]
-        parts = [self._made(row, fetched, pc, self._load_of_step) for row in rows]
-
-        def execute() -> int:
-            for number in range(self._regs[fetched.rs1] & _STEPS):
-                parts[number % count]()
-            return following
-
-        return execute
-
-    def _load_of_step(self, address: int, size: int) -> int:
-        try:
-            return self._memory.read(address, size)
-        except BusError:
-            self._nn[STATE["FAILED"]] = 1
-            return int.from_bytes(self._memory.read_bytes(address, size), "little")
-
-
-def with_note(operation: HartOperation, pc: int, note: Callable[[int], None]) -> HartOperation:
-    def execute() -> int:
-        note(pc)
-        return operation()
-
-    return execute
+def is_absent(fetched: Fetched, xif: XifConfig | None) -> bool:
+    """Return whether an instruction writes a word of the state that a coprocessor lacks."""
+    return xif is not None and _word_written(fetched) in _absent_words(xif)

@@ -4,6 +4,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import (
     CLUSTER_EVENTS,
@@ -20,11 +23,20 @@ from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, IRQ_BITS, IRQ_PRIORITY
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.fetched import Fetched
+from xpulpnn_sim.reference.iss.library import ALWAYS, DIFFERS
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
+from xpulpnn_sim.reference.iss.session import HostChannel, Observer, Retired, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import DifferenceError, place
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, decoder_of, digits_of, line_of, text_of
+from xpulpnn_sim.reference.programs.trace import (
+    RETIREMENT,
+    WIDE_FIELDS,
+    Records,
+    decoder_of,
+    digits_of,
+    line_of,
+    text_of,
+)
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 Record = tuple[int, ...]
@@ -62,11 +74,7 @@ _TRAP, _INTR, _CAUSE, _PC = (_AT[name] for name in ("trap", "intr", "cause", "pc
 _RD_WE, _RD_ADDR, _RD_WDATA = (_AT[name] for name in ("rd_we", "rd_addr", "rd_wdata"))
 _WAITED = _AT["halt"]  # causes of the waits before a retirement, a bit each
 _BASE_WE, _BASE_ADDR = _AT["base_we"], _AT["base_addr"]
-_ALWAYS = tuple(
-    (name, _AT[name]) for name in ("insn", "trap", "cause", "nn_we", "rd2_we", "mem_rmask", "mem_wmask", "pc_wdata")
-)
-"""Fields that are valid in every record."""
-
+_ALWAYS = tuple((name, _AT[name]) for name in ALWAYS)
 _ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))  # an instruction that traps writes nothing
 
 
@@ -107,19 +115,44 @@ class Lockstep:
         self._free = TIMED_CSRS | {CSR_BY_NAME[name].address for name in free}
         # another core may expand hints to other fields
         self._unread = ("rs1_addr", "rs2_addr") if free else ()
-        self._history: deque[Record] = deque(maxlen=HISTORY)
+        self._unread_places = sum(1 << _AT[name] - len(WIDE_FIELDS) for name in self._unread)
+        self._history: deque[Records] = deque(maxlen=HISTORY)  # blocks of the last records
         self._waiting = 0
         self._high = (0, 0)  # lines that were high at the last two records; cleared when an interrupt is taken
 
     def compare(self, records: Records, lines: Any = None) -> DifferenceError | None:
         """Compare the next block of records. Returns the first difference; nothing can be compared afterwards."""
-        levels = [None] * len(records) if lines is None else [int(level) for level in lines]
+        records = np.ascontiguousarray(records, RETIREMENT)
+        levels = None if lines is None else np.ascontiguousarray(lines, np.uint32)
+        done = 0
         try:
-            for record, level in zip(records.tolist(), levels, strict=True):
-                self.follow(record, level)
+            while done < len(records):
+                done += self._follow_plain(records[done:], None if levels is None else levels[done:])
+                if done < len(records):
+                    self.follow(records[done].item(), None if levels is None else int(levels[done]))
+                    done += 1
         except DifferenceError as difference:
             return difference
         return None
+
+    def _follow_plain(self, records: Records, levels: NDArray[np.uint32] | None) -> int:
+        """Follow records of instructions without traps, interrupts and CSRs by compiled code; returns their number."""
+        iss, csrs = self.iss, self.iss.csrs
+        iss.state.asleep = False
+        ready = csrs["mie"] & IRQ_BITS if csrs["mstatus"] & MSTATUS_MIE else 0
+        done = iss.follow(records, levels, ready, self._unread_places)
+        if done:
+            self._keep(records[:done])
+            self._waiting = 0
+            if levels is not None:
+                self._high = (self._high[1] if done == 1 else int(levels[done - 2]), int(levels[done - 1]))
+        if iss.state.status == DIFFERS:
+            self._require_equal(records[done].item(), Retired(iss.decode(iss.state.record.insn), None, iss.observed))
+        return done
+
+    def _keep(self, records: Records) -> None:
+        self._history.append(records[-HISTORY:])
+        self.compared += len(records)
 
     def follow(self, record: Record, level: int | None = None) -> None:
         """Compare the next record; ``level`` holds the interrupt lines, if known."""
@@ -129,8 +162,7 @@ class Lockstep:
         if level is not None:
             self._watch_interrupts(record, level)
             self._check_pending(record, level)
-        self._history.append(record)
-        self.compared += 1
+        self._keep(np.array([record], RETIREMENT))
 
     def _advance(self, record: Record) -> None:
         iss = self.iss
@@ -141,9 +173,11 @@ class Lockstep:
             raise self.differs(record, "pc_rdata", iss.state.pc, record[_PC])
         _, retired = self._observer.step()
         assert retired is not None
-        fetched = self._fetched = retired.fetched
-        traps = retired.cause is not None
-        expected = retired.record
+        self._require_equal(record, retired)
+
+    def _require_equal(self, record: Record, retired: Retired) -> None:
+        iss, fetched, expected, traps = self.iss, retired.fetched, retired.record, retired.cause is not None
+        self._fetched = fetched
         written, moved = expected.get("rd_addr", 0), expected.get("base_addr", 0)
         if written and _csr_of(fetched) in self._free:
             expected["rd_wdata"] = iss.state.regs[written] = record[_RD_WDATA]
@@ -235,9 +269,8 @@ class Lockstep:
         if field == "pc_rdata":
             lines.append(f"  expected instruction: {place(expected, self._name_of)}")
         lines.append("before it, and as the design reports it:")
-        lines += [
-            f"  {line_of(dict(zip(_NAMES, each, strict=True)), self._decoder)}" for each in (*self._history, record)
-        ]
+        before = [tuple(each) for block in self._history for each in block.tolist()][-HISTORY:]
+        lines += [f"  {line_of(dict(zip(_NAMES, each, strict=True)), self._decoder)}" for each in (*before, record)]
         return DifferenceError("\n".join(lines), order, cycle, field, expected, got)
 
 

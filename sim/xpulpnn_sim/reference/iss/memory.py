@@ -1,10 +1,25 @@
 """Memory of the instruction-set simulator: sparse, little-endian, any alignment, initially zero."""
 
+import ctypes
+import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
+from xpulpnn_sim.reference.iss.library import (
+    BUS_ERROR,
+    DONE,
+    PAGE_BITS,
+    RAISED,
+    RAW,
+    NativeMemory,
+    Read,
+    Write,
+    library,
+    table,
+)
 
-PAGE_BITS = 12
 _PAGE = 1 << PAGE_BITS
 _ADDRESS_MASK = ADDRESS_SPACE - 1
 
@@ -36,17 +51,45 @@ class Memory:
     def __init__(self, windows: Iterable[tuple[int, int]] | None = None) -> None:
         self._windows = None if windows is None else tuple(windows)
         self._pages: dict[int, bytearray] = {}
-        # pages that are memory from end to end, and those of them without watchers
-        self._whole: dict[int, bytearray] = {}
-        self._unwatched: dict[int, bytearray] = {}
+        self._whole: dict[int, bytearray] = {}  # pages that are memory from end to end
         self._watched: set[int] = set()
         self.watchers: list[Listener] = []
         self.errors: tuple[tuple[int, int], ...] = ()
+        self.raised: BaseException = BusError()  # the last exception in an access of compiled code
+        # addresses of whole pages, of those that are neither watched nor code, and of pages that are memory in part
+        self._tables = table(), table(), table()
+        addresses, me = map(ctypes.addressof, self._tables), weakref.proxy(self)
+        pieces = ((0, ADDRESS_SPACE),) if self._windows is None else self._windows
+        self._pieces = (ctypes.c_uint64 * (2 * len(pieces)))(*(end for piece in pieces for end in piece))
+        listed = ctypes.addressof(self._pieces), len(pieces)
+        self.native = NativeMemory(
+            *addresses, *listed, Read(partial(Memory._load, me)), Write(partial(Memory._store, me))
+        )
 
     @property
     def keeps_code(self) -> bool:
-        """Return whether every change of code is reported to watchers; derived classes must override it."""
+        """Return whether compiled code may access whole pages itself; derived classes must override it."""
         return type(self) is Memory
+
+    def status_of(self, access: Callable[[], None]) -> int:
+        """Make an access of compiled code and return its status."""
+        try:
+            access()
+        except BusError:
+            return BUS_ERROR
+        except BaseException as error:
+            self.raised = error
+            return RAISED
+        return DONE
+
+    def _load(self, address: int, size: int, value: Any) -> int:
+        if size & RAW:
+            value[0] = int.from_bytes(self.read_bytes(address, size - RAW), "little")
+            return DONE
+        return self.status_of(lambda: value.__setitem__(0, self.read(address, size)))
+
+    def _store(self, address: int, size: int, value: int) -> int:
+        return self.status_of(lambda: self.write(address, size, value))
 
     def inside(self, address: int, size: int) -> bool:
         if self._windows is None:
@@ -58,9 +101,11 @@ class Memory:
 
     def watch(self, address: int) -> None:
         """Report future stores to the page of ``address`` to the watchers."""
-        number = address >> PAGE_BITS
+        number, word, words = address >> PAGE_BITS, address & -WORD_BYTES, self.native.watched
         self._watched.add(number)
-        self._unwatched.pop(number, None)
+        self._tables[1][number] = None
+        if word not in words:
+            words[:] = [word, *words[:-1]]
 
     def _page(self, number: int) -> bytearray:
         page = self._pages.get(number)
@@ -71,10 +116,16 @@ class Memory:
 
     def _place(self, number: int, page: bytearray) -> None:
         self._pages[number] = page
-        if self.inside(number << PAGE_BITS, _PAGE) and not self._fails(number << PAGE_BITS, _PAGE):
+        if self._fails(number << PAGE_BITS, _PAGE):
+            return
+        is_whole = self.inside(number << PAGE_BITS, _PAGE)
+        if is_whole:
             self._whole[number] = page
-            if number not in self._watched:
-                self._unwatched[number] = page
+        if self.keeps_code:
+            address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+            places = is_whole, is_whole and number not in self._watched, True
+            for pages, is_there in zip(self._tables, places, strict=True):
+                pages[number] = address if is_there else None
 
     def _share(self, *numbers: int) -> None:
         page = bytearray(_PAGE)
@@ -101,6 +152,12 @@ class Memory:
             piece = data[done : done + _PAGE - offset]
             self._page(where >> PAGE_BITS)[offset : offset + len(piece)] = piece
             done += len(piece)
+        self.forget(address, len(data))
+
+    def forget(self, address: int, size: int) -> None:
+        """Drop the translated instructions that overlap these bytes."""
+        if self.native.harts:
+            library().forget(ctypes.byref(self.native), address & _ADDRESS_MASK, size)
 
     def read(self, address: int, size: int) -> int:
         """Return the ``size``-byte number at ``address``, zero-extended. Raises :class:`AccessError` outside memory and
@@ -115,13 +172,16 @@ class Memory:
             raise BusError
         if not self.inside(address, size):
             raise AccessError(kind, address, size)
-        if self._windows is not None:
-            self._page(address >> PAGE_BITS)
+        for end in (address, (address + size - 1) & _ADDRESS_MASK):
+            self._page(end >> PAGE_BITS)
         return int.from_bytes(self.read_bytes(address, size), "little")
 
     def fetch(self, address: int) -> int:
         """Return the word at ``address``, or the half-word of a compressed instruction at the end of memory. Raises
         :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error."""
+        page, offset = self._whole.get(address >> PAGE_BITS), address & (_PAGE - 1)
+        if page is not None and offset <= _PAGE - WORD_BYTES:
+            return int.from_bytes(page[offset : offset + WORD_BYTES], "little")
         if self.errors:
             if self._fails(address, HALF_BYTES):
                 raise BusError
@@ -130,8 +190,7 @@ class Memory:
                 if half & LENGTH_MASK == LENGTH_MASK:
                     raise BusError
                 return half
-        in_page = address & (_PAGE - 1) <= _PAGE - WORD_BYTES
-        if (in_page and address >> PAGE_BITS in self._whole) or self.inside(address, WORD_BYTES):
+        if self.inside(address, WORD_BYTES):
             return self.read(address, WORD_BYTES)
         half = self._read(address, HALF_BYTES, "fetch")
         return half if half & LENGTH_MASK != LENGTH_MASK else self._read(address, WORD_BYTES, "fetch")
@@ -148,10 +207,6 @@ class Memory:
     def write(self, address: int, size: int, value: int) -> None:
         """Store the low bytes of ``value``. Raises :class:`AccessError` and :class:`BusError` as :meth:`read`."""
         data = (value & ((1 << BYTE_BITS * size) - 1)).to_bytes(size, "little")
-        page, offset = self._unwatched.get(address >> PAGE_BITS), address & (_PAGE - 1)
-        if page is not None and offset + size <= _PAGE:
-            page[offset : offset + size] = data
-            return
         self._write(address, size, data)
 
     def _write(self, address: int, size: int, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """Runs whole programs and calls of kernel functions on the simulator."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +11,13 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import XpulpnnError
 from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.formats import BASE_EXTENSIONS
-from xpulpnn.isa.machine import BYTE_BITS, CLINT_BASE, CLINT_BYTES, WORD_BYTES
+from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.reference.iss.clint import ClintMemory, TimedHart
 from xpulpnn_sim.reference.iss.core import Iss, Step
 from xpulpnn_sim.reference.iss.fetched import Fetched
-from xpulpnn_sim.reference.iss.memory import AccessError, BusError, Memory
+from xpulpnn_sim.reference.iss.memory import AccessError, Memory
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
 from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun
@@ -32,20 +32,18 @@ def kernel_memory(run: KernelRun) -> Memory:
     return memory
 
 
-def executed(
-    run: KernelRun, call: KernelCall, memory: Memory, *, products: bool = True, limit: int = 1 << 32
-) -> Iterator[NDArray[np.uint32]]:
+def executed(run: KernelRun, call: KernelCall, memory: Memory, *, limit: int = 1 << 32) -> Iterator[NDArray[np.uint32]]:
     """Execute a call and yield the positions of the executed instructions in its program, block by block.
 
-    Without ``products`` the results are wrong, but the order of instructions, which does not depend on them, is
-    computed faster. Raises :class:`XpulpnnError` if an instruction traps or more than ``limit`` are executed.
+    Raises :class:`XpulpnnError` if an instruction traps or more than ``limit`` are executed.
     """
     program = call.program
     base, entry = program.pcs[0], int(program.pcs[call.entry])
     extensions = BASE_EXTENSIONS | run.extensions
-    hart = Iss(entry, extensions=extensions, memory=memory, products=products, xif=XifConfig.of(extensions))
+    hart = Iss(entry, extensions=extensions, memory=memory, xif=XifConfig.of(extensions))
     hart.load(int(base), program.words.tolist())
-    hart.path = path = []
+    path: list[int] = []
+    hart.note = path.extend
     last = int(program.pcs[-1])
     try:
         while hart.state.pc != last:
@@ -85,60 +83,20 @@ class Observer:
             return step, None
         word = iss.peek()
         fetched = word if isinstance(word, Fetched) else None
-        record = {"pc_rdata": state.pc, "insn": fetched.raw if fetched is not None else word or 0}
-        access = dict[str, int]()
-        if fetched is not None:
-            record |= self._sources(fetched)
-            access = self._access(fetched)
-        state.asleep = False
+        pc, state.asleep = state.pc, False
         step = iss.execute(word)
+        record = {"pc_rdata": pc, "insn": word or 0} if fetched is None else iss.observed
         record["pc_wdata"] = state.pc
         if self._interrupt is not None:
             record |= {"intr": 1, "cause": CAUSE_INTERRUPT | self._interrupt}
             self._interrupt = None
         if step.cause is not None:
             record |= {"trap": 1, "cause": step.cause}
-        elif fetched is not None:
-            record |= self._results(fetched) | access
-            if fetched.nn_loaded is not None:
-                record |= {"nn_we": 1, "nn_addr": fetched.nn_loaded, "nn_wdata": access["mem_rdata"]}
         return step, Retired(fetched, step.cause, record)
 
     def interrupted(self, line: int) -> None:
         """Mark the next instruction as the first of the handler of the interrupt ``line``."""
         self._interrupt = line
-
-    def _sources(self, fetched: Fetched) -> dict[str, int]:
-        state = self._iss.state
-        numbers = {"rs1": fetched.rs1, "rs2": fetched.read_as_rs2, "rd": fetched.rd}
-        values = {f"{name}_rdata": state.regs[numbers[name]] for name in fetched.reads}
-        values |= {"rs1_addr": fetched.rs1, "rs2_addr": fetched.read_as_rs2}
-        if fetched.nn_activation is not None:
-            values["nn_act_rdata"] = state.nn[fetched.nn_activation]
-        if fetched.nn_weight is not None:
-            values["nn_wgt_rdata"] = state.nn[fetched.nn_weight]
-        return values
-
-    def _access(self, fetched: Fetched) -> dict[str, int]:
-        if fetched.access is None:
-            return {}
-        regs, size = self._iss.state.regs, fetched.access.size
-        address, mask, data = fetched.address(regs), (1 << size) - 1, 0
-        if fetched.insn.is_store:
-            stored = regs[fetched.rs2] & ((1 << BYTE_BITS * size) - 1)
-            return {"mem_addr": address, "mem_wmask": mask, "mem_wdata": stored}
-        with suppress(BusError):
-            data = self._iss.memory.read(address, size)
-        return {"mem_addr": address, "mem_rmask": mask, "mem_rdata": data}
-
-    def _results(self, fetched: Fetched) -> dict[str, int]:
-        rd, base, regs = fetched.destination, fetched.base, self._iss.state.regs
-        values = {"rd_we": 1, "rd_addr": rd, "rd_wdata": regs[rd]} if rd else dict[str, int]()
-        if rd and fetched.insn.is_pair:
-            values |= {"rd2_we": 1, "rd2_wdata": regs[rd + 1]}
-        if base and base != rd and not (rd and fetched.insn.is_pair and base == rd + 1):
-            values |= {"base_we": 1, "base_addr": base, "base_wdata": regs[base]}
-        return values
 
 
 _CHUNK = 1 << 17  # instructions between two reports of progress
@@ -214,14 +172,14 @@ class IssSession:
         hart_id: int = 0,
         output: Callable[[exits.Output], None],
         observer: Callable[[Retired], None] | None = None,
-        visits: dict[int, int] | None = None,
+        visits: Counter[int] | None = None,
         clint: bool = False,
     ) -> None:
         require_core(executable.cores, config, str(executable.path), core_name(config))
         added = [(CLINT_BASE, CLINT_BYTES)] if clint else []
         self.memory = loaded_memory(executable, [*ram, *added], errors, ClintMemory if clint else Memory)
         self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
-        self.iss.visits = visits
+        self.iss.note = None if visits is None else visits.update
         self._timed = TimedHart(self.iss, self.memory) if isinstance(self.memory, ClintMemory) else None
         self._name_of = executable.symbol_at
         self._observed = observer

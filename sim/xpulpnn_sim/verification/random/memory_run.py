@@ -11,7 +11,6 @@ from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group, written_fields
 from xpulpnn_sim.reference.bare.layout import BASE, LOW_SIZE, MASK, POOL, SCRATCH, SLOTS, SP
 from xpulpnn_sim.reference.bare.program import ProgramBlock
-from xpulpnn_sim.reference.statements.text import sx
 from xpulpnn_sim.reference.stimuli import random_word
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
@@ -30,6 +29,10 @@ def shift_register(rng: Random, width: int, *, exact: bool = False) -> int:
     if not exact:
         return word
     return word & ~(0xFF << _ZERO_LSB) | XLEN | (rng.randrange(-_OUTSIDE, _OUTSIDE + 1) & 0xFF) << _ZERO_LSB
+
+
+def _signed(word: int) -> int:
+    return word - (word >> XLEN - 1 << XLEN)
 
 
 class Aimed(NamedTuple):
@@ -68,14 +71,14 @@ def _aimed_exactly(target: int, rng: Random) -> Aimed:
     zero = rng.choice((0, 0, rng.randrange(-(1 << 7), 1 << 7)))
     most = (1 << XLEN - 1) - 1
     kappa = rng.choice(
-        (1, -1, most, -most - 1, 1 << rng.randrange(XLEN - 1), sx(random_word(rng), XLEN), most ^ random_word(rng) >> 1)
+        (1, -1, most, -most - 1, 1 << rng.randrange(XLEN - 1), _signed(random_word(rng)), most ^ random_word(rng) >> 1)
     )
     # at the bounds of rounding, as far as the factor allows
     half = 1 << shift >> 1
     dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
     value = (((target - zero) << shift) + dropped) // (kappa or 1)
     near = (value, value, value + 1, most, -most - 1, 0)
-    value = rng.choice(near) if abs(value) <= most else sx(random_word(rng), XLEN)
+    value = rng.choice(near) if abs(value) <= most else _signed(random_word(rng))
     lam = random_word(rng)
     scale = rng.getrandbits(XLEN) & ~_SCALE_MASK | (zero & 0xFF) << _ZERO_LSB | shift
     return Aimed(kappa & WORD_MASK, lam, (value - lam) & WORD_MASK, scale)

@@ -108,7 +108,7 @@ def call(run: Classifier, memory: Memory, *, core: int, cores: int, trace: bool)
         hart.state.regs[register_number(name)] = value
     path: list[int] = []
     if trace:
-        hart.path = path
+        hart.note = path.extend
     hart.run(1 << 23, until=end)
     assert hart.state.pc == end
     return path

@@ -1,0 +1,166 @@
+"""The compiled simulator: a library with a function for every row of the instruction table, built once per machine."""
+
+import ctypes
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from ctypes import CFUNCTYPE, POINTER, Structure, c_int8, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
+from functools import cache, lru_cache
+from mmap import mmap
+from pathlib import Path
+from typing import Any
+
+import xpulpnn.isa
+from xpulpnn.errors import ToolError
+from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS
+from xpulpnn.isa.insn import Insn
+from xpulpnn.isa.semantics import STATE, STATE_WORDS
+from xpulpnn.isa.table import INSNS
+from xpulpnn.isa.xif import XIF_ROWS
+from xpulpnn.user_cache import cache_directory, is_usable, locked
+from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
+from xpulpnn_sim.reference.statements import cpp
+
+Read = CFUNCTYPE(c_uint32, c_uint32, c_uint32, POINTER(c_uint32))
+Write = CFUNCTYPE(c_uint32, c_uint32, c_uint32, c_uint32)
+
+DONE, BUS_ERROR, RAISED, TRAP, DIFFERS = range(5)  # status of a hart
+STOP, BRANCH, JUMP, REGISTER_JUMP, LEADS, STORE, UPDATES, PAIR = (1 << bit for bit in range(8))  # flags of an operation
+PAGE_BITS = 12
+RAW = 1 << 31  # bit of the size of a load that ignores errors
+
+ALWAYS = ("insn", "trap", "cause", "nn_we", "rd2_we", "mem_rmask", "mem_wmask", "pc_wdata")
+"""Fields that are valid in every record."""
+
+_NAMED_CSRS = ("mstatus", "lpstart0", "lpstart1", "pccr0", "pcmr", "pcer")
+_CONSTANTS = {
+    **{name.upper(): cpp.CSR_PLACES[name] for name in _NAMED_CSRS},
+    **{name.upper(): number for number, name in enumerate(PERFORMANCE_EVENTS)},
+    **{f"PLACE_{name}": place for place, name in enumerate(WORD_FIELDS)},
+    "CSR_COUNT": len(CSRS),
+    "STATE_WORDS": STATE_WORDS,
+    "FAILED": STATE["FAILED"],
+    "PAGE_BITS": PAGE_BITS,
+    "ALWAYS": sum(1 << WORD_FIELDS.index(name) for name in ALWAYS),
+}
+_HEADER = Path(__file__).parent / "native" / "hart.hpp"
+_TYPES: dict[str, Any] = {
+    "Function": c_void_p,
+    "Read": Read,
+    "Write": Write,
+    "u32": c_uint32,
+    "u64": c_uint64,
+    "i32": c_int32,
+    "u8": c_uint8,
+    "i8": c_int8,
+}
+
+
+def _fields(name: str) -> list[tuple[str, Any]]:
+    """Return the fields of a structure of the header, whose declarations have one line each."""
+    body = _HEADER.read_text().partition(f"struct {name} {{")[2].partition("\n\n")[0]
+    fields: list[tuple[str, Any]] = []
+    for kind, declared in re.findall(r"^  (\w+) ([^;()]+);", body, re.MULTILINE):
+        for each in declared.split(", "):
+            field, _, size = each.lstrip("*").rstrip("]").partition("[")
+            scalar = c_void_p if each[0] == "*" else _TYPES[kind]
+            fields.append((field, scalar * (_CONSTANTS.get(size) or int(size)) if size else scalar))
+    return fields
+
+
+class Operation(Structure):
+    """A translated instruction."""
+
+    _fields_ = _fields("Op")
+
+
+Translate = _TYPES["Translate"] = CFUNCTYPE(c_uint32, c_uint32, POINTER(Operation))
+
+
+class NativeMemory(Structure):
+    _fields_ = _fields("Memory")
+
+
+class NativeRecord(Structure):
+    _fields_ = (("order", c_uint64), ("cycle", c_uint64), *((name, c_uint32) for name in WORD_FIELDS))
+
+
+_TYPES["Record"] = NativeRecord
+
+
+class NativeHart(Structure):
+    _fields_ = _fields("Hart")
+
+
+Table = c_void_p * (1 << 32 - PAGE_BITS)
+
+
+def table() -> Any:
+    """Return an array with a null pointer for each page of the address space."""
+    return Table.from_buffer(mmap(-1, ctypes.sizeof(Table)))
+
+
+_ROWS = (*INSNS, *XIF_ROWS)
+_PLACES = {insn.key: place for place, insn in enumerate(_ROWS)}
+
+_COMMAND = ("g++", "-std=c++17", "-O2", "-fwrapv", "-g0", "-fPIC", "-shared", "-x", "c++", "-")
+
+
+def _source() -> str:
+    return "\n".join(
+        [
+            "#include <cstdint>",
+            *(f"constexpr uint64_t {name} = {value};" for name, value in _CONSTANTS.items()),
+            f"struct Record {{ uint64_t order, cycle; uint32_t {', '.join(WORD_FIELDS)}; }};",
+            _HEADER.read_text(),
+            cpp.functions(_ROWS),
+        ]
+    )
+
+
+def _built() -> Path:
+    sources = [*sorted(Path(xpulpnn.isa.__file__).parent.glob("*.py")), *sorted(Path(cpp.__file__).parent.glob("*.py"))]
+    hasher = hashlib.sha256(repr(_COMMAND).encode())
+    for path in (*sources, _HEADER, Path(__file__)):
+        hasher.update(path.read_bytes())
+    library = cache_directory() / f"iss-{hasher.hexdigest()[:24]}.so"
+    if is_usable(library):
+        return library
+    if shutil.which(_COMMAND[0]) is None:
+        raise ToolError(f"{_COMMAND[0]} must be installed to compile the simulator: apt-get install {_COMMAND[0]}")
+    with locked(library.with_suffix(".lock")):
+        if not is_usable(library):
+            with tempfile.TemporaryDirectory(dir=library.parent, prefix="building-") as folder:
+                made = Path(folder) / library.name
+                done = subprocess.run(
+                    [*_COMMAND, "-o", str(made)], input=_source(), capture_output=True, text=True, check=False
+                )
+                if done.returncode:
+                    raise ToolError(f"{_COMMAND[0]} must compile the simulator, not fail:\n{done.stderr}")
+                made.rename(library)
+    return library
+
+
+@cache
+def library() -> ctypes.CDLL:
+    loaded = ctypes.CDLL(str(_built()))
+    loaded.run.restype = loaded.follow.restype = c_uint64
+    return loaded
+
+
+def function_of(insn: Insn) -> int:
+    """Return the address of the function that executes a row of the instruction table."""
+    return _functions()[_PLACES[insn.key]]
+
+
+@cache
+def _functions() -> Any:
+    return (c_void_p * len(_ROWS)).in_dll(library(), "ROWS")
+
+
+@lru_cache(1 << 12)
+def fields_of(valid: int) -> tuple[str, ...]:
+    """Return the names of the fields of a record that are valid."""
+    return tuple(name for place, name in enumerate(WORD_FIELDS) if valid >> place & 1)
