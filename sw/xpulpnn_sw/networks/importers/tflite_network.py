@@ -119,7 +119,8 @@ class _Import(TfliteOperators):
     def _conv(self, operator: TfliteOperator) -> Map:
         value, group = self._value(operator, 0, padded=True), 1
         if "Around" in operator.options:
-            value = replace(reshaped(self._builder.with_padding(value), value.shape), pads=operator.options["Around"])
+            value = self._builder.with_padding(value)
+            value = replace(reshaped(value, value.shape), pads=operator.options["Around"])
         if operator.kind == "CONV_2D":
             weights = self._weights(operator, 0, (0, 3, 1, 2))
         else:

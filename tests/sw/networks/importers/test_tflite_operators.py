@@ -257,3 +257,16 @@ NEW = {
 @pytest.mark.parametrize("name", NEW)
 def test_operators_that_move_join_or_map(tmp_path, name):
     check_codes(NEW[name](), tmp_path)
+
+
+def test_causal_sequences_with_gaps(tmp_path):
+    """Pads in front of a sequence that is then taken apart by blocks, as Keras writes dilated causal convolutions."""
+    g = Graph((1, 9, 4), 0.02, 11)
+    a = g.operator("PAD", (g.input, g.numbers([[0, 0], [4, 0], [0, 0]])), (1, 13, 4), 0.02, 11)
+    block, none = g.numbers([2]), g.numbers([[0, 1]])
+    b = g.operator("SPACE_TO_BATCH_ND", (a, block, none), (2, 7, 4), 0.02, 11)
+    b = g.operator("RESHAPE", (b,), (2, 1, 7, 4), 0.02, 11)
+    c = g.weighted("CONV_2D", b, (6, 1, 3, 4), (2, 1, 5, 6), 0.05, 3, **convolving((1, 1), VALID))
+    c = g.operator("RESHAPE", (c,), (2, 5, 6), 0.05, 3)
+    g.operator("BATCH_TO_SPACE_ND", (c, block, none), (1, 9, 6), 0.05, 3)
+    check_codes(g, tmp_path)
