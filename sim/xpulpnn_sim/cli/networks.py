@@ -97,6 +97,8 @@ class ImportArguments(Samples, ImageOptions, Seed, Json):
     """Quantise a floating-point model, with ranges from --images, to 8, 4 or 2 bits: one number for all layers, or one
     for each layer with weights, such as 8,4,4, or NAME=4 for the layer NAME; 4/8 means 4-bit weights and 8-bit
     inputs."""
+    allow: Count = 1
+    """Most by which results of a layer may differ from the model's where no rule has them exactly."""
     fast: bool = False
     """Requantise TFLite's models in 32 bits (bn32), for cores on which the exact rule is slow, and tell how many
     results that changes in each layer, for --images or a few random inputs."""
@@ -124,6 +126,7 @@ def net_import_command(request: ImportArguments) -> int:
         normalisation=request.normalisation,
         quantise=None if request.quantise is None else request_of(request.quantise),
         images=None if images is None else images.samples,
+        allow=request.allow,
         is_fast=request.fast,
         note=notes.append,
         scores=expected.append,

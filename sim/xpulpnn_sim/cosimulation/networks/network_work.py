@@ -197,7 +197,9 @@ class NetworkResult(Result):
 def require_memory(case: NetworkCase, needed: int, what: str) -> None:
     most = case.machine.l2_bytes
     if needed > most:
-        raise InputError(f"{what} of {case.network.name} must be at most the memory's {most} bytes, not {needed}")
+        raise InputError(
+            f"{what} of {case.network.name} must be at most the memory's {most} bytes (--l2-bytes), not {needed}"
+        )
 
 
 class BuiltNetwork(Workload):

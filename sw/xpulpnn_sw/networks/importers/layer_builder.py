@@ -65,6 +65,7 @@ class LayerBuilder:
     note: Callable[[str], object]  # receives messages on differences from the model
     calibration: Calibration | None = None  # quantises tensors of models in floating point
     _quantised: dict[Sums, Map] = field(default_factory=dict[Sums, Map], init=False)
+    allow: int = 1  # most that results of a layer may differ from a quantiser's
     scaling: Scaling = field(default_factory=Scaling, init=False)
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
     _scaled: Map | None = field(default=None, init=False)
@@ -251,15 +252,15 @@ class LayerBuilder:
         return sums, rule_fit.fit_products(sums, quantiser)
 
     def _add_quantised(self, sums: Sums, quantiser: Quantiser, fit: RuleFit) -> Map:
-        if fit.inexact and fit.max_error > 1 and not quantiser.is_free:
+        if fit.inexact and fit.max_error > self.allow and not quantiser.is_free:
             raise InputError(
-                f"results must be at most 1 from the quantiser's, not {fit.max_error}, as where channels are clipped "
-                "differently inside the range of its numbers"
+                f"results must be at most {self.allow} from the quantiser's (--allow), not {fit.max_error}, as where "
+                "channels are clipped differently inside the range of its numbers"
             )
         if fit.inexact:
             steps, pairs = "steps of its quantiser are at other sums", "pairs of numbers have another result"
             what = steps if sums.weights is not None or len(sums.sources) == 1 else pairs
-            self.note(f"{sums.name}: {fit.inexact} of {fit.total} {what}, by 1 at the most")
+            self.note(f"{sums.name}: {fit.inexact} of {fit.total} {what}, by {fit.max_error} at the most")
         return self._output_map(sums, self.add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
 
     def _scaled_input(self, sums: Sums, quantiser: Quantiser) -> Map | None:

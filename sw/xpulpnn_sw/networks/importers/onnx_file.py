@@ -124,7 +124,7 @@ class OnnxModel:
 
     def network(self, options: ImportOptions, calibration: Calibration | None) -> NetworkModel:
         options = self.input.sampled(options)
-        builder = LayerBuilder(options.name, options.note, calibration)
+        builder = LayerBuilder(options.name, options.note, calibration, options.allow)
         values: dict[str, Value] = {**self.constants, self.input.name: self.input.value(options, builder)}
         shortened = without_end(self.nodes, self.proto.graph.output[0].name, self.constants)
         output = shortened.output

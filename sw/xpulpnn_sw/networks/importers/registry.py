@@ -118,6 +118,7 @@ class ImportOptions:
     quantise: WidthRequest | None = None  # bits of a model in floating point; None: models are quantised already
     # calibration images for `quantise`, `[image][row][column][colour]` or without colours
     images: NDArray[Any] | None = None
+    allow: int = 1  # most that results may differ from the model's where no rule has them exactly
     is_fast: bool = False  # whether TFLite models are requantised in 32 bits, not exactly
     # receives messages, a line each, on differences from the model; the default can be pickled
     note: Callable[[str], object] = str

@@ -62,7 +62,7 @@ class TfliteOperators:
 
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
-        self._builder = TfliteLayerBuilder(options.name, options.note, is_fast=options.is_fast)
+        self._builder = TfliteLayerBuilder(options.name, options.note, allow=options.allow, is_fast=options.is_fast)
         self._values: dict[int, Map] = {}
 
     def _tensor(self, operator: TfliteOperator, place: int) -> TfliteTensor:

@@ -1,5 +1,6 @@
 """Operators and types of ONNX on integers and in floating point, and what no layer stands for."""
 
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from onnx import TensorProto
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.networks.importers.registry import request_of
 
 from .onnx_models import DOMAIN, MICROSOFT, Model, check, conv, correlation, imported, kinds, samples
@@ -419,3 +421,25 @@ OF_MAP = {
 def test_nodes_that_move_join_or_map(tmp_path: Path, name: str) -> None:
     scale, model = OF_MAP[name]
     check(model, tmp_path, scale, np.random.default_rng(4), None)
+
+
+def test_results_that_may_differ_by_more(tmp_path: Path) -> None:
+    """Channels clipped at different numbers, of sums with more bits than thresholds have."""
+    model = Model((1, 4, 6, 8))
+    model.pair(1.0, 0, np.uint8)
+    weights = np.resize([127, -127], (2, 4, 1, 1))
+    model.node("Conv", model.integers(weights, 1.0, np.int8), kernel_shape=[1, 1])
+    model.node("Relu")
+    model.node("Add", model.constant([[[0.0]], [[40000.0]]]))
+    model.pair(600.0, 0, np.uint8)
+    with pytest.raises(
+        InputError, match=r"^QuantizeLinear .* must be at most 1 from the quantiser's \(--allow\), not "
+    ) as raised:
+        imported(model, tmp_path)
+    most, notes = int(re.findall(r"not (\d+),", str(raised.value))[0]), list[str]()
+    described = imported(model, tmp_path, allow=most, note=notes.append)
+    assert notes[-1].endswith(f"steps of its quantiser are at other sums, by {most} at the most")
+    images = samples(model, np.random.default_rng(3))
+    results = run_reference(described.network, described.batch(images))[-1]
+    expected = [np.moveaxis(model.computed(image.transpose(2, 0, 1)[np.newaxis])[0], 0, -1) / 600 for image in images]
+    assert np.abs(results - np.array(expected)).max() <= most
