@@ -56,6 +56,25 @@ def test_every_core_has_its_number_and_starts_at_the_entry():
     assert passes(source + PASS + "\nrest: j rest", 4) == [100, 101, 102, 103]
 
 
+@pytest.mark.parametrize("in_turns", [True, False])
+def test_turns_of_compiled_code_take_the_same_time(monkeypatch, in_turns):
+    """The first hart waits for the event unit behind a loop of 2000 instructions, the others have longer ones."""
+    if not in_turns:
+        monkeypatch.setattr(ClusterSession, "_take_turns", lambda self, limit: (0, 0))
+    source = (
+        ALL_WAIT_FOR_BARRIERS.format(mask=0xF)
+        + """
+        addi x8, x5, 2; slli x8, x8, 9
+    delay: addi x8, x8, -1; sw x8, 0(x22); bne x8, x0, delay
+        p.elw x0, 0x1c(x21); bne x5, x0, stay
+    """
+    )
+    made = session(source + PASS)
+    assert ended(made) == (Reason.PASS, "pass")
+    assert [iss.executed for iss in made.harts] == [3093, 4625, 6161, 7700]
+    assert (made.cycles, [iss.csrs["mcycle"] for iss in made.harts]) == (7744, [7748, 7744, 7744, 7744])
+
+
 @pytest.mark.parametrize("quantum", [1, 5, 64, 10_000])
 def test_a_barrier_lets_nobody_pass_early(quantum):
     rounds = 20

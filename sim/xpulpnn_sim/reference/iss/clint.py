@@ -13,10 +13,6 @@ class ClintMemory(Memory):
 
     bursting = False
 
-    @property
-    def keeps_code(self) -> bool:
-        return True
-
     def _fails(self, address: int, size: int, kind: str = "fetch") -> bool:
         if CLINT_BASE - size < address < CLINT_BASE + CLINT_BYTES:
             # the page of these registers must not be taken for plain memory

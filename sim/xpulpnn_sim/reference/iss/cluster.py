@@ -1,5 +1,6 @@
 """Simulator of a cluster: harts that take turns to execute a program on a common memory."""
 
+import ctypes
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from xpulpnn.isa.machine import Interrupt
 from xpulpnn_sim.reference.golden.dma import DmaModel
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.library import library
 from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError
 from xpulpnn_sim.reference.iss.session import HostChannel, fill_memory, last_trap, outside_memory
 from xpulpnn_sim.reference.programs import exits
@@ -89,15 +91,17 @@ class ClusterSession:
         return last_trap(self.harts[self.memory.core])
 
     def _halt(self) -> None:
-        self.harts[self.memory.core].halt()
+        for hart in self.harts:
+            hart.halt()
 
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
         """Execute until the program ends, no hart can go on, one leaves memory, or ``limit`` instructions are done."""
         reported_at = 0
         while True:
+            first, done = self._take_turns(limit)
             begin = self.devices.time
-            for hart in self._harts:
-                end = self._guarded(hart, begin, limit)
+            for hart in self._harts[first:]:
+                end = self._guarded(hart, begin, limit, done if hart.core == first else 0)
                 if end is not None:
                     return end
                 if self.executed >= limit:
@@ -111,11 +115,37 @@ class ClusterSession:
                 reported_at = self.executed
                 progress(reported_at)
 
-    def _guarded(self, hart: _Hart, begin: int, limit: int) -> exits.Exit | None:
+    def _take_turns(self, limit: int) -> tuple[int, int]:
+        """Take turns in compiled code as long as harts do nothing but execute instructions. Returns the number of the
+        hart that is left with its turn, and how many instructions of the turn are done."""
+        devices, quantum, until = self.devices, self._quantum, self.devices.timer.until_event()
+        harts = [hart for hart in self._harts if devices.waits_at(hart.core) is None]
+        for hart in harts:
+            hart.iss.csrs.irq = devices.interrupted(hart.core) << Interrupt.EXTERNAL
+        plain = not any(hart.stuck or hart.iss.state.asleep or hart.iss.note for hart in harts)
+        rounds = min(limit - self.executed, _REPORT) // (quantum * len(harts)) if harts and plain else 0
+        rounds = rounds if until is None else min(rounds, (until - 1) // quantum)
+        if rounds <= 0 or any(hart.iss.csrs.interrupt() is not None for hart in harts):
+            return 0, 0
+        self.memory.exact = False
+        before = [hart.iss.executed for hart in self._harts]
+        states = (ctypes.c_void_p * len(harts))(*(ctypes.addressof(hart.iss.state) for hart in harts))
+        full, left = divmod(library().take_turns(states, len(harts), quantum, rounds * len(harts)), len(harts))
+        first = harts[left].core if full < rounds else 0
+        for hart, start in zip(self._harts, before, strict=True):
+            csrs, done = hart.iss.csrs, hart.iss.executed - start
+            csrs.written.clear()
+            cycles = done if hart in harts else quantum * (full + (hart.core < first))
+            csrs.advance(cycles, done, csrs["mcountinhibit"])
+        devices.advance(devices.time + quantum * full)
+        return first, harts[left].iss.executed - before[first] - quantum * full if full < rounds else 0
+
+    def _guarded(self, hart: _Hart, begin: int, limit: int, done: int) -> exits.Exit | None:
         iss = hart.iss
         self.memory.core = hart.core
         try:
-            end = self._turn(hart, begin, min(self._quantum, limit - self.executed))
+            ended = self._channel.final is not None  # by compiled code
+            end = None if ended else self._turn(hart, begin, min(self._quantum, limit - self.executed + done), done)
         except AccessError as error:
             return self._of_core(outside_memory(error, iss, self._name_of))
         if self._channel.final is not None:
@@ -124,14 +154,15 @@ class ClusterSession:
             return end if end.ok else self._of_core(end)
         return None if end is None else self._of_core(end)
 
-    def _turn(self, hart: _Hart, begin: int, quantum: int) -> exits.Exit | None:
-        """Execute up to ``quantum`` instructions of a hart; returns the end of the run for a loop of traps."""
+    def _turn(self, hart: _Hart, begin: int, quantum: int, done: int) -> exits.Exit | None:
+        """Execute up to ``quantum`` instructions of a hart, some of them done; returns the end of the run for a loop of
+        traps."""
         iss, memory, devices = hart.iss, self.memory, self.devices
         if devices.waits_at(hart.core) is not None:
             self._pass_time(iss, quantum)
             return None
         iss.csrs.irq = devices.interrupted(hart.core) << Interrupt.EXTERNAL
-        start = iss.executed
+        start = iss.executed - done
         hart.stuck = ""
         while not hart.stuck and (done := iss.executed - start) < quantum:
             memory.exact = False

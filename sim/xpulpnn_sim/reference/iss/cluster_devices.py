@@ -62,10 +62,6 @@ class ClusterMemory(Memory):
                     raise AccessError(kind, address, size)
             super()._write(target, size, super()._read(source, size, "load").to_bytes(size, "little"))
 
-    @property
-    def keeps_code(self) -> bool:
-        return True
-
     def watch(self, address: int) -> None:
         """Report stores to the page of ``address``, also through the alias of the TCDM."""
         for same in self._same(address):

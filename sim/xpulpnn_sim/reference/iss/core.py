@@ -28,13 +28,12 @@ from xpulpnn_sim.reference.iss.library import (
     Operation,
     Translate,
     Write,
-    fields_of,
     function_of,
     library,
     table,
 )
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.trace import WORD_FIELDS, Records
 
 _NOWHERE = 1  # no address of an instruction
 _PATH = 1 << 17  # most instructions of a burst whose addresses are noted
@@ -98,7 +97,7 @@ class Iss:
         state.access_csr = Write(self.csrs.access)
         native.harts = ctypes.addressof(state)
         self._bursts = self.memory.keeps_code
-        self._finalize = weakref.finalize(self, _release, state, native, code)
+        weakref.finalize(self, lambda hart, *_used: library().release(ctypes.byref(hart)), state, native, code)
 
     @classmethod
     def of(cls, config: CoreConfig, boot_address: int, *, hart_id: int = 0, memory: Memory | None = None) -> "Iss":
@@ -161,16 +160,12 @@ class Iss:
         """Address of the last executed instruction."""
         return None if self.state.last_pc == _NOWHERE else self.state.last_pc
 
-    def retire(self) -> None:
-        """Free what the hart takes besides its state."""
-        self._finalize()
-
     def step(self) -> Step:
         """Take an interrupt, wait one cycle in wfi, or execute one instruction."""
         csrs, state = self.csrs, self.state
         if state.asleep and not csrs.wakes:
             csrs.written.clear()
-            self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
+            self._pass_time()
             return Step(state.pc)
         state.asleep = False
         line = csrs.interrupt() if csrs.irq else None
@@ -211,7 +206,8 @@ class Iss:
     @property
     def observed(self) -> dict[str, int]:
         """Fields of the record of the last instruction that was executed by a step."""
-        return {name: getattr(self.state.record, name) for name in fields_of(self.state.valid)}
+        valid, record = self.state.valid, self.state.record
+        return {name: getattr(record, name) for place, name in enumerate(WORD_FIELDS) if valid >> place & 1}
 
     def follow(self, records: Records, lines: NDArray[np.uint32] | None, ready: int, unread: int) -> int:
         """Execute instructions as long as they are plain and equal the records of a design, except for the fields
@@ -225,13 +221,10 @@ class Iss:
         self.csrs.advance(done, done, self.csrs["mcountinhibit"])
         return done
 
-    def peek(self) -> Fetched | int | None:
-        """Return the instruction at ``pc``, its word if it is illegal, or None if its fetch is a bus error."""
-        return self._fetch(self.state.pc)
-
-    def _fetch(self, pc: int) -> Fetched | int | None:
+    def peek(self, pc: int | None = None) -> Fetched | int | None:
+        """Return the next instruction, or that at ``pc``; its word if it is illegal; None for a bus error."""
         try:
-            raw = self.memory.fetch(pc)
+            raw = self.memory.fetch(self.state.pc if pc is None else pc)
         except BusError:
             return None
         if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
@@ -243,10 +236,9 @@ class Iss:
         """Fetch and decode an instruction for compiled code; returns the status of the fetch."""
 
         def translate() -> None:
-            fetched = self._fetch(pc)
-            is_known = isinstance(fetched, Fetched)
-            operation[0] = fetched.operation if is_known else Operation(flags=STOP)
-            if not is_known or is_absent(fetched, self._xif):
+            fetched = self.peek(pc)
+            operation[0] = fetched.operation if isinstance(fetched, Fetched) else Operation(flags=STOP)
+            if not isinstance(fetched, Fetched) or is_absent(fetched, self._xif):
                 operation[0].run = function_of(_NOTHING)
 
         return self.memory.status_of(translate)
@@ -256,10 +248,10 @@ class Iss:
         self.state.asleep = False
         self.state.pc = self.csrs.enter_trap(MCAUSE_INTERRUPT | line, self.state.pc)
 
-    def _pass_time(self, inhibit: int, enabled_events: int) -> None:
-        self.csrs.advance(1, 0, inhibit)
-        if enabled_events:
-            self.csrs.count_events((EVENTS["cycles"],), enabled_events, saturates=self.csrs.saturates)
+    def _pass_time(self) -> None:
+        csrs = self.csrs
+        csrs.advance(1, 0, csrs["mcountinhibit"])
+        csrs.count_events((EVENTS["cycles"],), csrs.counted_events, saturates=csrs.saturates)
 
     def _trap(self, step: Step) -> Step:
         """Enter the exception handler. An instruction that traps counts as executed, but not as retired."""
@@ -274,10 +266,5 @@ class Iss:
         self.state.pc = csrs.enter_trap(step.cause, step.pc)
         if not step.cause & MCAUSE_INTERRUPT and self.state.pc != step.pc:
             self.last_exception = step.pc, step.cause
-        self._pass_time(csrs["mcountinhibit"], csrs.counted_events)
+        self._pass_time()
         return step
-
-
-def _release(hart: NativeHart, *_used: object) -> None:
-    """Free the translated instructions of a hart; its memory and table of pages live until then."""
-    library().release(ctypes.byref(hart))

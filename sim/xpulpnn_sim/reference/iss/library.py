@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from ctypes import CFUNCTYPE, POINTER, Structure, c_int8, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
-from functools import cache, lru_cache
+from functools import cache
 from mmap import mmap
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ def _built() -> Path:
 @cache
 def library() -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(_built()))
-    loaded.run.restype = loaded.follow.restype = c_uint64
+    loaded.run.restype = loaded.follow.restype = loaded.take_turns.restype = c_uint64
     return loaded
 
 
@@ -158,9 +158,3 @@ def function_of(insn: Insn) -> int:
 @cache
 def _functions() -> Any:
     return (c_void_p * len(_ROWS)).in_dll(library(), "ROWS")
-
-
-@lru_cache(1 << 12)
-def fields_of(valid: int) -> tuple[str, ...]:
-    """Return the names of the fields of a record that are valid."""
-    return tuple(name for place, name in enumerate(WORD_FIELDS) if valid >> place & 1)

@@ -45,17 +45,14 @@ def executed(run: KernelRun, call: KernelCall, memory: Memory, *, limit: int = 1
     path: list[int] = []
     hart.note = path.extend
     last = int(program.pcs[-1])
-    try:
-        while hart.state.pc != last:
-            hart.run(_BLOCK, until=last)
-            if hart.csrs["mcause"]:
-                raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
-            if hart.executed > limit:
-                raise XpulpnnError(f"kernel must return within {limit} instructions, not run on")
-            yield (np.array(path, np.uint32) - base) // np.uint32(WORD_BYTES)
-            path.clear()
-    finally:
-        hart.retire()
+    while hart.state.pc != last:
+        hart.run(_BLOCK, until=last)
+        if hart.csrs["mcause"]:
+            raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
+        if hart.executed > limit:
+            raise XpulpnnError(f"kernel must return within {limit} instructions, not run on")
+        yield (np.array(path, np.uint32) - base) // np.uint32(WORD_BYTES)
+        path.clear()
     yield np.array([len(program) - 1], np.uint32)
 
 

@@ -58,10 +58,9 @@ def _is_fixed(name: str) -> bool:
 
 @dataclass(slots=True)
 class _Translation:
-    """The C++ lines of an instruction; ``load`` is the function that loads from memory."""
+    """The C++ lines of an instruction."""
 
     insn: Insn
-    load: str
     lines: list[str] = field(default_factory=list[str])
     written: list[str] = field(default_factory=list[str])  # registers in the order of their assignments
     locals: set[str] = field(default_factory=set[str])
@@ -230,7 +229,7 @@ class _Translation:
             case _:
                 at = self.value(index)
         if name in MEMORY:
-            return f"I({self.load}({at}, {MEMORY[name] // BYTE_BITS}))"
+            return f"I(hart.load({at}, {MEMORY[name] // BYTE_BITS}, {int(self.insn.op == 'pa.step')}))"
         if name in STATE:
             return f"I(hart.nn[{STATE[name]} + {at}])"
         if name == "CSR":
@@ -253,7 +252,7 @@ def _steps(insn: Insn) -> Iterator[str]:
     yield f"for (u32 step = 0, count = hart.regs[op.operands[0]] & {(1 << STEP_BITS) - 1}; step < count; step++)"
     yield f"  switch (step % {count}) {{"
     for part, row in enumerate(rows):
-        yield from (f"    case {part}: {{", *_Translation(row, "hart.load_of_step").body(), "break;", "}")
+        yield from (f"    case {part}: {{", *_Translation(row).body(), "break;", "}")
     yield "  }"
 
 
@@ -262,7 +261,7 @@ def functions(rows: Sequence[Insn]) -> str:
     names: dict[str, str] = {}
     table: list[str] = []
     for insn in rows:
-        body = _steps(insn) if insn.op == "pa.step" else _Translation(insn, "hart.load").body()
+        body = _steps(insn) if insn.op == "pa.step" else _Translation(insn).body()
         table.append(names.setdefault("\n".join(f"  {line}" for line in body), f"row{len(names)}"))
     parts = [
         f"static u32 {name}(Hart &hart, const Op &op, u32 pc, u32 next) {{\n{body}\n  return next;\n}}"

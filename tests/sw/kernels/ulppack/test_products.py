@@ -104,7 +104,6 @@ def results(function: Function, cores: int = 1) -> np.ndarray:
         assert hart.csrs["mcause"] == 0
         assert hart.state.regs[SP] == function.stack_top(core)
         assert {name: hart.state.regs[register_number(name)] for name in PRESERVED} == PRESERVED
-        hart.retire()
     after = np.frombuffer(memory.read_bytes(function.image.base, function.image.data.size), np.uint8)
     for name, symbol in function.image.symbols.items():
         if name not in OWN:

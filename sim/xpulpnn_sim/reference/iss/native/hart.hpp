@@ -1,9 +1,7 @@
-// Runtime of the compiled instruction-set simulator: memory, translated instructions, execution, lock step.
-// Python (library.py) owns the structures that it shares with this file, and compiles the rows behind it.
+// Runtime of the compiled simulator; library.py compiles the rows behind it and shares its structures.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 
 using I = int64_t;
 using W = __int128;
@@ -54,10 +52,7 @@ struct Op {  // a translated instruction
   i8 offset_register, activation, weight, loaded;  // -1 for none; the last three are entries of the NN-RF
 };
 
-struct CodePage {
-  Op ops[PAGE / 2];
-  CodePage *next;
-};
+struct CodePage { Op ops[PAGE / 2]; CodePage *next; };
 
 struct Memory {
   u8 **whole;  // pages that are memory from end to end, null for all others
@@ -96,28 +91,20 @@ struct Hart {
 
   [[noreturn, gnu::cold]] void stop(u32 why) { throw Status(why); }
   void trap(I why) { cause = u32(why), stop(TRAP); }
-  u32 load(u32 address, u32 size) {
+  u32 load(u32 address, u32 size, bool of_step = false) {
     const u8 *page = memory->whole[address >> PAGE_BITS];
     const u32 offset = address % PAGE;
     u32 value = 0;
-    if (__builtin_expect(page && offset + size <= PAGE, 1))
+    if (__builtin_expect(page && offset + size <= PAGE, 1)) {
       copy(&value, page + offset, size);
-    else if (const u8 *bytes = memory->bytes(address, size))
+    } else if (const u8 *bytes = memory->bytes(address, size)) {
       copy(&value, bytes, size);
-    else if (const u32 why = memory->read(address, size, &value))
-      stop(why);
-    return loaded = value;
-  }
-  u32 load_of_step(u32 address, u32 size) {
-    u32 value = 0;
-    try {
-      return load(address, size);
-    } catch (Status why) {
-      if (why != BUS_ERROR) throw;
+    } else if (const u32 why = memory->read(address, size, &value)) {
+      if (why != BUS_ERROR || !of_step) stop(why);
+      nn[FAILED] = 1;
+      memory->read(address, size | 1 << 31, &value);  // the bytes in spite of the error
     }
-    nn[FAILED] = 1;
-    memory->read(address, size | 1 << 31, &value);  // the bytes in spite of the error
-    return value;
+    return loaded = value;
   }
   void store(u32 address, u32 size, u32 value) {
     u8 *page = memory->plain[address >> PAGE_BITS];
@@ -169,7 +156,8 @@ CodePage *Hart::cover(u32 pc) {
     page = static_cast<CodePage *>(calloc(1, sizeof(CodePage)));
     page->next = code_pages, code_pages = page;
   }
-  for (const u32 address : {pc, twin(*memory, pc)}) {
+  const u32 addresses[] = {pc, twin(*memory, pc)};
+  for (const u32 address : addresses) {
     code[address >> PAGE_BITS] = page;
     memory->plain[address >> PAGE_BITS] = nullptr;
   }
@@ -177,9 +165,12 @@ CodePage *Hart::cover(u32 pc) {
 }
 
 extern "C" void forget(Memory &memory, u32 address, u32 size) {
-  for (Hart *hart = memory.harts; hart; hart = hart->next)
-    for (u32 at = (address & ~1u) - 2, left = (size + 4) / 2; left; at += 2, left--)
+  const u32 first = (address & ~1u) - 2, last = address + size - 1;
+  for (Hart *hart = memory.harts; hart; hart = hart->next) {
+    if (size <= PAGE && !hart->code[first >> PAGE_BITS] && !hart->code[last >> PAGE_BITS]) continue;
+    for (u32 at = first, left = (size + 4) / 2; left; at += 2, left--)
       if (CodePage *page = hart->code[at >> PAGE_BITS]) page->ops[at % PAGE / 2].run = nullptr;
+  }
 }
 
 extern "C" void release(Hart &hart) {
@@ -253,6 +244,16 @@ extern "C" u64 run(Hart &hart, u64 limit, u32 until) {
   }
   hart.pc = pc, hart.executed += done;
   return done;
+}
+
+// Lets harts take turns of `quantum` instructions, up to one that does not complete its turn or halts the program.
+// Returns the number of turns before that.
+extern "C" u64 take_turns(Hart **harts, u32 count, u32 quantum, u32 turns) {
+  for (u32 turn = 0; turn < turns; turn++) {
+    Hart &hart = *harts[turn % count];
+    if (run(hart, quantum, ~0u) < quantum || hart.halted) return turn;
+  }
+  return turns;
 }
 
 #define SET(name, value) (record.name = (value), valid |= u64(1) << PLACE_##name)
