@@ -18,8 +18,8 @@ _WIDTHS = (8, 4, 2)
 
 _APART = ("depthwise", "depthwise", "maxpool", "avgpool", "relu", "add")
 
-_MOVING = ("gather", "lookup", "gather", "lookup", "depthwise", "add")
-"""Layers without filters over all channels; those of networks that move elements."""
+_MOVING = ("gather", "lookup", "multiply", "multiply", "depthwise", "add")
+"""Layers without filters over all channels; those of networks that move elements or multiply maps."""
 
 _MOST_CHANNELS = 19
 """More than a word has of the widest elements, and than half a word of the narrowest."""
@@ -133,7 +133,7 @@ class _Graph:
         shape, x, x_signed = self.maps[source]
         size, (y, y_signed), sources = "x".join(map(str, shape)), self._element(_WIDTHS), (source,)
         same = Precision(x, x, x, x_signed, y_signed=x_signed)
-        match self.pick(*self._apart):
+        match kind := self.pick(*self._apart):
             case "gather":
                 moved = f"{size}:{shape[1]}x{shape[0]}x{self._channels()}"
                 return self._add("gather", moved, same, sources)
@@ -157,6 +157,8 @@ class _Graph:
                 other = self.pick(*others)
                 _, w, w_signed = self.maps[other]
                 precision = Precision(x, w, y, x_signed, w_signed, y_signed)
+                if kind == "multiply":
+                    return self._add(kind, size, precision, (source, other))
                 return self._add("add", size + self.pick("", ":shift"), precision, (source, other))
 
     def network(self) -> Network:

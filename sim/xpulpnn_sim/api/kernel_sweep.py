@@ -42,6 +42,7 @@ _FORMS = {
     "gather": ("{rows}x{columns}x{inputs}:{columns}x{rows}x{outputs}",),
     "lookup": ("{rows}x{columns}x{inputs}",),
     "maxpool": ("{rows}x{columns}x{inputs}:{window}", "{rows}x{columns}x{inputs}:{window}:relu"),
+    "multiply": ("{rows}x{columns}x{inputs}",),
     "relu": ("{rows}x{columns}x{inputs}",),
     "transpose": ("{rows}x{columns}x{inputs}",),
 }

@@ -12,7 +12,7 @@ from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL
 from xpulpnn_sw.kernels.channelwise.depthwise import DEPTHWISE
 from xpulpnn_sw.kernels.channelwise.elementwise import ADD, RELU
 from xpulpnn_sw.kernels.channelwise.maxpool import MAXPOOL
-from xpulpnn_sw.kernels.channelwise.moves import GATHER, LOOKUP
+from xpulpnn_sw.kernels.channelwise.moves import GATHER, LOOKUP, MULTIPLY
 from xpulpnn_sw.kernels.channelwise.transpose import TRANSPOSE
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kernel import Kernel
@@ -116,6 +116,7 @@ _KERNELS = (
     GATHER,
     LOOKUP,
     MAXPOOL,
+    MULTIPLY,
     RELU,
     TRANSPOSE,
 )

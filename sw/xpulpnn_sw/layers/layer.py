@@ -115,6 +115,13 @@ class AddLayer(MapLayer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MultiplyLayer(MapLayer):
+    """Product of two feature maps, rescaled."""
+
+    operands: ClassVar[int] = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReluLayer(MapLayer):
     pass
 

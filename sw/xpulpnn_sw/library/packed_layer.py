@@ -21,6 +21,7 @@ from xpulpnn_sw.layers.layer import (
     GatherLayer,
     Layer,
     LookupLayer,
+    MultiplyLayer,
 )
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 from xpulpnn_sw.library.functions import library_run
@@ -272,6 +273,8 @@ def _map_arrays(layer: Layer) -> tuple[str, ...]:
             return ("indices",)
         case LookupLayer():
             return ("table",)
+        case MultiplyLayer():
+            return ("zeros", "factor", "summand", "shift")
         case AvgPoolLayer(scaled=True):
             return ("factor", "summand", "shift")
         case _:

@@ -12,7 +12,7 @@ from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
-from xpulpnn_sw.kernels.channelwise.moves import GatherTensors, LookupTensors
+from xpulpnn_sw.kernels.channelwise.moves import GatherTensors, LookupTensors, MultiplyTensors
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, pad_axis, padded_channels, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import (
@@ -75,7 +75,7 @@ def padding_value(stage: Stage, filling: int | None) -> int | None:
                 return -1
             has_signs = stage.precision.w == SIGN_BITS
             return least if isinstance(stage.tensors.requantisation, Thresholds) and has_signs else 0
-        case AddTensors() | GatherTensors() | LookupTensors():
+        case AddTensors() | MultiplyTensors() | GatherTensors() | LookupTensors():
             return None
         case AvgPoolTensors() if getattr(stage.layer, "scaled", False) or filling != 0:
             return None

@@ -235,6 +235,13 @@ def _lookup(stage: _Stage, maps: I32) -> I32:
     return stage.tensors.table[maps & (len(stage.tensors.table) - 1)]
 
 
+def _multiply(stage: _Stage, first: I32, second: I32) -> I32:
+    own, precision = stage.tensors, stage.precision
+    zeros = np.array(own.zeros, np.int64)
+    scaled = ((first - zeros[0]) * (second - zeros[1]) * 256 * own.factor) >> 32
+    return np.clip((scaled + own.summand) >> own.shift, *element_range(precision.y, signed=precision.y_signed))
+
+
 def _transpose(_: _Stage, maps: I32) -> I32:
     return maps  # a transposition changes the layout in memory only
 
@@ -249,6 +256,7 @@ COMPUTED: Mapping[str, Callable[..., I32]] = {
     **dict.fromkeys(("linear", "matmul"), _linear),
     "lookup": _lookup,
     "maxpool": _maxpool,
+    "multiply": _multiply,
     "pointwise": _conv,
     "relu": _relu,
     "transpose": _transpose,

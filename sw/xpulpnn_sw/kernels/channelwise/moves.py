@@ -1,4 +1,4 @@
-"""Layers of elements by themselves: ``gather`` by a table of indices, ``lookup`` by a table of values."""
+"""Layers of elements by themselves: ``gather`` by a table of indices, ``lookup`` by a table of values, ``multiply``."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,14 @@ from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, K
 from xpulpnn_sw.kernels.layout import Ints, Program, pack_words, pad_axis, padded_channels
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given
 from xpulpnn_sw.kernels.variants import TRANSPOSE_LEVELS, ElementLevel
-from xpulpnn_sw.layers.layer import GatherLayer, LookupLayer
+from xpulpnn_sw.layers.layer import GatherLayer, LookupLayer, MultiplyLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import random_sizes
 
+PRODUCT_BITS = 24  # a product and its factor are shifted right by so many bits
 _AT_ONCE = 4  # elements whose loads follow each other, to avoid load-use stalls
 _SHORT, _LONG = 16, 32  # bits of an index
+_FACTORS = ("first_zero", "second_zero", "factor", "summand", "shift")
 
 _OUTPUT = ArgumentField("output", "results", pointer=True)
 _STEPS = ArgumentField("steps", "elements of the results, divided by the elements of a word of the widest map")
@@ -41,6 +43,17 @@ LOOKUP_ARGUMENTS = argument_structure(
     _STEPS,
     notes="Pixels of the map and the results have as many channels as the narrower needs for whole words.",
 )
+MULTIPLY_ARGUMENTS = argument_structure(
+    "multiply",
+    ArgumentField("first", "one feature map", pointer=True),
+    ArgumentField("second", "the other feature map", pointer=True),
+    _OUTPUT,
+    *(ArgumentField(name, f"the {name.replace('_', ' ')}") for name in _FACTORS),
+    _STEPS,
+    notes="""\
+clip(((((a - first_zero) * (b - second_zero) << 8) * factor >> 32) + summand) >> shift); pixels as of add. Width and
+sign of weights in the name are those of the second map.""",
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,6 +64,16 @@ class GatherTensors(MapTensors):
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LookupTensors(MapTensors):
     table: Ints  # result for each bit pattern of an element
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MultiplyTensors:
+    first: Ints  # one map, `[height][width][channel]`
+    second: Ints  # the other map
+    zeros: Ints  # subtracted from the elements of both maps
+    factor: int  # less than 2^31
+    summand: int
+    shift: int
 
 
 def _random_gather(layer: GatherLayer, precision: Precision, rng: np.random.Generator) -> GatherTensors:
@@ -64,6 +87,16 @@ def _random_lookup(layer: LookupLayer, precision: Precision, rng: np.random.Gene
     least = -(1 << (precision.y - 1)) if precision.y_signed else 0
     table = rng.integers(least, least + (1 << precision.y), 1 << precision.x)
     return LookupTensors(activations=map_kernels.random_maps(layer, precision, rng).activations, table=table)
+
+
+def _random_product(layer: MultiplyLayer, precision: Precision, rng: np.random.Generator) -> MultiplyTensors:
+    maps = ((precision.x, precision.x_signed), (precision.w, precision.w_signed))
+    first, second = (map_kernels.random_elements(layer, bits, rng, signed=signed) for bits, signed in maps)
+    shift = int(rng.integers(4, 14))
+    # results reach the ends of their range
+    most = 1 << PRODUCT_BITS + min(shift - (precision.x + precision.w - precision.y), 6)
+    numbers = {"factor": int(rng.integers(most // 2, most)), "summand": int(rng.integers(1 << shift)), "shift": shift}
+    return MultiplyTensors(first=first, second=second, zeros=rng.integers(-3, 4, 2), **numbers)
 
 
 def _loop(
@@ -157,6 +190,39 @@ def lookup_kernel(request: KernelRequest) -> KernelRun:
     return request.finish("lookup", LOOKUP_ARGUMENTS, arguments, write)
 
 
+def multiply_kernel(request: KernelRequest) -> KernelRun:
+    layer, precision, tensors = request.layer, request.precision, request.tensors
+    widths = {"first": precision.x, "second": precision.w, "output": precision.y}
+    maps, pixels = PlacedMaps(request, *widths.values()), layer.height * layer.width
+    lanes = XLEN // max(widths.values())
+    arguments = {name: maps.place(name, getattr(tensors, name), widths[name]) for name in ("first", "second")}
+    arguments["output"] = maps.reserve("output", pixels, precision.y)
+    numbers = (*map(int, tensors.zeros), tensors.factor, tensors.summand, tensors.shift)
+    arguments |= dict(zip(_FACTORS, numbers, strict=True)) | {"steps": pixels * maps.padded // lanes}
+    signs = (precision.x_signed, precision.w_signed)
+
+    def step(b: ElementBuilder, own: Mapping[str, int], out: int, work: int, *registers: int) -> None:
+        words, pairs = registers[:2], (registers[2:4], registers[4:])
+        for word, (name, bits) in zip(words, widths.items(), strict=False):
+            b.load(word, own[name], lanes * bits // BYTE_BITS, bits=lanes * bits)
+        for lane in range(0, lanes, 2):
+            for word, values, (name, bits), signed in zip(words, pairs, widths.items(), signs, strict=False):
+                for number, value in enumerate(values, lane):
+                    b.extract(value, word, bits, number * bits, signed=signed)
+                    b("sub", value, value, own[f"{name}_zero"])
+            for number, (value, other) in enumerate(zip(*pairs, strict=True), lane):
+                b.chain(value, value, ("mul", other), ("slli", XLEN - PRODUCT_BITS), ("mulh", own["factor"]))
+                b.chain(value, value, ("add", own["summand"]), ("sra", own["shift"]))
+                target = value if number else out
+                b.clip(target, value, precision.y, work, signed=precision.y_signed)
+                b.insert(out, target, precision.y, number * precision.y)
+        b.store(out, own["output"], lanes * precision.y // BYTE_BITS, bits=lanes * precision.y)
+
+    pieces = {name: lanes * bits // BYTE_BITS for name, bits in widths.items()}
+    write = partial(_loop, request.level, MULTIPLY_ARGUMENTS, pieces, _FACTORS, 8, step)
+    return request.finish("multiply", MULTIPLY_ARGUMENTS, arguments, write)
+
+
 _MOST = map_kernels.MOST_CHANNELS
 _element = partial(
     map_kernels.element_kernel,
@@ -184,4 +250,12 @@ LOOKUP = _element(
     write=lookup_kernel,
     random=_random_lookup,
     structures=(LOOKUP_ARGUMENTS,),
+)
+MULTIPLY = _element(
+    name="multiply",
+    help="product of two feature maps without their zero points",
+    layer=MultiplyLayer,
+    write=multiply_kernel,
+    random=_random_product,
+    structures=(MULTIPLY_ARGUMENTS,),
 )

@@ -4,11 +4,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import XLEN
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
@@ -44,6 +46,8 @@ from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 INPUT = "input"
 SAMPLE_BITS = 8
+# kernels that take the elements of a map in any shape
+_OF_ROWS = ("linear", "gather")
 
 
 def _letter(bits: int, *, signed: bool, usual: bool) -> str:
@@ -70,6 +74,9 @@ class LayerBuilder:
     _names: set[str] = field(default_factory=lambda: {INPUT}, init=False)
     _scaled: Map | None = field(default=None, init=False)
     _has_raw_readers: bool = field(default=False, init=False)  # whether a layer reads the unscaled input
+    # shapes in which layers write their maps, and maps of other shapes that layers copy them to
+    _written: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]], init=False)
+    _copies: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict[Any, str], init=False)
 
     def __post_init__(self) -> None:
         self._builder = NetworkBuilder(self.name)
@@ -87,29 +94,48 @@ class LayerBuilder:
         return name
 
     def add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
-        name, sources = self.unique_name(sums.name or "requantise"), self._read(*sums.sources)
+        name, sources = self.unique_name(sums.name or "requantise"), self._read(sums.kernel, *sums.sources)
         second = None if sums.weights is not None else sums.sources[-1]
         precision = _precision(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
         rest: dict[str, Any] = {"requantise": fit.rule.value, "sources": sources, "pad": sums.pad}
-        self._builder.add(name, sums.kernel, sums.layer, precision, fit.arrays, **rest)
+        stage = self._builder.add(name, sums.kernel, sums.layer, precision, fit.arrays, **rest)
+        self._written[name] = stage.output_shape
         return name
 
     def channelwise(
         self, kernel: str, layer: str, source: Map, name: str = "", arrays: dict[str, Any] | None = None
     ) -> str:
         """Add a layer without weights whose results have the range of its input map; return the layer's name."""
-        chosen, sources = self.unique_name(name or kernel), self._read(source)
+        chosen, sources = self.unique_name(name or kernel), self._read(kernel, source)
         precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
-        self._builder.add(chosen, kernel, layer, precision, arrays, sources=sources)
+        stage = self._builder.add(chosen, kernel, layer, precision, arrays, sources=sources)
+        self._written[chosen] = stage.output_shape
         return chosen
 
-    def _read(self, *maps: Map) -> list[str]:
+    def written_shape(self, value: Map) -> tuple[int, ...]:
+        """Return the shape, with three axes, in which a map is in memory."""
+        shape = self._written.get(value.stage, value.shape)
+        return (*(1,) * (len(value.shape) - len(shape)), *shape)
+
+    def _read(self, kernel: str, *maps: Map) -> list[str]:
         """Return the sources of a new layer; raise :class:`InputError` if input is read both scaled and unscaled."""
         if any(source.stage == INPUT and not source.is_scaled for source in maps):
             if self._scaled is not None:
                 raise InputError("input must be quantised everywhere or nowhere, not in parts")
             self._has_raw_readers = True
-        return [source.stage for source in maps]
+        return [source.stage if kernel in _OF_ROWS else self._shaped(source) for source in maps]
+
+    def _shaped(self, source: Map) -> str:
+        """Return the layer that writes a map in its shape: if its own is another, a layer that copies the elements."""
+        written, shape, bits = self.written_shape(source), source.shape, source.bits
+        is_row = prod(written[:-1]) == 1 and shape[-1] * bits % XLEN == 0
+        if _plain(written) == _plain(shape) or is_row or source.stage == INPUT or bits == SIGN_BITS:
+            return source.stage
+        key = source.stage, shape
+        if key not in self._copies:
+            layer, order = f"{dims(written)}:{dims(shape)}", np.arange(prod(shape)).reshape(shape)
+            self._copies[key] = self.channelwise("gather", layer, source, "order", {"indices": order})
+        return self._copies[key]
 
     def map_of(self, value: Value | None, tensor: str, *, padded: bool = False) -> Map:
         """Return a value as a map; calibration quantises sums. A layer adds pending padding unless ``padded``."""
@@ -190,6 +216,12 @@ class LayerBuilder:
             reals = [[finite(level) for level in row] for row in sums.levels]
             codes = [[quantiser.result(real, number) for real in row] for number, row in enumerate(reals)]
             return self.tabled(sums, np.array(codes, np.int64), quantiser)
+        if sums.join is not None:
+            codes = (quantiser.scale, quantiser.offset, quantiser.bits, quantiser.signed)
+            same = [(own.scale, own.offset, own.bits, own.signed) == codes for own in sums.sources]
+            pairs = zip(sums.sources, same, strict=True)
+            parts = [own if is_same else self.quantised(identity(own), quantiser) for own, is_same in pairs]
+            return replace(sums.join(parts), indices=sums.indices)
         if sums.curve is not None:
             sums, quantiser = replace(sums, curve=None), quantiser.after_function(sums.curve)
         if quantiser.is_free:
@@ -235,6 +267,8 @@ class LayerBuilder:
     def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
         if sums.factors is not None:
             return sums, rule_fit.fit_addition(sums, sums.factors, quantiser)
+        if sums.kernel == "multiply":
+            return sums, rule_fit.fit_product(sums, quantiser)
         if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not rule_fit.have_equal_channels(sums)):
             sums = rule_fit.summed(sums)
         elif sums.kernel == "avgpool":
@@ -290,7 +324,8 @@ class LayerBuilder:
         high = quantiser.high if quantiser.top is None else (1 << quantiser.bits) - 1
         output = replace(Map.of(quantiser, stage, sums.shape, sums.indices), low=low, high=high)
         for layer in sums.pools:
-            output = replace(output, stage=self.channelwise("maxpool", layer, output))
+            before = replace(output, shape=self.written_shape(output))
+            output = replace(output, stage=self.channelwise("maxpool", layer, before))
         return output
 
     def with_padding(self, value: Map) -> Map:
@@ -357,3 +392,7 @@ class LayerBuilder:
                 self.note("biases of the last layer are rounded to whole sums")
         layer = f"{sums.layer}:raw" if sums.kernel == "linear" else sums.layer
         self.add(replace(sums, layer=layer), RuleFit(arrays=arrays), ACCUMULATOR_BITS, signed=True)
+
+
+def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*(size for size in shape[:-1] if size > 1), shape[-1])

@@ -1,19 +1,23 @@
 """Maps whose elements are not where a layer expects them: a layer ``gather`` brings them into order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import permutations
-from math import prod
+from math import lcm, prod
+from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
-from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
+from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
+from xpulpnn_sw.networks.importers.quantiser import uniform_quantiser
 from xpulpnn_sw.networks.importers.rule_fit import RuleFit
 from xpulpnn_sw.networks.importers.values import NO_PADS, Map, Shape, dims, identity, standard_indices
 
+_FINEST = 16  # most parts of an element in the windows of a resizing or of an average without pads
 _SEQUENCE_AXES, _MAP_AXES = 3, 4
 _OTHERS = ("columns, channels", "rows, channels", "rows, columns")  # sizes that concatenated maps share, by axis
 
@@ -26,7 +30,9 @@ def placed(net: LayerBuilder, value: Map, order: Ints) -> Map:
         return replace(value, indices=indices)
     if value.bits == SIGN_BITS:
         raise InputError("maps of one bit must keep their order, which a layer cannot change")
-    stage = net.channelwise("gather", f"{dims(value.shape)}:{dims(order.shape)}", value, "order", {"indices": order})
+    stage = net.channelwise(
+        "gather", f"{dims(net.written_shape(value))}:{dims(order.shape)}", value, "order", {"indices": order}
+    )
     return replace(value, stage=stage, shape=(height, width, channels), indices=indices)
 
 
@@ -80,6 +86,17 @@ def with_element(net: LayerBuilder, value: Map, code: int) -> tuple[Map, int]:
     )
 
 
+def pooled_windows(net: LayerBuilder, value: Map, rows: Ints, columns: Ints) -> tuple[Map, tuple[int, int]]:
+    """Return a map in which the elements of each window stand side by side, and the size of the windows.
+
+    ``rows`` and ``columns``, ``[result][element]``, are the rows and columns of the windows; elements may be repeated.
+    """
+    memory = np.arange(prod(value.shape)).reshape(value.shape)
+    order = memory[rows.ravel()][:, columns.ravel()]
+    windows = replace(value, indices=order.transpose(2, 0, 1)[np.newaxis])
+    return arranged(net, windows), (rows.shape[1], columns.shape[1])
+
+
 def concatenate(net: LayerBuilder, maps: Sequence[Map], name: str, axis: int = 2) -> Map:
     """Concatenate maps along ``axis``: layers surround each map with zeros and add the results."""
     first, sizes = maps[0], [part.shape[axis] for part in maps]
@@ -108,3 +125,75 @@ def _expanded(net: LayerBuilder, value: Map, begin: int, shape: Shape, name: str
     stage = net.copied(replace(identity(value), kernel="pointwise", layer=layer, name=name, weights=weights))
     low, high = min(value.low, 0), max(value.high, 0)
     return replace(value, stage=stage, shape=shape, indices=standard_indices(shape), low=low, high=high)
+
+
+def unsigned(net: LayerBuilder, value: Map) -> Map:
+    """Return a map of unsigned integers of 8 bits; a table raises others."""
+    if value.bits == SAMPLE_BITS and not value.signed:
+        return value
+    least = -(1 << value.bits - 1) if value.signed else 0
+    zero = -value.offset / value.scale - least
+    quantiser = uniform_quantiser(value.scale, zero, 0, (1 << SAMPLE_BITS) - 1, "ROUND")
+    codes = np.arange(value.low, value.high + 1)[np.newaxis] - least
+    return net.tabled(identity(net.with_padding(value)), codes, quantiser)
+
+
+def between_zeros(net: LayerBuilder, value: Map, rows: Ints, columns: Ints) -> Map:
+    """Return a map of these rows and columns of another, with zeros where they are -1."""
+    wide, gap = with_element(net, value, round(-value.offset / value.scale))
+    places = np.arange(prod(value.shape)).reshape(value.shape)[rows][:, columns]
+    is_gap = (rows < 0)[:, np.newaxis, np.newaxis] | (columns < 0)[:, np.newaxis]
+    moved = placed(net, wide, np.where(is_gap, gap, places))
+    return replace(moved, indices=standard_indices(moved.shape))
+
+
+def nearest_places(own: int, new: int, options: Mapping[str, Any], rounded: Callable[[Fraction], int]) -> Ints:
+    """Return the element for each place of an axis that is resized to the nearest, by a rounding of its position."""
+    exact = (_position(own, new, place, options) for place in range(new))
+    return np.array([min(max(rounded(position), 0), own - 1) for position in exact])
+
+
+def _position(own: int, new: int, place: int, options: Mapping[str, Any]) -> Fraction:
+    """Return the place in the input, in elements, of an element of a resized axis."""
+    if options["AlignCorners"]:
+        return Fraction(place * (own - 1), max(new - 1, 1))
+    half = Fraction(1, 2) if options["HalfPixelCenters"] else Fraction(0)
+    return (place + half) * own / new - half
+
+
+def linear_windows(own: int, new: int, options: Mapping[str, Any]) -> Ints:
+    """Return, for each element of an axis that is resized bilinearly, the elements whose mean it is."""
+    exact = (_position(own, new, place, options) for place in range(new))
+    positions = [min(max(position, Fraction(0)), Fraction(own - 1)) for position in exact]
+    parts = lcm(*(position.denominator for position in positions))
+    if parts > _FINEST:
+        raise InputError(f"sizes must be in a ratio of small numbers, not {own} to {new}")
+    rows = [(int(position), int(position % 1 * parts)) for position in positions]
+    return np.array([[first] * (parts - rest) + [min(first + 1, own - 1)] * rest for first, rest in rows])
+
+
+def unpadded_windows(own: int, size: int, step: int, pads: Sequence[int], results: int, _: int = 1) -> Ints:
+    """Return the elements of each window of an average without its pads, repeated so that all have as many."""
+    windows = [
+        range(max(begin, 0), min(begin + size, own)) for begin in range(-pads[0], results * step - pads[0], step)
+    ]
+    parts = lcm(*map(len, windows))
+    if parts > _FINEST * size:
+        raise InputError("windows at the edges must have as many elements as others, or a few less, not many sizes")
+    return np.array([np.repeat(window, parts // len(window)) for window in windows])
+
+
+def spread_windows(own: int, reach: int, step: int, pads: Sequence[int], results: int, distance: int) -> Ints:
+    """Return the elements of each window with gaps; an element of the window stands in for those of the pads."""
+    rows = np.arange(results)[:, np.newaxis] * step - pads[0] + np.arange(0, reach, distance)
+    inside = (rows >= 0) & (rows < own)
+    if not inside.any(axis=1).all():
+        raise InputError("windows of a pooling must have an element of the map, not only pads")
+    return np.where(inside, rows, rows[np.arange(results), inside.argmax(axis=1)][:, np.newaxis])
+
+
+def spread_places(own: int, new: int, size: int, step: int, pad: int) -> Ints:
+    """Return the input element at each place of an axis of a transposed convolution, -1 for the gaps."""
+    places = np.arange(new + size - 1) - (size - 1 - pad)
+    numbers, gaps = np.divmod(places, step)
+    return np.where((gaps == 0) & (numbers >= 0) & (numbers < own), numbers, -1)

@@ -90,9 +90,9 @@ def needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> tuple[OnnxNode,
     return tuple(reversed(kept))
 
 
-def check_known(nodes: Sequence[OnnxNode], image: str, known: Callable[[OnnxNode], bool]) -> None:
+def check_known(nodes: Sequence[OnnxNode], inputs: Sequence[str], known: Callable[[OnnxNode], bool]) -> None:
     """Raise :class:`InputError`, which names all nodes that depend on the input and whose operator is not known."""
-    live, unknown = {image}, list[OnnxNode]()
+    live, unknown = {*inputs}, list[OnnxNode]()
     for node in nodes:
         if live & {*node.inputs}:
             live.update(node.outputs)

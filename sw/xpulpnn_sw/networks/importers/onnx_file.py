@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.networks.importers.calibration import Calibration, Probe, Tensors
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
-from xpulpnn_sw.networks.importers.moved_maps import arranged, has_memory_order
-from xpulpnn_sw.networks.importers.onnx_ends import check_known, needed, without_end
+from xpulpnn_sw.networks.importers.moved_maps import arranged, concatenate, has_memory_order, unsigned
+from xpulpnn_sw.networks.importers.onnx_ends import ShortenedModel, check_known, needed, without_end
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
 from xpulpnn_sw.networks.importers.onnx_functions import MOVES, function_of, is_function, moved
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
@@ -69,11 +70,11 @@ class OnnxModel:
     proto: Any  # onnx.ModelProto
     constants: Mapping[str, NDArray[Any]]
     nodes: tuple[OnnxNode, ...]
-    input: ModelInput
+    inputs: tuple[ModelInput, ...]
 
     @classmethod
     def read(cls, path: Path) -> "OnnxModel":
-        """Read an ONNX file; raises :class:`InputError` unless it holds a model with one input and one output."""
+        """Read an ONNX file; raises :class:`InputError` unless it holds a model of such nodes."""
         model = _loaded(path)
         # behind _loaded, which reports a missing package
         from onnx.external_data_helper import load_external_data_for_model
@@ -82,14 +83,22 @@ class OnnxModel:
         constants = {tensor.name: _array(tensor, path) for tensor in graph.initializer}
         load_external_data_for_model(model, str(path.parent))
         inputs = [info for info in graph.input if info.name not in constants]
-        if len(inputs) != 1 or len(graph.output) != 1:
-            raise InputError(f"model must have one input and one output, not {len(inputs)} and {len(graph.output)}")
+        if not inputs or not graph.output:
+            raise InputError(f"model must have inputs and outputs, not {len(inputs)} and {len(graph.output)}")
         every = [_node(proto) for proto in graph.node]
         for node in every:
             node.check(model)
         nodes = needed(every, [info.name for info in graph.output])
-        given = replace(ModelInput.of(inputs[0]), annotation=_annotation(graph, inputs[0].name))
-        return cls(proto=model, constants=constants, nodes=nodes, input=given)
+        known = [replace(ModelInput.of(info), annotation=_annotation(graph, info.name)) for info in inputs]
+        return cls(proto=model, constants=constants, nodes=nodes, inputs=tuple(known))
+
+    @property
+    def input(self) -> ModelInput:
+        return self.inputs[0]
+
+    @property
+    def outputs(self) -> list[str]:
+        return [info.name for info in self.proto.graph.output]
 
     @property
     def readers(self) -> tuple[ReadingLayer, ...]:
@@ -118,17 +127,18 @@ class OnnxModel:
 
     def calibration(self, options: ImportOptions) -> Calibration:
         options = self.input.sampled(options)
-        end = without_end(self.nodes, self.proto.graph.output[0].name, self.constants).output
+        if len(self.inputs) > 1 or len(self.outputs) > 1:
+            raise InputError("model to quantise must have one input and one output, not several")
+        end = without_end(self.nodes, self.outputs[0], self.constants).output
         compute, probed = every_tensor(self.proto), probes(self.nodes, self.constants)
         return Calibration.on_images(compute, self.input.name, self.input.shape, options, self.readers, probed, end)
 
     def network(self, options: ImportOptions, calibration: Calibration | None) -> NetworkModel:
         options = self.input.sampled(options)
         builder = LayerBuilder(options.name, options.note, calibration, options.allow)
-        values: dict[str, Value] = {**self.constants, self.input.name: self.input.value(options, builder)}
-        shortened = without_end(self.nodes, self.proto.graph.output[0].name, self.constants)
-        output = shortened.output
-        check_known(shortened.nodes, self.input.name, lambda node: node.operator in OPERATORS)
+        values: dict[str, Value] = {**self.constants, **self._images(options, builder)}
+        shortened, outputs = self._shortened()
+        check_known(shortened.nodes, [own.name for own in self.inputs], lambda node: node.operator in OPERATORS)
         clips = _clips_of_codes(shortened.nodes)
         for node in shortened.nodes:
             if node.inputs[:1] in clips:
@@ -137,18 +147,58 @@ class OnnxModel:
                 continue
             clip = clips.get(node.outputs[:1])
             _compute(node if clip is None else _clipping(node, clip, values), values, builder, self.proto)
-        result = values.get(output)
-        if isinstance(result, Map) and not has_memory_order(result):
-            result = arranged(builder, result)
-        if not isinstance(result, Map | Sums) or (isinstance(result, Map) and result.stage == INPUT):
-            raise InputError(f"output of the model must depend on its input through a layer, not {output}")
+        results: list[Map | Sums] = []
+        for output in outputs:
+            result = values.get(output)
+            if isinstance(result, Map) and not has_memory_order(result):
+                result = arranged(builder, result)
+            if not isinstance(result, Map | Sums) or (isinstance(result, Map) and result.stage == INPUT):
+                raise InputError(f"output of the model must depend on its input through a layer, not {output}")
+            results.append(result)
+        result = results[0] if len(results) == 1 else _joined(results, outputs, builder)
         shortened.report(result.indices.shape, options.note)
-        described = _finished(result, builder, output, shortened.sign)
+        described = _finished(result, builder, outputs[0], shortened.sign)
         if calibration is not None:
             scores = np.empty_like(calibration.results)
             scores[:, result.indices.ravel()] = calibration.results * shortened.sign
             options.scores(scores)
         return described
+
+    def _images(self, options: ImportOptions, builder: LayerBuilder) -> dict[str, Value]:
+        """Return the values of the inputs; several inputs are parts of one row of samples."""
+        if len(self.inputs) == 1:
+            return {self.input.name: self.input.value(options, builder)}
+        whole = ModelInput(name="", shape=(1, sum(prod(own.shape) for own in self.inputs)), type=self.input.type)
+        row, begin, parts = whole.value(options, builder), 0, dict[str, Value]()
+        if not isinstance(row, Map) or {own.type for own in self.inputs} != {self.input.type}:
+            raise InputError("several inputs must have elements of one type, and samples of one range")
+        for own in self.inputs:
+            places = np.arange(prod(own.shape)) + begin
+            parts[own.name] = arranged(builder, replace(row, indices=places.reshape(own.shape)))
+            begin += len(places)
+        options.note(f"samples are those of {', '.join(own.name for own in self.inputs)} one after the other")
+        return parts
+
+    def _shortened(self) -> tuple[ShortenedModel, list[str]]:
+        """Return the model without its ends, and the tensors in front of these."""
+        outputs: list[str] = []
+        shortened = ShortenedModel(nodes=self.nodes, output="", removed=())
+        for output in self.outputs:
+            own = without_end(shortened.nodes, output, self.constants)
+            removed = (*shortened.removed, *own.removed)
+            shortened = ShortenedModel(nodes=own.nodes, output=own.output, removed=removed)
+            outputs.append(own.output)
+        return shortened, outputs
+
+
+def _joined(results: Sequence[Map | Sums], outputs: Sequence[str], net: LayerBuilder) -> Map:
+    """Return the maps of several outputs as one row, one after the other."""
+    rows = [unsigned(net, net.map_of(result, name)) for result, name in zip(results, outputs, strict=True)]
+    rows = [arranged(net, replace(row, indices=row.indices.reshape(1, -1))) for row in rows]
+    parts = [f"{row.indices.size} of {name}" for row, name in zip(rows, outputs, strict=True)]
+    net.note(f"results are {', '.join(parts)}, as integers of their own scales")
+    joined = concatenate(net, rows, "outputs")
+    return replace(joined, scale=Fraction(1), offset=Fraction(0), indices=np.arange(joined.shape[2])[np.newaxis])
 
 
 def _clips_of_codes(nodes: Sequence[OnnxNode]) -> dict[tuple[str, ...], OnnxNode]:

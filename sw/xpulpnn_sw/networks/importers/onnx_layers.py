@@ -18,111 +18,27 @@ from xpulpnn_sw.networks.importers.onnx_node import (
     SEQUENCE_AXES,
     Inputs,
     OnnxNode,
-    PlacedWindow,
     map_shape,
     planar,
     window_of,
 )
+from xpulpnn_sw.networks.importers.onnx_pooling import overlaps
 from xpulpnn_sw.networks.importers.quantiser import ELEMENT_WIDTHS, Affine
 from xpulpnn_sw.networks.importers.values import (
     NO_PADS,
     Map,
-    Pads,
     Quantised,
     Shape,
     Sums,
     Value,
     by_channel,
     dims,
-    live,
     scaled,
     standard_indices,
-    whole_constants,
 )
 
-# axes of a mean by rank of its input: positions of a sequence, rows and columns
-_PLACES = {SEQUENCE_AXES: ([2], [-1]), MAP_AXES: ([2, 3], [-2, -1])}
 IMAGE_CHANNELS = 3  # most channels of layers of an image
 _WEIGHTS = range(-128, 128)
-
-
-def _pooled(node: OnnxNode, shape: Shape, size: Sequence[int], extra: Pads = NO_PADS) -> tuple[PlacedWindow, str]:
-    window = window_of(node, shape, size, extra)
-    if window.dilations != (1, 1):
-        raise InputError(f"dilations of a pooling must be 1, not {max(window.dilations)}")
-    return window, window.text(shape, f"{window.reach[0]}x{window.reach[1]}")
-
-
-def overlaps(window: PlacedWindow) -> bool:
-    rows, columns = window.reach
-    return all(pad < reach for pad, reach in zip(window.pads, (rows, rows, columns, columns), strict=True))
-
-
-def maximum_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``MaxPool``; a pooling of sums is moved after their quantiser, which is monotonic."""
-    value = live(given[0])
-    if len(node.outputs) > 1:
-        raise InputError("output must be one, not more")
-    if isinstance(value, Map):
-        value = arranged(net, net.with_positive_scale(value))
-    axes = value.indices.ndim
-    node, value = planar(node, value)
-    shape, pads = map_shape(value), NO_PADS
-    if isinstance(value, Map) and value.pads != NO_PADS:
-        # zero padding does not change maxima of nonnegative elements
-        pads = value.pads
-        is_above = min(value.scale * value.low, value.scale * value.high) + value.offset >= 0
-        if not is_above or not overlaps(_pooled(node, shape, node.numbers("kernel_shape", ()), pads)[0]):
-            value, pads = net.with_padding(value), NO_PADS
-            shape = map_shape(value)
-    window, layer = _pooled(node, shape, node.numbers("kernel_shape", ()), pads)
-    if not overlaps(window):
-        raise InputError(f"pads of a pooling must be below its window, not {max(window.pads)}")
-    after = (*window.results, shape[2])
-    indices = standard_indices(after, axes)
-    if isinstance(value, Sums):
-        return replace(value, pools=(*value.pools, layer), shape=after, indices=indices)
-    stage = net.channelwise("maxpool", layer, value, node.name)
-    return replace(value, stage=stage, shape=after, indices=indices, pads=NO_PADS)
-
-
-def average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs, *, is_global: bool = False) -> Sums:
-    source = arranged(net, net.with_positive_scale(net.map_of(given[0], node.inputs[0])))
-    axes = source.indices.ndim
-    node, plane = planar(node, source)
-    assert isinstance(plane, Map)
-    shape = map_shape(plane)
-    window, layer = _pooled(node, shape, shape[:2] if is_global else node.numbers("kernel_shape", ()))
-    if node.number("ceil_mode", 0) and any(window.pads):
-        raise InputError("windows of an average must lie within the map and its pads, not reach further by ceil_mode")
-    if source.bits == SIGN_BITS:
-        raise InputError("inputs of an average must have two bits at least, not one")
-    if any(window.pads) and (not node.number("count_include_pad", 0) or source.offset):
-        raise InputError("pads of an average must count, and be zeros in memory, not others")
-    after, elements = (*window.results, shape[2]), prod(window.reach)
-    low = min(source.low, 0) if any(window.pads) else source.low
-    scale, ends = source.scale / Fraction(elements), (low * elements, source.high * elements)
-    return Sums(
-        name=node.name,
-        kernel="avgpool",
-        layer=f"{layer}:scaled",
-        sources=(source,),
-        channels=(Affine(a=scale, b=source.offset, least=ends[0], most=ends[1]),) * shape[2],
-        shape=after,
-        indices=standard_indices(after, axes),
-        area=elements,
-    )
-
-
-def mean(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    value = live(given[0])
-    axes = whole_constants(given[1]) if len(given) > 1 and given[1] is not None else node.numbers("axes", ())
-    if sorted(axes) not in _PLACES.get(value.indices.ndim, ()):
-        raise InputError(f"axes must be rows and columns, 2 and 3 of four, not {', '.join(map(str, axes)) or 'all'}")
-    average = average_pool(net, node, [value], is_global=True)
-    if node.number("keepdims", 1):
-        return average
-    return replace(average, indices=average.indices.reshape(average.indices.shape[:2]))
 
 
 def _weight_bits(values: Any, source: Map) -> int:

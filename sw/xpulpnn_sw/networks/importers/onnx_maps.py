@@ -1,19 +1,26 @@
 """Converters of ONNX operators on several maps, and of those that change the size of a map."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import ceil, floor, prod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.importers import moved_maps
 from xpulpnn_sw.networks.importers.layer_builder import LayerBuilder
+from xpulpnn_sw.networks.importers.onnx_layers import onnx_convolution
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, SEQUENCE_AXES, Inputs, OnnxNode
+from xpulpnn_sw.networks.importers.onnx_pooling import average_pool
 from xpulpnn_sw.networks.importers.quantiser import Affine
 from xpulpnn_sw.networks.importers.values import (
     Map,
+    Quantised,
     Shape,
     Sums,
     Value,
@@ -27,6 +34,13 @@ from xpulpnn_sw.networks.importers.values import (
 )
 
 _MODES = ("constant", "reflect", "edge", "wrap")
+_WAYS = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
+_ROUNDINGS: Mapping[str, Callable[[Fraction], int]] = {
+    "round_prefer_floor": lambda position: ceil(position - Fraction(1, 2)),
+    "round_prefer_ceil": lambda position: floor(position + Fraction(1, 2)),
+    "floor": lambda position: floor(position),
+    "ceil": lambda position: ceil(position),
+}
 
 
 def add_maps(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Value:
@@ -47,12 +61,68 @@ def add_maps(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Val
     )
 
 
+def multiply_maps(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
+    maps = moved_maps.broadcast(net, [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)])
+    first, second = maps
+    if SIGN_BITS in (first.bits, second.bits):
+        raise InputError("factors must have two bits at least, not one")
+    unit = Affine(a=first.scale * second.scale, b=Fraction(0), least=0, most=0)
+    shape, indices = first.shape, first.indices
+    channels = (unit,) * shape[2]
+    return Sums(
+        name=node.name,
+        kernel="multiply",
+        layer=dims(shape),
+        sources=(first, second),
+        channels=channels,
+        shape=shape,
+        indices=indices,
+    )
+
+
+def extreme_of(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Value:
+    """Convert ``Max`` or, if ``sign`` is -1, ``Min`` of maps, which the quantiser behind quantises one by one."""
+    maps = moved_maps.broadcast(net, [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)])
+
+    def join(parts: Sequence[Map]) -> Map:
+        pairs = [replace(part, scale=sign * part.scale, offset=sign * part.offset) for part in parts]
+        first, *rest = (net.with_positive_scale(part) for part in pairs)
+        (height, width, channels), stage = first.shape, first.stage
+        for other in rest:
+            both = moved_maps.concatenate(net, [replace(first, stage=stage), other], node.name, 0)
+            order = np.arange(prod(both.shape)).reshape(2, height, width, channels).transpose(1, 0, 2, 3)
+            rows = moved_maps.placed(net, both, order.reshape(2 * height, width, channels))
+            stage = net.channelwise("maxpool", f"{dims(rows.shape)}:2x1:s=2x1", rows)
+        return replace(first, stage=stage, scale=sign * first.scale, offset=sign * first.offset)
+
+    ends = [sorted(source.scale * end + source.offset for end in (source.low, source.high)) for source in maps]
+    first = identity(maps[0])
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    channels = tuple(replace(channel, low=low, high=high) for channel in first.channels)
+    return replace(first, name=node.name, sources=tuple(maps), join=join, weights=None, channels=channels)
+
+
 def concatenation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``Concat``; maps keep their integers and scales, which may then differ between channels."""
     maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
-    if node.number("axis", 1) % maps[0].indices.ndim != 1 or any(own.indices.ndim > MAP_AXES for own in maps):
-        raise InputError(f"axis must be that of channels, 1, not {node.number('axis', 1)}")
-    maps = [moved_maps.arranged(net, value) for value in maps]
+    axis, shape = node.number("axis", 1) % maps[0].indices.ndim, maps[0].indices.shape
+    if any(value.indices.ndim != len(shape) for value in maps):
+        raise InputError("maps must have as many axes, not different numbers")
+    if axis == 1 and len(shape) <= MAP_AXES:
+        return _concatenated(net, node, maps)
+    # the axis becomes that of the channels
+    order = (0, axis, *(place for place in range(1, len(shape)) if place != axis))
+    sides = [value.indices.transpose(order) for value in maps] if axis else []
+    if not sides:
+        raise InputError("axis must not be that of the batch, 0")
+    flat = [replace(value, indices=side.reshape(1, side.shape[1], -1)) for value, side in zip(maps, sides, strict=True)]
+    joined = live(_concatenated(net, node, flat))
+    indices = joined.indices.reshape(1, -1, *sides[0].shape[2:]).transpose(np.argsort(order))
+    return replace(joined, indices=indices)
+
+
+def _concatenated(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+    maps = [moved_maps.arranged(net, net.map_of(value, "")) for value in given]
     first, axes = maps[0], maps[0].indices.ndim
 
     def ordered(shape: Shape) -> Ints:
@@ -117,3 +187,70 @@ def _filling(value: Map, filling: Value | None, node: OnnxNode) -> Fraction:
         scale, zero = value.codes
         number = (number - zero) * scale
     return (number - value.offset) / value.scale
+
+
+def resized(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+    """Convert ``Resize`` and ``Upsample``, to the nearest element or bilinearly, of rows and columns."""
+    value, mode, is_new = live(given[0]), node.text("mode", "nearest"), len(given) > 2
+    way = node.text("coordinate_transformation_mode", "half_pixel" if is_new else "asymmetric")
+    shape = value.indices.shape
+    sizes = _sizes(given, shape)
+    if way not in _WAYS or mode not in ("nearest", "linear") or sizes[:2] != shape[:2]:
+        raise InputError(f"resizing must be nearest or linear, of rows and columns, by {', '.join(_WAYS)}")
+    options = {"AlignCorners": way == "align_corners", "HalfPixelCenters": "half_pixel" in way}
+    pairs = [*zip(shape[2:], sizes[2:], strict=True)]
+    if mode == "nearest":
+        rounding = node.text("nearest_mode", "round_prefer_floor") if is_new else "floor"
+        places = [moved_maps.nearest_places(own, new, options, _ROUNDINGS[rounding]) for own, new in pairs]
+        return replace(value, indices=value.indices[np.ix_(*map(np.arange, sizes[:2]), *places)])
+    source = moved_maps.arranged(net, net.map_of(value, node.inputs[0]))
+    if source.indices.ndim != MAP_AXES:
+        raise InputError("linear resizing must be of a map with rows and columns, not of another")
+    windows, size = moved_maps.pooled_windows(
+        net, source, *(moved_maps.linear_windows(own, new, options) for own, new in pairs)
+    )
+    return average_pool(net, replace(node, attributes={"kernel_shape": [*size], "strides": [*size]}), [windows])
+
+
+def _sizes(given: Inputs, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if len(given) > 3 and given[3] is not None:
+        return tuple(whole_constants(given[3]))
+    scales = [Fraction(float(scale)) for scale in constant_value(given[min(2, len(given) - 1)], "scales").ravel()]
+    sizes = [size * scale for size, scale in zip(shape, scales, strict=True)]
+    if any(size.denominator != 1 for size in sizes):
+        raise InputError("sizes of the resized map must be whole numbers, not parts of them")
+    return tuple(map(int, sizes))
+
+
+def transposed_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+    """Convert ``ConvTranspose``: a convolution of the map with zeros between its elements."""
+    source = moved_maps.arranged(net, net.representing_zero(net.map_of(given[0], node.inputs[0]), node.inputs[0]))
+    turned = _turned(given[1])
+    weights = net.weights_of(turned, node.inputs[1])
+    size, groups = weights.values.shape[2:], node.number("group", 1)
+    if source.indices.ndim != MAP_AXES or groups != 1 or node.numbers("dilations", (1, 1)) != [1, 1]:
+        raise InputError("transposed convolution must be of rows and columns, in one group, without dilations")
+    strides, more = node.numbers_like("strides", (1, 1), least=1), node.numbers("output_padding", (0, 0))
+    pads, zero = node.numbers_like("pads", (0, 0, 0, 0), least=0), _zero(source)
+    if node.text("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in node.attributes or zero.denominator != 1:
+        raise InputError("pads must be numbers, without auto_pad or output_shape, and 0 a number of the map")
+    rows, columns = (
+        moved_maps.spread_places(own, (own - 1) * step + kernel + extra - begin - end, kernel, step, begin)
+        for own, step, kernel, extra, begin, end in zip(
+            source.shape[:2], strides, size, more, pads[:2], pads[2:], strict=True
+        )
+    )
+    wide = moved_maps.between_zeros(net, source, rows, columns)
+    convolution = replace(node, attributes={"kernel_shape": [*size]})
+    return onnx_convolution(net, convolution, [wide, weights, *given[2:3]])
+
+
+def _turned(value: Value | None) -> Value:
+    """Return the weights ``[in][out][row][column]`` of a transposed convolution as those of a convolution."""
+    if isinstance(value, Quantised):
+        return Quantised(values=_turned_array(value.values), scale=_turned_array(value.scale))
+    return _turned_array(constant_value(value, "weights"))
+
+
+def _turned_array(values: NDArray[Any]) -> NDArray[Any]:
+    return values.swapaxes(0, 1)[:, :, ::-1, ::-1]

@@ -13,20 +13,18 @@ import numpy as np
 from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_functions import FUNCTIONS, MOVES
-from xpulpnn_sw.networks.importers.onnx_layers import (
-    average_pool,
-    gemm,
-    matrix_product,
-    maximum_pool,
-    mean,
-    onnx_convolution,
-)
+from xpulpnn_sw.networks.importers.onnx_layers import gemm, matrix_product, onnx_convolution
 from xpulpnn_sw.networks.importers.onnx_maps import (
     add_maps,
     concatenation,
+    extreme_of,
+    multiply_maps,
     padded,
+    resized,
+    transposed_convolution,
 )
 from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.onnx_pooling import average_pool, extreme, maximum_pool, mean, total
 from xpulpnn_sw.networks.importers.onnx_quantisers import (
     bipolar,
     dequantise,
@@ -122,6 +120,8 @@ def _sum(sign: int) -> OnnxOperator:
 
 
 def _multiply(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+    if all(isinstance(value, Map | Sums) for value in given):
+        return multiply_maps(net, node, given)
     value, numbers, tensor, _ = _constant_of(node, given, "one factor")
     return net.scaled(value, tensor, numbers)
 
@@ -299,7 +299,7 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "MatMul": KnownOperator(matrix_product, reads=Reads.WITH_WEIGHTS),
     "Add": KnownOperator(_sum(1), reads=Reads.BOTH),
     "Sub": KnownOperator(_sum(-1), reads=Reads.BOTH),
-    "Mul": KnownOperator(_multiply),
+    "Mul": KnownOperator(_multiply, reads=Reads.BOTH),
     "Div": KnownOperator(_divide),
     "Neg": KnownOperator(_negate),
     "BatchNormalization": KnownOperator(_batch_normalisation),
@@ -319,6 +319,15 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Dropout": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
     "Cast": KnownOperator(_cast, on_codes=True),
     "Pad": KnownOperator(padded, on_codes=True),
+    "Resize": KnownOperator(resized, on_codes=True, reads=Reads.ALONE),
+    "Upsample": KnownOperator(resized, on_codes=True, reads=Reads.ALONE),
+    "ConvTranspose": KnownOperator(transposed_convolution, reads=Reads.WITH_WEIGHTS),
+    "Max": KnownOperator(partial(extreme_of, sign=1), reads=Reads.BOTH),
+    "Min": KnownOperator(partial(extreme_of, sign=-1), reads=Reads.BOTH),
+    "ReduceSum": KnownOperator(total, reads=Reads.ALONE),
+    "ReduceMax": KnownOperator(partial(extreme, sign=1), reads=Reads.ALONE),
+    "ReduceMin": KnownOperator(partial(extreme, sign=-1), reads=Reads.ALONE),
+    "GlobalMaxPool": KnownOperator(partial(extreme, sign=1), reads=Reads.ALONE),
     **{name: KnownOperator(_evaluated, on_codes=True) for name in MOVES},
     **{name: KnownOperator(_evaluated, reads=Reads.ALONE) for name in FUNCTIONS if name not in ("Max", "Min")},
 }

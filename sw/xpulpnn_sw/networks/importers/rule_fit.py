@@ -11,6 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.machine import BYTE_BITS
+from xpulpnn_sw.kernels.channelwise.moves import PRODUCT_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, ExactRequantisation, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
@@ -33,6 +34,7 @@ _EXACT_BITS = 62  # of integers in numpy
 _LARGEST_SLOPE = 1 << (ACCUMULATOR_BITS - 2)  # of the exact rule
 _TRIES = 6  # shifts that are tried, the largest first
 _THRESHOLD_BITS = 16
+_MOST_PRODUCT = 1 << 2 * BYTE_BITS  # of two elements without their zero points
 # rules with a factor and a summand, their width and largest shift; the cheapest first
 _NORMALISING = ((Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT), (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT))
 _SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor is enlarged, so that ties round away
@@ -326,6 +328,40 @@ def fit_codes(source: Map, codes: Ints, quantiser: Quantiser, slopes: Sequence[F
         channels.append(Channel(least=least, most=most, slope=abs(slope), steps=steps.tolist()))
     fit = rule_of(quantiser, channels)
     return replace(fit, arrays={"weights": np.where(falls, -1, 1).reshape(-1, 1, 1), **fit.arrays})
+
+
+def fit_product(sums: Sums, quantiser: Quantiser) -> RuleFit:
+    """Fit the rule of a product of two maps; raises :class:`InputError` for maps without a zero point."""
+    if not have_equal_channels(sums) or quantiser.bits == SIGN_BITS:
+        raise InputError("what follows a product must be the same for all channels, and have two bits at least")
+    zeros = [-source.offset / source.scale for source in sums.sources]
+    if any(zero.denominator != 1 for zero in zeros):
+        raise InputError("factors must have zero points that are whole numbers")
+    first, second = (
+        np.arange(source.low, source.high + 1) - int(zero) for source, zero in zip(sums.sources, zeros, strict=True)
+    )
+    products, affine = np.multiply.outer(first, second), sums.channels[0]
+    steps = step_sums(quantiser, replace(affine, a=abs(affine.a), least=-_MOST_PRODUCT, most=_MOST_PRODUCT), 0)
+    sign = 1 if affine.a >= 0 else -1
+    expected = np.searchsorted(np.array(steps, np.int64), sign * products, side="right") + quantiser.results.start - 1
+    ratio, offset = affine.a / quantiser.scale, (affine.b - quantiser.offset) / quantiser.scale
+    reach, shift = abs(ratio) * _MOST_PRODUCT + abs(offset) + 1, MAX_SHIFT
+    while shift and max(reach * (1 << shift), abs(ratio) * (1 << PRODUCT_BITS + shift)) >= 1 << ACCUMULATOR_BITS - 2:
+        shift -= 1
+    factor, best = round(ratio * (1 << PRODUCT_BITS + shift)), None
+    for nudge in (0, -1, 1):
+        summand = round((offset + Fraction(1, 2)) * (1 << shift)) + nudge
+        shifted = (products * factor >> PRODUCT_BITS) + summand >> shift
+        results = np.clip(shifted, quantiser.results.start - 1, quantiser.results.stop - 1)
+        inexact, error = int((results != expected).sum()), int(np.abs(results - expected).max())
+        if best is None or inexact < best.inexact:
+            numbers = {"zeros": [int(zero) for zero in zeros], "factor": factor, "summand": summand, "shift": shift}
+            arrays = {name: np.array(number) for name, number in numbers.items()}
+            best = RuleFit(
+                arrays=arrays, inexact=inexact, total=products.size, max_error=error, reach=int(shifted.max())
+            )
+    assert best is not None
+    return best
 
 
 def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, Quantiser] | None:

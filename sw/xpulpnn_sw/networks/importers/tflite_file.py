@@ -39,6 +39,9 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "UNPACK": ("UnpackOptions", ("Axis",)),
     "MIRROR_PAD": ("MirrorPadOptions", ("Mode",)),
     **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), ("SpaceToDepthOptions", ("BlockSize",))),
+    "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", ("AlignCorners", "HalfPixelCenters")),
+    "RESIZE_BILINEAR": ("ResizeBilinearOptions", ("AlignCorners", "HalfPixelCenters")),
+    "TRANSPOSE_CONV": ("TransposeConvOptions", ("Padding", "StrideH", "StrideW", "FusedActivationFunction")),
 }
 
 

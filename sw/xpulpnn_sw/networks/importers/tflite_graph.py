@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from math import floor, prod
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.networks.importers.moved_maps import nearest_places
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator
 
 # operators at the end that do not change which result is the greatest
@@ -18,21 +21,27 @@ _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 _VALID = 1
 
 
-def layer_operators(model: TfliteModel, note: Callable[[str], object]) -> tuple[list[TfliteOperator], int, int]:
+def layer_operators(
+    model: TfliteModel, note: Callable[[str], object]
+) -> tuple[list[TfliteOperator], list[int], list[int]]:
     """Return the operators that become layers, and the input and output tensors' indices; report removed ones."""
-    operators, (first,), (last,) = _needed(model.operators, model.outputs), model.inputs, model.outputs
+    operators, inputs, outputs = _needed(model.operators, model.outputs), [*model.inputs], [*model.outputs]
     if not operators:
         raise InputError("operators of the model must be one at least, not none")
-    if operators[0].kind == "QUANTIZE" and operators[0].inputs == (first,):
-        removed = operators.pop(0)
-        note(f"{removed} is left out: inputs are the codes behind it")
-        first = removed.outputs[0]
-    while operators and operators[-1].inputs and operators[-1].outputs[:1] == (last,) and _is_end(model, operators):
-        removed = operators.pop()
-        note(f"{removed} is left out: results are the codes before it")
-        last = removed.inputs[0]
+    for place, first in enumerate(inputs):
+        readers = [operator for operator in operators if first in operator.inputs]
+        if [operator.kind for operator in readers] == ["QUANTIZE"]:
+            note(f"{readers[0]} is left out: inputs are the codes behind it")
+            operators.remove(readers[0])
+            inputs[place] = readers[0].outputs[0]
+    for place in range(len(outputs)):
+        is_behind = False
+        while (end := _end(model, operators, outputs[place], is_behind=is_behind)) is not None:
+            note(f"{end} is left out: results are the codes before it")
+            operators.remove(end)
+            outputs[place], is_behind = end.inputs[0], end.kind == "QUANTIZE"
     remaining = [operator for operator in operators if _type(model, operator.outputs) not in _INTEGERS]
-    return _with_dilations(model, remaining), first, last
+    return _with_dilations(model, _without_floats(remaining)), inputs, outputs
 
 
 def _needed(operators: Sequence[TfliteOperator], outputs: Sequence[int]) -> list[TfliteOperator]:
@@ -45,15 +54,40 @@ def _needed(operators: Sequence[TfliteOperator], outputs: Sequence[int]) -> list
     return kept[::-1]
 
 
+def _without_floats(operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
+    """Replace functions in floating point between ``DEQUANTIZE`` and ``QUANTIZE`` by functions of codes."""
+    merged: list[TfliteOperator] = []
+    for operator in operators:
+        before = merged[-2:]
+        if (
+            operator.kind == "QUANTIZE"
+            and len(before) > 1
+            and before[0].kind == "DEQUANTIZE"
+            and (before[0].outputs == before[1].inputs and before[1].outputs == operator.inputs)
+        ):
+            merged[-2:] = [replace(before[1], inputs=before[0].inputs, outputs=operator.outputs)]
+        else:
+            merged.append(operator)
+    return merged
+
+
 def _type(model: TfliteModel, tensors: Sequence[int]) -> str:
     return model.tensors[tensors[0]].type if tensors else ""
 
 
-def _is_end(model: TfliteModel, operators: Sequence[TfliteOperator]) -> bool:
-    """Return whether the last operator only changes the representation of the results, and can be removed."""
-    end = operators[-1]
-    is_behind = len(operators) > 1 and operators[-2].kind in END_KINDS and operators[-2].outputs[:1] == end.inputs[:1]
-    return end.kind in END_KINDS or (end.kind == "QUANTIZE" and (is_behind or _type(model, end.outputs) == "UINT8"))
+def _end(
+    model: TfliteModel, operators: Sequence[TfliteOperator], output: int, *, is_behind: bool
+) -> TfliteOperator | None:
+    """Return the operator that gives an output if it only changes the representation of results, and no other reads it.
+
+    ``is_behind`` says that a quantiser behind it has been removed.
+    """
+    end = next((operator for operator in operators if operator.outputs[:1] == (output,)), None)
+    if end is None or not end.inputs or any(output in operator.inputs for operator in operators):
+        return None
+    before = next((operator for operator in operators if operator.outputs[:1] == end.inputs[:1]), None)
+    is_quantiser = (before is not None and before.kind in END_KINDS) or _type(model, end.outputs) == "UINT8"
+    return end if end.kind in END_KINDS or (end.kind == "QUANTIZE" and is_quantiser and not is_behind) else None
 
 
 def _with_dilations(model: TfliteModel, operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
@@ -77,13 +111,13 @@ def _with_dilations(model: TfliteModel, operators: Sequence[TfliteOperator]) -> 
 def _merged(model: TfliteModel, operators: Sequence[TfliteOperator]) -> TfliteOperator:
     before, *inner, behind = operators
     computing = [operator for operator in inner if operator.kind not in _RESHAPES]
-    if len(computing) != 1 or computing[0].kind not in _CONVOLUTIONS:
+    if len(computing) != 1 or computing[0].kind not in (*_CONVOLUTIONS, "MAX_POOL_2D"):
         raise InputError(f"{before}: a convolution alone must be in front of {behind}, not others")
     convolution, options = computing[0], computing[0].options
     distances, around = _numbers(model, before, 1), _numbers(model, before, 2).reshape(-1, 2)
     cut = _numbers(model, behind, 2).reshape(-1, 2)
     axes, steps = len(distances), [options[f"Stride{way}"] for way in "HW"]
-    gaps = [options[f"Dilation{way}Factor"] for way in "HW"]
+    gaps = [options.get(f"Dilation{way}Factor", 1) for way in "HW"]
     is_same = np.array_equal(distances, _numbers(model, behind, 1)) and around.shape == cut.shape == (axes, 2)
     is_plain = options["Padding"] == _VALID and steps == [1, 1] == gaps
     if not (is_same and is_plain and 1 <= axes <= len(gaps) and (around >= cut).all() and (cut >= 0).all()):
@@ -107,10 +141,68 @@ def _numbers(model: TfliteModel, operator: TfliteOperator, place: int) -> Ints:
     return data.astype(np.int64).reshape(-1)
 
 
+def with_shapes(model: TfliteModel) -> TfliteModel:
+    """Return a model of one image with the shapes that it computes, in place of those of an open batch.
+
+    Tensors of several rows without a batch get one.
+    """
+    tensors, numbers = list(model.tensors), dict[int, Ints]()
+    for operator in model.operators:
+        given = [_known(model, numbers, tensor) for tensor in operator.inputs]
+        output, source = operator.outputs[:1], operator.inputs[:1]
+        if not output or not source or min(source) < 0:
+            continue
+        shape = tensors[source[0]].shape
+        if (value := _numbers_of(operator, shape, given)) is not None:
+            numbers[output[0]] = value
+        elif (
+            operator.kind == "RESHAPE" and len(given) > 1 and given[1] is not None and not model.tensors[output[0]].data
+        ):
+            new = np.empty(shape, np.int8).reshape(given[1].reshape(-1)).shape
+            tensors[output[0]] = replace(tensors[output[0]], shape=_batched(new))
+        elif operator.kind == "FULLY_CONNECTED" and len(operator.inputs) > 1:
+            outputs, inputs = (*tensors[operator.inputs[1]].shape, 0, 0)[:2]
+            rows = prod(shape) // max(inputs, 1)
+            tensors[output[0]] = replace(tensors[output[0]], shape=_batched((rows, outputs)))
+    return replace(model, tensors=tuple(tensors))
+
+
+def _batched(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if shape[:1] == (1,) else (1, *shape)
+
+
+def _known(model: TfliteModel, numbers: dict[int, Ints], tensor: int) -> Ints | None:
+    data = model.tensors[tensor].data if tensor >= 0 else None
+    return data.astype(np.int64) if data is not None and data.dtype.kind == "i" else numbers.get(tensor)
+
+
+def _numbers_of(operator: TfliteOperator, shape: Sequence[int], given: Sequence[Ints | None]) -> Ints | None:
+    """Return the integers that an operator computes from shapes; None if it does something else."""
+    known = [value for value in given if value is not None]
+    if operator.kind == "SHAPE":
+        return np.array(shape, np.int64)
+    if len(known) != len(given):
+        return None
+    match operator.kind:
+        case "GATHER" | "STRIDED_SLICE":
+            return np.asarray(moved(operator.kind, known[0], known[1:], {**_PLAIN, **operator.options}, 1)[0])
+        case "REDUCE_PROD":
+            return np.asarray(known[0].prod())
+        case "PACK":
+            return np.concatenate([value.reshape(-1) for value in known])
+        case "CONCATENATION":
+            return np.concatenate([value.reshape(-1) for value in known])
+        case _:
+            return None
+
+
+_PLAIN = {**dict.fromkeys(("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask"), 0), "ShrinkAxisMask": 1, "Axis": 0}
+
+
 # operators, and the number of their first input that moves
 MOVES = {
     **dict.fromkeys(("TRANSPOSE", "SPLIT_V", "SLICE", "STRIDED_SLICE", "GATHER", "TILE", "MIRROR_PAD"), 0),
-    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "REVERSE_V2", "UNPACK"), 0),
+    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_V2", "UNPACK"), 0),
     **dict.fromkeys(("BROADCAST_TO", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), 0),
     "SPLIT": 1,
 }
@@ -145,6 +237,12 @@ def moved(kind: str, places: Ints, given: Sequence[Ints], options: Mapping[str, 
             return [np.pad(places, around, mode="symmetric" if options["Mode"] else "reflect")]
         case "SPACE_TO_DEPTH" | "DEPTH_TO_SPACE":
             return [_blocks(places, options["BlockSize"], is_deep=kind == "SPACE_TO_DEPTH")]
+        case "RESIZE_NEAREST_NEIGHBOR":
+            # half a place of aligned corners is rounded up, the centre of other elements down
+            half = Fraction(int(options["AlignCorners"] or options["HalfPixelCenters"]), 2)
+            pairs = zip(places.shape[1:3], first, strict=True)
+            rows, columns = (nearest_places(own, new, options, lambda place: floor(place + half)) for own, new in pairs)
+            return [places[:, rows][:, :, columns]]
         case "REVERSE_V2":
             return [np.flip(places, tuple(first))]
         case "BROADCAST_TO":

@@ -135,6 +135,13 @@ class TfliteLayerBuilder(LayerBuilder):
                 arrays = {"factors": factors, "summand": summand, "shift": shift}
             else:
                 arrays = shifted_sum(ratios, maps, zero)
+        elif sums.kernel == "multiply":
+            # the factor of the default interpreter has single precision
+            scales = [np.float32(source.scale) for source in sums.sources]
+            factor = Fraction(float(scales[0] * scales[1] / np.float32(quantiser.scale))) * quantiser.scale
+            return super()._fit(
+                replace(sums, channels=(replace(sums.channels[0], a=factor),) * sums.shape[2]), quantiser
+            )
         elif sums.kernel == "avgpool":
             added = Range(sums.channels[0].least, sums.channels[0].most), zero_point_of(source)
             arrays = shifted_sum([float(sums.channels[0].a * sums.area / quantiser.scale)], [added], zero, sums.area)

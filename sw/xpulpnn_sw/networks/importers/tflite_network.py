@@ -5,7 +5,7 @@ A value ``scale * (q - zero)`` is stored as its signed code ``q``, or as ``q + 1
 biases; scales become a factor for each channel, with TFLite's 31 bits unless the fast rule is requested.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
@@ -15,16 +15,17 @@ import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sw.networks.importers.layer_builder import INPUT
-from xpulpnn_sw.networks.importers.moved_maps import concatenate
+from xpulpnn_sw.networks.importers.moved_maps import concatenate, unsigned
 from xpulpnn_sw.networks.importers.onnx_ends import INSTEAD
-from xpulpnn_sw.networks.importers.onnx_layers import average_pool, gemm, maximum_pool, onnx_convolution
+from xpulpnn_sw.networks.importers.onnx_layers import gemm, onnx_convolution
+from xpulpnn_sw.networks.importers.onnx_pooling import average_pool, maximum_pool
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.tflite_file import (
     TfliteModel,
     TfliteOperator,
     read_graph,
 )
-from xpulpnn_sw.networks.importers.tflite_graph import layer_operators
+from xpulpnn_sw.networks.importers.tflite_graph import layer_operators, with_shapes
 from xpulpnn_sw.networks.importers.tflite_layer_builder import (
     LEAST,
     TABLE_KINDS,
@@ -52,9 +53,7 @@ def import_tflite(path: Path, options: ImportOptions) -> NetworkModel:
     model = read_graph(path)
     if options.quantise is not None:
         raise InputError("bits must be left out with TFLite, whose models are quantised")
-    for what, tensors in (("inputs", model.inputs), ("outputs", model.outputs)):
-        require(len(tensors) == 1, f"{what} of the model must be 1, not {len(tensors)}")
-    return _Import(model, options).network()
+    return _Import(with_shapes(model), options).network()
 
 
 def _hint(operator: TfliteOperator) -> str:
@@ -77,29 +76,50 @@ class _Import(TfliteOperators):
         }
 
     def network(self) -> NetworkModel:
-        operators, first, last = layer_operators(self._model, self._note)
+        operators, inputs, outputs = layer_operators(self._model, self._note)
         unknown = [operator for operator in operators if operator.kind not in self._operators]
         names = ", ".join(f"{operator}{_hint(operator)}" for operator in unknown)
         require(not unknown, f"operators must be known, not {names}")
-        try:
-            tensor = self._model.tensors[first]
-            require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
-            quantiser, shape = tensor_codes(tensor), tensor.shape[1:]
-            start = reshaped(Map.of(quantiser, INPUT, (1, 1, prod(shape)), np.arange(0)), shape)
-        except (InputError, ValueError) as error:
-            raise InputError(f"input of the model: {error}") from None
-        self._values[first] = start
+        starts = self._starts(inputs)
         for operator in operators:
             try:
                 self._convert(operator)
             except (InputError, LayerError, ValueError, IndexError, ArithmeticError) as error:
                 raise InputError(f"{operator}: {error}") from None
-        result = self._values.get(last)
-        if result is None or result.stage != self._builder.last:
-            raise InputError("output of the model must be the result of its last operator, not of another")
-        result.check_unpadded()
-        self._builder.scaling = self._scaling(start, self._model.tensors[first].shape[-1])
+        results = [self._values.get(output) for output in outputs]
+        if any(result is None or result.stage == INPUT for result in results):
+            raise InputError("output of the model must be the result of an operator, not of another")
+        self._finish([result for result in results if result is not None], outputs)
+        self._builder.scaling = self._scaling(starts[0], self._model.tensors[inputs[0]].shape[-1])
         return self._builder.finish()
+
+    def _starts(self, inputs: Sequence[int]) -> list[Map]:
+        """Make the maps of the inputs; several inputs are parts of one row of codes."""
+        tensors, begin, starts = [self._model.tensors[first] for first in inputs], 0, list[Map]()
+        row = sum(prod(tensor.shape) for tensor in tensors)
+        for first, tensor in zip(inputs, tensors, strict=True):
+            try:
+                require(tensor.shape[:1] == (1,), f"{tensor.name} must be a batch of 1, not {dims(tensor.shape)}")
+                whole, size = Map.of(tensor_codes(tensor), INPUT, (1, 1, row), np.arange(0)), prod(tensor.shape)
+                places = np.arange(begin, begin + size).reshape(tensor.shape)
+                starts.append(reshaped(whole, tensor.shape[1:]) if size == row else self._in_order(whole, places))
+            except (InputError, ValueError) as error:
+                raise InputError(f"input of the model: {error}") from None
+            self._values[first], begin = starts[-1], begin + size
+        if len(starts) > 1:
+            self._note(f"samples are those of {', '.join(tensor.name for tensor in tensors)} one after the other")
+        return starts
+
+    def _finish(self, results: Sequence[Map], outputs: Sequence[int]) -> None:
+        """Make the last layer, which joins several outputs and adds pending padding."""
+        padded = [self._builder.with_padding(result) for result in results]
+        if len(padded) > 1:
+            rows = [unsigned(self._builder, reshaped(result, (1, 1, prod(result.shape)))) for result in padded]
+            names = [self._model.tensors[output].name for output in outputs]
+            parts = (f"{row.shape[2]} of {name}" for row, name in zip(rows, names, strict=True))
+            self._note(f"results are {', '.join(parts)}, as codes plus 128")
+            padded = [concatenate(self._builder, rows, "outputs")]
+        require(padded[0].stage == self._builder.last, "output of the model must be that of its last operator")
 
     def _convert(self, operator: TfliteOperator) -> None:
         converted = self._operators[operator.kind](operator)
@@ -133,7 +153,9 @@ class _Import(TfliteOperators):
     def _fully_connected(self, operator: TfliteOperator) -> Map:
         require(operator.options["WeightsFormat"] == 0, "weights must be in their plain order")
         value, weights = self._value(operator, 0), self._weights(operator, 0, (0, 1))
-        row = reshaped(value, (prod(value.shape),))
+        inputs = weights.values.shape[1]
+        count = prod(value.shape)
+        row = reshaped(value, (count,) if count == inputs else (count // max(inputs, 1), inputs))
         bias = self._bias(operator, value, weights)
         return self._quantised(operator, self._apply(operator, gemm, (row, weights, bias), transB=1))
 
@@ -147,6 +169,8 @@ class _Import(TfliteOperators):
     def _max_pool(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)
         value = self._value(operator, 0, padded=True)
+        if any(operator.options.get("Around", ())):
+            value = self._builder.with_padding(replace(value, pads=operator.options["Around"]))
         pooled = self._output_of(operator, self._apply(operator, maximum_pool, [value]))
         # an activation may clip further
         return pooled if self._quantiser(operator).top is None else self._requantise(operator, pooled)

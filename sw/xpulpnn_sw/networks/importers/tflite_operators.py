@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from xpulpnn.errors import InputError
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.networks.importers import moved_maps, onnx_layers, onnx_maps
+from xpulpnn_sw.networks.importers import moved_maps, onnx_maps, onnx_pooling
+from xpulpnn_sw.networks.importers.onnx_layers import onnx_convolution
 from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.quantiser import Quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
@@ -51,9 +52,17 @@ class _Node(OnnxNode):
 
 Converter = Callable[[TfliteOperator], Map | list[Map]]
 _ROW_AXES = (3, 4)  # axes of sequences and maps, with the batch
+_SIGNS = (("MAX", 1), ("MIN", -1))
 _JOINED: Mapping[str, OnnxOperator] = {
     "ADD": partial(onnx_maps.add_maps, sign=1),
     "SUB": partial(onnx_maps.add_maps, sign=-1),
+    "MUL": onnx_maps.multiply_maps,
+    **{f"{name}IMUM": partial(onnx_maps.extreme_of, sign=sign) for name, sign in _SIGNS},
+}
+_REDUCTIONS: Mapping[str, OnnxOperator] = {
+    "MEAN": onnx_pooling.mean,
+    "SUM": onnx_pooling.total,
+    **{f"REDUCE_{name}": partial(onnx_pooling.extreme, sign=sign) for name, sign in _SIGNS},
 }
 
 
@@ -171,9 +180,11 @@ class TfliteOperators:
     def _others(self) -> Mapping[str, Converter]:
         return {
             **dict.fromkeys(MOVES, self._moved),
-            **dict.fromkeys((*_JOINED, "MUL", "MAXIMUM", "MINIMUM", "PRELU"), self._joined),
+            **dict.fromkeys((*_JOINED, "PRELU"), self._joined),
             "PAD": self._pad,
-            "MEAN": self._mean,
+            "RESIZE_BILINEAR": self._resize,
+            **dict.fromkeys(_REDUCTIONS, self._reduced),
+            "TRANSPOSE_CONV": self._transposed_convolution,
         }
 
     def _in_order(self, value: Map, order: Ints) -> Map:
@@ -265,18 +276,51 @@ class TfliteOperators:
     def _joined(self, operator: TfliteOperator) -> Map:
         if any(self._model.tensors[tensor].data is not None for tensor in operator.inputs[:2]):
             return self._with_constant(operator)
-        require(operator.kind in _JOINED, "one input must be a constant, not depend on the input")
         sums = self._apply(operator, _JOINED[operator.kind], self._same_shapes(operator))
         return self._quantised(operator, sums)
 
-    def _mean(self, operator: TfliteOperator) -> Map:
+    def _reduced(self, operator: TfliteOperator) -> Map:
+        """Convert a reduction over any axes, whose elements become the rows of a pooling."""
         shape = self._tensor(operator, 0).shape
-        axes = {int(axis) % len(shape) for axis in self._constant(operator, 1, "INT32").reshape(-1)}
-        others = {*range(1, len(shape) - 1)} - axes
-        is_whole = not axes & {0, len(shape) - 1} and all(shape[axis] == 1 for axis in others)
-        require(bool(axes) and is_whole, f"axes must be rows and columns, not {', '.join(map(str, sorted(axes)))}")
+        axes = sorted({int(axis) % len(shape) for axis in self._constant(operator, 1, "INT32").reshape(-1)})
+        require(bool(axes) and axes[0] > 0, "axes must not be that of the batch")
+        if operator.kind == "MEAN" and axes == [*range(1, len(shape) - 1)]:
+            return self._mean(operator)
+        ordered = replace(self._value(operator, 0), indices=self._places(operator, 0))
+        pooled = self._apply(operator, _REDUCTIONS[operator.kind], [ordered], axes=axes, keepdims=0)
+        if isinstance(pooled, Sums):
+            pooled = self._quantised_map(operator, pooled)
+        pooled = self._builder.with_positive_scale(pooled)
+        return reshaped(pooled, self._model.tensors[operator.outputs[0]].shape[1:])
+
+    def _mean(self, operator: TfliteOperator) -> Map:
         value = self._value(operator, 0)
-        sums = self._apply(operator, partial(onnx_layers.average_pool, is_global=True), [reshaped(value, value.shape)])
+        sums = self._apply(operator, partial(onnx_pooling.average_pool, is_global=True), [reshaped(value, value.shape)])
         if sums.area % 2 == 0 and value.scale == self._quantiser(operator).scale:
             self._note(f"{operator}: halves of means go up, not to even numbers as TFLite's")
         return self._quantised(operator, sums)
+
+    def _resize(self, operator: TfliteOperator) -> Map:
+        """Convert ``RESIZE_BILINEAR``: each result is the mean of elements of the map, some of which count more."""
+        self._check_same_codes(operator)
+        value, sizes = self._value(operator, 0), self._constant(operator, 1, "INT32").reshape(-1).tolist()
+        pairs = zip(value.shape[:2], sizes, strict=True)
+        rows, columns = (moved_maps.linear_windows(own, new, operator.options) for own, new in pairs)
+        windows, size = moved_maps.pooled_windows(self._builder, value, rows, columns)
+        plain, given = replace(operator, options={}), {"kernel_shape": [*size], "strides": [*size]}
+        return self._quantised(operator, self._apply(plain, onnx_pooling.average_pool, [windows], **given))
+
+    def _transposed_convolution(self, operator: TfliteOperator) -> Map:
+        """Convert ``TRANSPOSE_CONV``: a convolution of the map with zeros between its elements."""
+        options, shape = operator.options, self._model.tensors[operator.outputs[0]].shape
+        swapped = replace(operator, inputs=(operator.inputs[2], *operator.inputs[1:2], *operator.inputs[3:]))
+        value, weights = self._value(swapped, 0), self._weights(operator, 0, (0, 3, 1, 2))
+        size, strides = weights.values.shape[2:], (options["StrideH"], options["StrideW"])
+        grids: list[Ints] = []
+        for own, new, kernel, step in zip(value.shape[:2], shape[1:3], size, strides, strict=True):
+            around = max((own - 1) * step + kernel - new, 0) if options["Padding"] == 0 else 0
+            grids.append(moved_maps.spread_places(own, new, kernel, step, around // 2))
+        wide = moved_maps.between_zeros(self._builder, reshaped(value, value.shape), *grids)
+        flipped = Quantised(values=weights.values[:, :, ::-1, ::-1], scale=weights.scale)
+        given = (wide, flipped, self._bias(swapped, value, weights))
+        return self._quantised(operator, self._apply(replace(operator, options={}), onnx_convolution, given))

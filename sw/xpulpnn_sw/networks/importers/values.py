@@ -86,6 +86,7 @@ class Sums:
     factors: tuple[Fraction, Fraction] | None = None  # factors of the two maps of an addition
     # any function of a map: its results, `[channel][integer]` or the same for all channels, from the map's least on
     levels: NDArray[np.floating[Any]] | None = None
+    join: Callable[[Sequence[Map]], Map] | None = None  # joins the sources, after each is quantised by itself
 
 
 Constant = NDArray[Any] | Quantised
@@ -173,7 +174,7 @@ def scaled(value: Map | Sums, factors: Sequence[Fraction], summands: Sequence[Fr
 
 
 def _check_plain(value: Sums) -> None:
-    if value.curve is not None or value.levels is not None:
+    if value.curve is not None or value.levels is not None or value.join is not None:
         raise InputError("input must come from a quantiser, not from a function of what a layer gives")
 
 

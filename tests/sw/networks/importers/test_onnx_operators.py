@@ -329,7 +329,9 @@ REFUSED = {
     "operators of nodes must be known, not Softmax softmax1 .*works at the end.*, LpNormalization lp": refused(
         ("Softmax", (), {}), ("LpNormalization", (), {}), ("Relu", (), {})
     ),
-    "MaxPool maxpool1: dilations of a pooling": refused(("MaxPool", (), WINDOW | {"dilations": [2, 2]})),
+    "MaxPool maxpool2: dilated pooling": refused(
+        ("Conv", (ONES,), {}), ("MaxPool", (), WINDOW | {"dilations": [2, 2]})
+    ),
     "MaxPool maxpool1: pads of a pooling": refused(("MaxPool", (), WINDOW | {"pads": [2] * 4})),
     "Conv conv1: weights must go with 2 channels in 2 groups": refused(("Conv", (ONES,), {"group": 2})),
     "Conv conv1: strides must be 2 numbers of 1": refused(("Conv", (ONES,), {"strides": [0, 1]})),
@@ -352,8 +354,7 @@ REFUSED = {
     ),
     "Tanh tanh3: input must not be a function": refused(("Conv", (ONES,), {}), ("Sigmoid", (), {}), ("Tanh", (), {})),
     "end of the model .*: input must come from a quantiser": refused(("Sigmoid", (), {}), ("Relu", (), {})),
-    "ReduceMean reducemean1: axes": refused(("ReduceMean", (([1], np.int64),), {})),
-    "Concat concat1: axis must be that of channels, 1, not 2": two_maps("Concat", axis=2),
+    "Concat concat1: axis must not be that of the batch, 0": two_maps("Concat", axis=0),
     "input image must be one image of known size": refused(shape=(2, 2, 4, 4)),
     "input image must be of FLOAT, UINT8 or INT8, not INT64$": refused(("Relu", (), {}), kind=TensorProto.INT64),
     "output of the model must depend on its input": refused(),
@@ -394,6 +395,7 @@ def spread_weights(*shape: int) -> Any:
     return np.linspace(-20, 20, int(np.prod(shape))).reshape(shape).round()
 
 
+LINEAR: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
 SHUFFLE = [("Reshape", ([1, 2, 2, 6, 8],), {}), ("Transpose", (), {"perm": [0, 2, 1, 4, 3]})]
 SHUFFLE += [("Reshape", ([1, 4, 8, 6],), {}), ("MaxPool", (), {"kernel_shape": [2, 1]})]
 OF_MAP = {
@@ -404,10 +406,20 @@ OF_MAP = {
     "Tile": of_map(("Tile", ([1, 2, 1, 2],), {})),
     "Pad": of_map(("Pad", ([0, 0, 2, 1, 0, 0, 0, 3],), {"mode": "reflect"})),
     "Pad of channels": of_map(("Pad", ([0, 1, 0, 0, 0, 0, 1, 0],), {})),
+    "Resize": of_map(("Resize", (None, np.array([1, 1, 2, 2.5])), {"mode": "nearest"})),
+    "Resize linear": of_map(("Resize", (None, np.array([1, 1, 2, 2])), LINEAR), behind=0.951),
+    "Concat": of_map(("Neg", (), {}), ("Concat", (MAP,), {"axis": 3}), behind=1.7),
+    "ConvTranspose": of_map(("ConvTranspose", (spread_weights(4, 2, 3, 3),), {"strides": [2, 1]}), behind=91.0),
+    "ReduceMax": of_map(("ReduceMax", ([1, 3],), {"keepdims": 0}), ("Unsqueeze", ([1, 2],), {})),
+    "ReduceSum": of_map(("ReduceSum", ([1],), {}), behind=8.3),
+    "AveragePool": of_map(("AveragePool", (), {"kernel_shape": [3, 3], "pads": [1] * 4}), behind=1.13),
+    "MaxPool": of_map(("MaxPool", (), {"kernel_shape": [2, 2], "dilations": [2, 3], "pads": [0, 1, 1, 0]})),
     "HardSwish": of_map(("HardSwish", (), {}), behind=1.31),
     "SiLU": of_map(("Mul", (0.05,), {}), ("Sigmoid", (), {}), ("Mul", (MAP,), {}), behind=1.31),
     "ELU": of_map(("Mul", (0.01,), {}), ("Elu", (), {}), ("Add", (0.3,), {}), behind=0.021),
     "PRelu": of_map(("PRelu", (np.array([0.1, 0.3, 2, 0])[:, None, None],), {}), behind=1.31),
+    "Mul": of_map(("Slice", ([0], [1], [3]), {}), ("Mul", (MAP,), {}), behind=603.0),
+    "Max": of_map(("Slice", ([0], [1], [3]), {}), ("Neg", (), {}), ("Max", (MAP,), {}), behind=2.3),
     "Gemm": of_map(
         ("Flatten", (), {}),
         ("Gemm", (spread_weights(192, 5), np.arange(5.0) * 1000), {"alpha": 0.5, "beta": 2.0}),

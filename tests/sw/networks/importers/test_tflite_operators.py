@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.reference.golden.network import run_reference
 
 from .tflite_models import (
     NONE,
@@ -19,6 +20,7 @@ from .tflite_models import (
     convolving,
     imported,
     kinds,
+    results,
     window,
 )
 
@@ -208,6 +210,7 @@ def test_codes_behind_an_activation_that_clips_inside_their_range(tmp_path, kind
     check_codes(g, tmp_path)
 
 
+HALVES = {"AlignCorners": False, "HalfPixelCenters": True}
 MASKS = dict.fromkeys(("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask"), 0)
 # operators on a map of 6x8x4: shape of the results, constants, options
 CHANGES = {
@@ -219,6 +222,11 @@ CHANGES = {
     "MIRROR_PAD": ((1, 9, 10, 4), [[[0, 0], [2, 1], [0, 2], [0, 0]]], {"Mode": 0}),
     "SPACE_TO_DEPTH": ((1, 3, 4, 16), [], {"BlockSize": 2}),
     "DEPTH_TO_SPACE": ((1, 12, 16, 1), [], {"BlockSize": 2}),
+    "REDUCE_MAX": ((1, 8, 4), [[1]], {}),
+    "SUM": ((1, 6, 8), [[3]], {}),
+    "MEAN": ((1, 6, 4), [[2]], {}),
+    "RESIZE_NEAREST_NEIGHBOR": ((1, 12, 16, 4), [[12, 16]], HALVES),
+    "RESIZE_BILINEAR": ((1, 12, 16, 4), [[12, 16]], HALVES),
     "PAD": ((1, 7, 8, 6), [[[0, 0], [1, 0], [0, 0], [0, 2]]], {}),
 }
 
@@ -226,18 +234,41 @@ CHANGES = {
 def moving(kind):
     shape, constants, options = CHANGES[kind]
     g = Graph((1, 6, 8, 4), 0.02, 11)
-    g.operator(kind, (g.input, *map(g.numbers, constants)), shape, 0.02, 11, **options)
+    scale, zero = (0.09, -7) if kind == "SUM" else (0.02, 11) if kind != "MEAN" else (0.0131, 11)
+    g.operator(kind, (g.input, *map(g.numbers, constants)), shape, scale, zero, **options)
     return g
 
 
-def with_constant(kind):
-    g = Graph((1, 6, 8, 4), 0.02, 11)
+def together(kind, second):
+    """An operator of a map and a constant, or of two maps, one of them with an element for each channel."""
+    g = Graph((1, 6, 8, 4), 0.02, -128 if second == "map" else 11)
     a = g.weighted("CONV_2D", g.input, (4, 3, 3, 4), (1, 6, 8, 4), 0.05, -10, **convolving((1, 1), SAME, NONE))
     same = kind in ("MAXIMUM", "MINIMUM")
     options = {} if same or kind == "PRELU" else {"FusedActivationFunction": NONE}
-    data = np.array([9] if same else [0, 3, 50, 127] if kind == "PRELU" else [-100, 3, 50, -128], np.int8)
-    b = g.tensor("constant", (1, 1, 1, len(data)), *((0.05, -10) if same else (0.013, -7)), data=data)
-    g.operator(kind, (a, b), (1, 6, 8, 4), *((0.05, -10) if same else (0.0613, 5)), **options)
+    if second == "map":
+        b = g.weighted("CONV_2D", a, (4, 3, 3, 4), (1, 6, 8, 4), 0.05, -10, **convolving((1, 1), SAME, NONE))
+    elif second == "channels":
+        b = g.operator("REDUCE_MAX", (a, g.numbers([1, 2])), (1, 1, 1, 4), 0.05, -10)
+    else:
+        data = np.array([9] if same else [0, 3, 50, 127] if kind == "PRELU" else [-100, 3, 50, -128], np.int8)
+        scale, zero = (0.05, -10) if same else (0.013, -7)
+        b = g.tensor("constant", (1, 1, 1, len(data)), scale, zero, data=data)
+    scale, zero = (0.05, -10) if same else (0.0613, 5)
+    g.operator(kind, (a, b), (1, 6, 8, 4), scale, zero, **options)
+    return g
+
+
+TOGETHER = [(kind, "map") for kind in ("MUL", "MAXIMUM", "MINIMUM")] + [("MUL", "channels"), ("ADD", "channels")]
+TOGETHER += [(kind, "constant") for kind in ("MUL", "ADD", "SUB", "MAXIMUM", "PRELU")]
+
+
+def widened():
+    """A transposed convolution, whose first input is the shape of its results."""
+    g = Graph((1, 4, 3, 6), 0.02, 11)
+    data = g.rng.integers(-127, 128, (5, 3, 3, 6)).astype(np.int8)
+    w = g.tensor("weights", (5, 3, 3, 6), g.rng.uniform(0.002, 0.02, 5), data=data)
+    inputs = (g.numbers([1, 8, 6, 5]), w, g.input)
+    g.operator("TRANSPOSE_CONV", inputs, (1, 8, 6, 5), 0.05, 3, **window((2, 2), SAME))
     return g
 
 
@@ -249,7 +280,8 @@ def functions(kind):
 
 NEW = {
     **{kind: partial(moving, kind) for kind in CHANGES},
-    **{kind: partial(with_constant, kind) for kind in ("MUL", "ADD", "SUB", "MAXIMUM", "MINIMUM", "PRELU")},
+    **{f"{kind} of a {second}": partial(together, kind, second) for kind, second in TOGETHER},
+    "TRANSPOSE_CONV": widened,
     **{kind: partial(functions, kind) for kind in ("HARD_SWISH", "ELU")},
 }
 
@@ -270,3 +302,24 @@ def test_causal_sequences_with_gaps(tmp_path):
     c = g.operator("RESHAPE", (c,), (2, 5, 6), 0.05, 3)
     g.operator("BATCH_TO_SPACE_ND", (c, block, none), (1, 9, 6), 0.05, 3)
     check_codes(g, tmp_path)
+
+
+def test_several_inputs_and_outputs(tmp_path):
+    g = Graph((1, 4, 3, 4), 0.02, -128)
+    other = g.tensor("other", (1, 4, 3, 4), 0.03, -128)
+    a = g.operator("ADD", (g.input, other), (1, 4, 3, 4), 0.05, -100, FusedActivationFunction=NONE)
+    b = g.operator("RELU", (a,), (1, 4, 3, 4), 0.04, -128)
+    g.operator("TANH", (a,), (1, 4, 3, 4), 1 / 128, 0)
+    c = g.operator("REDUCE_MAX", (a, g.numbers([1, 2])), (1, 4), 0.05, -100)
+    notes: list[str] = []
+    path = g.written(tmp_path / "model.tflite", inputs=(g.input, other), outputs=(b, c))
+    described = imported(path, note=notes.append)
+    codes = g.rng.integers(-128, 128, (4, 2, 4, 3, 4))
+    known = {g.input: codes[:, 0], other: codes[:, 1]}
+    for operator in g.operators:
+        known[operator.outputs[0]] = results(g.tensors, operator, known)
+    own = run_reference(described.network, described.batch((codes + 128).astype(np.uint8).reshape(4, -1)))[-1]
+    expected = np.concatenate([known[b].reshape(4, -1), known[c].reshape(4, -1)], axis=1) + 128
+    np.testing.assert_array_equal(own.reshape(4, -1), expected)
+    assert notes[0] == "samples are those of input, other one after the other"
+    assert notes[-1] == "results are 48 of RELU1, 4 of REDUCE_MAX3, as codes plus 128"

@@ -33,6 +33,9 @@ TABLES = {
     "MIRROR_PAD": "MirrorPadOptions",
     "SPACE_TO_DEPTH": "SpaceToDepthOptions",
     "DEPTH_TO_SPACE": "DepthToSpaceOptions",
+    "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions",
+    "RESIZE_BILINEAR": "ResizeBilinearOptions",
+    "TRANSPOSE_CONV": "TransposeConvOptions",
 }
 CURVES = {
     "LOGISTIC": lambda real: 1 / (1 + np.exp(-real)),
@@ -245,6 +248,31 @@ def space(codes, size):
     return whole
 
 
+def transposed(values, weights, step, shape):
+    """Each element scatters its filter."""
+    _, height, width, _ = weights.shape
+    whole = np.zeros(
+        (len(values), (values.shape[1] - 1) * step + height, (values.shape[2] - 1) * step + width, shape[3])
+    )
+    for y, x in np.ndindex(*values.shape[1:3]):
+        whole[:, y * step : y * step + height, x * step : x * step + width] += np.einsum(
+            "ni,oyxi->nyxo", values[:, y, x], weights
+        )
+    top, left = ((size - new) // 2 for size, new in zip(whole.shape[1:3], shape[1:3], strict=True))
+    return whole[:, top : top + shape[1], left : left + shape[2]]
+
+
+def doubled(codes):
+    """Rows and columns twice as many, halfway between their neighbours by thirds of a quarter; halves up."""
+    for axis in (1, 2):
+        before, behind = (np.roll(codes, step, axis) for step in (1, -1))
+        for side, place in ((before, 0), (behind, -1)):
+            np.moveaxis(side, axis, 0)[place] = np.moveaxis(codes, axis, 0)[place]
+        pairs = np.stack([codes * 3 + before, codes * 3 + behind], axis=axis + 1)
+        codes = pairs.reshape(*codes.shape[:axis], -1, *codes.shape[axis + 1 :])
+    return np.floor(codes / 16 + 0.5)
+
+
 MOVED = {
     "TRANSPOSE": lambda codes, axes: codes.transpose(axes),
     "SLICE": lambda codes, begin, size: codes[:, begin[1] : begin[1] + size[1], :, begin[3] : begin[3] + size[3]],
@@ -252,6 +280,9 @@ MOVED = {
     "GATHER": lambda codes, places: codes[..., places],
     "TILE": np.tile,
     "MIRROR_PAD": lambda codes, around: np.pad(codes, around, mode="reflect"),
+    "REDUCE_MAX": lambda codes, axes: codes.max(axis=tuple(axes)),
+    "RESIZE_NEAREST_NEIGHBOR": lambda codes, size: codes.repeat(2, axis=1).repeat(2, axis=2),
+    "RESIZE_BILINEAR": lambda codes, size: doubled(codes),
 }
 
 
@@ -261,6 +292,10 @@ def results(tensors, operator, known):
         for number, tensor in enumerate(tensors)
         if tensor.type == "INT8" and tensor.data is not None
     } | known
+    if operator.kind == "TRANSPOSE_CONV":
+        _, w, x, output = (tensors[number] for number in (*operator.inputs, *operator.outputs))
+        weights, values = w.data * w.scales.reshape(-1, 1, 1, 1), real(x, known[operator.inputs[2]])
+        return rounded(output, transposed(values, weights, operator.options["StrideH"], output.shape))
     x, output = tensors[operator.inputs[0]], tensors[operator.outputs[0]]
     values, options = real(x, known[operator.inputs[0]]), operator.options
     activation = options.get("FusedActivationFunction", NONE)
@@ -285,6 +320,8 @@ def results(tensors, operator, known):
         value = {"MUL": np.multiply, "MAXIMUM": np.maximum, "MINIMUM": np.minimum}.get(operator.kind, np.multiply)
         value = value(values, second)
         return rounded(output, np.where(values >= 0, values, value) if operator.kind == "PRELU" else value, activation)
+    if operator.kind == "SUM":
+        return rounded(output, values.sum(axis=tuple(tensors[operator.inputs[1]].data)))
     if operator.kind in MOVED:
         given = (tensors[number].data for number in operator.inputs[1:])
         return MOVED[operator.kind](known[operator.inputs[0]], *given).reshape(-1, *output.shape[1:])
