@@ -20,21 +20,22 @@ NONE = "nnrf-4 nnrf-8 dotp-shared-inferred dotp-and dotp-and-inferred dotp-none-
 NONE += " private-cache-plain core-demux-dma"
 NONE += " ex-stage-inferred backend-ri5cy backend-2 backend-cu event-unit-16 core-demux dma axi-ext"
 NONE += " xif-cv32e40px xif-cva6"
-NONE += " dm dm-8 core-2 wishbone-instr wishbone-refill"
-VERILATOR = "backend-full core-full csr-file-counters compressed-decoder private-cache icache event-unit-3"
-VECTORS = {"alu": 3, "dotp-shared": 6, "dotp-register": 6, "mult-inferred": 5, "mult-late": 3, "div": 12}
+NONE += " dm dm-8 core-2 core-full wishbone-instr wishbone-refill"
+# and what all cores have that run programs
+NONE += " regfile regfile-lut-ram regfile-array-pairs mult-inferred mult-wide-inferred"
+VERILATOR = "backend-full csr-file-counters compressed-decoder private-cache icache event-unit-3"
+VECTORS = {"alu": 3, "dotp-shared": 6, "dotp-register": 6, "mult-late": 3, "div": 12}
 VECTORS |= {"mult-dot-product": 4, "ex-stage": 1, "lsu": 4, "decoder-full": 1, "decoder-ri5cy": 1}
 FEWER = {name: {"vectors_per_row": vectors} for name, vectors in VECTORS.items()}
-DIRECTED = {"mult": (5, 3), "mult-inferred": (5, 2), "mult-wide": (5, 3), "mult-wide-inferred": (5, 3), "div": (3, 0)}
+DIRECTED = {"mult": (5, 3), "mult-wide": (5, 3), "div": (3, 0)}
 DIRECTED |= {"mult-dot-product": (0, 1), "ex-stage": (0, 1), "alu": (0, 0)}
 for name, (corners, places) in DIRECTED.items():
     FEWER.setdefault(name, {}).update(corners=corners, places=places)
 for name in ("dotp-shared", "dotp-register"):
     FEWER[name]["corners"] = 2
 FEWER |= {"quantiser": {"operations": 60}, "icache": {"far": 1 << 11}, "tcdm-strict": {"cycles": 200}}
-FEWER |= {"backend-full": {"pairs": 200}, "compressed-decoder": {"stride": 3}}
-FEWER |= {"core-full": {"part": 8}, "core-late": {"part": 12}}
-FEWER |= {"dm-3": {"accesses": 6}, "jtag-dtm": {"scans": 15}, "dma-late": {"every": 3, "transfers": 16}}
+FEWER |= {"backend-full": {"pairs": 200}, "compressed-decoder": {"stride": 3}, "core-late": {"part": 12}}
+FEWER |= {"dm-3": {"accesses": 6}, "jtag-dtm": {"scans": 10}, "dma-late": {"every": 6, "transfers": 12}}
 FEWER |= {name: {"episodes": 1, "part": 3} for name in UNITS if name.startswith("xif")}
 FEWER |= {"event-unit": {"episodes": 2}, "event-unit-3": {"episodes": 2}}
 RUNS = [(name, "icarus", None) for name in UNITS if name not in f"{NONE} {VERILATOR}".split()]

@@ -489,7 +489,7 @@ def test_cosim_without_checks_gives_the_same_cycles(tmp_path):
 def test_waves_of_a_window(tmp_path):
     path = tmp_path / "window.fst"
     # on the design whose waveforms tests/cosimulation/test_kernel_run.py writes
-    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "nn_4x2"]
+    arguments = ["cosim", "matmul", "--layer", "4x8x2", "--bits", "8", "--variant", "xpulpv2_4x2", "--preset", "ri5cy"]
     assert cli.main([*arguments, "--waves", str(path), "--wave-window", "5:25"]) == 0
     assert path.stat().st_size > 0
 

@@ -13,6 +13,7 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn.isa.csr import DebugCause
 from xpulpnn.isa.machine import ENTRY
+from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import HALT, Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.debugger import BASE
@@ -22,7 +23,7 @@ from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 pytestmark = [pytest.mark.cosim, pytest.mark.flow]
 
-CONFIG = replace(PRESETS["xpulpnn2"], debug=True, nn_csrs=True)
+CONFIG = simulated(replace(PRESETS["xpulpnn2"], debug=True, nn_csrs=True))
 
 MONITOR = """
     csrrw zero, dscratch0, a0; csrrw zero, dscratch1, a1; lui a0, 0x1a110; sw a2, 0x20(a0)

@@ -8,6 +8,7 @@ from tests.designs import BEYOND, FOUR, FULL, kernel_case
 
 from xpulpnn.config import CoreConfig, preset
 from xpulpnn.errors import XpulpnnError
+from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.workloads.cluster_run import run_kernel
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, run_case
@@ -125,7 +126,8 @@ def test_a_program_that_does_not_end_in_time_is_a_mismatch():
 
 
 def test_waveforms_of_a_few_instructions(tmp_path):
-    chosen = case(MATMUL, 8, "nn_4x2")
+    # a small core, whose model with waveforms is compiled soon
+    chosen = case(MATMUL, 8, "xpulpv2_4x2", config=simulated(preset("ri5cy")))
     sizes: list[int] = []
     for last in (20, 200):
         path: Path = tmp_path / f"{last}.fst"

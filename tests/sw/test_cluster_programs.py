@@ -35,7 +35,7 @@ from .elf import FORK, SOURCES, ClusterBuild, run, simulate
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize(("kind", "cores", "quanta"), [("gcc", 1, (64,)), ("gcc", 3, (1, 1000)), ("zig", 16, (64,))])
+@pytest.mark.parametrize(("kind", "cores", "quanta"), [("gcc", 1, (64,)), ("gcc", 3, (1, 1000)), ("zig", 5, (64,))])
 def test_teams(build: ClusterBuild, kind: str, cores: int, quanta: tuple[int, ...]):
     path = build("cluster_team.c", cores=cores, kind=kind)
     for quantum in quanta:

@@ -60,9 +60,9 @@ def prover_in(tmp_path: Path) -> Prover:
 
 @pytest.mark.flow
 @needs_abc
-@pytest.mark.parametrize("name", ["obi", "interrupts", "system"])
+@pytest.mark.parametrize("name", ["interrupts", "system"])
 def test_proved_of_every_cycle(prover: Prover, name: str):
-    """Of the smallest preset those that take least; `xpulpnn prove pipeline` proves all, and the other presets."""
+    """Properties of the smallest preset that take least; `xpulpnn prove pipeline` proves all, and other presets."""
     harness = smallest()
     rule = next(rule for rule in pipeline_properties(harness.description.config) if rule.name == name)
     outcome = prover.prove(rule, harness)

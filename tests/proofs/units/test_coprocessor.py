@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -64,6 +65,9 @@ once: odd_pixel <= ~odd_pixel ~> odd_pixel <= 1'b1
 """Faults ``CLAIM: TEXT ~> WRONG TEXT``, each in the unit above it alone."""
 
 
+emitted = cache(lambda unit: UNITS[unit].emit().text)
+
+
 def faults():
     for block in FAULT_TABLE.removeprefix("\n== ").split("\n== "):
         unit, *rows = block.strip().split("\n")
@@ -73,13 +77,13 @@ def faults():
 
 @pytest.mark.parametrize("unit", ["orphans", "steps"])
 def test_promises_are_kept(unit):
-    outcomes = prove_by_induction(UNITS[unit], UNITS[unit].emit().text, timeout_s=TIMEOUT_S)
+    outcomes = prove_by_induction(UNITS[unit], emitted(unit), timeout_s=TIMEOUT_S)
     assert {outcome.name: outcome.verdict for outcome in outcomes} == dict.fromkeys(UNITS[unit].claims, PROVED)
 
 
 @pytest.mark.parametrize(("unit", "claim", "old", "new"), list(faults()))
 def test_faults_are_refuted(unit, claim, old, new):
-    text = UNITS[unit].emit().text
+    text = emitted(unit)
     assert text.count(old) == 1, f"{old} must be in the text once"
     gates = clocked_gates(text.replace(old, new), TOP, UNITS[unit].cutpoints)
     trace = _Cycles(UNITS[unit], gates, CYCLES.get(unit, 6), TIMEOUT_S, 0, resets=True).wrong([claim], since=1)[claim]
