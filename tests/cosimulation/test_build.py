@@ -110,6 +110,9 @@ def test_models_with_any_path(tmp_path, monkeypatch):
     odd = tmp_path / "o d \xfc'\"$HOME`#(1)&"
     odd.mkdir()
     tools = {"verilator": require_verilator(), "zig": build._zig().parent, "bin": Path(sys.executable).parent}
+    (odd / "verilator").mkdir()
+    shutil.copytree(tools["verilator"] / "bin", odd / "verilator" / "bin")  # whose script follows links
+    tools["verilator/include"] = tools.pop("verilator") / "include"
     for name, folder in tools.items():
         (odd / name).symlink_to(folder)
     monkeypatch.setattr(build, "require_verilator", lambda: odd / "verilator")

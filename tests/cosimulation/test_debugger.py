@@ -104,7 +104,7 @@ def test_signals_to_a_session(number, tmp_path):
         time.sleep(1)
         (os.killpg if number == signal.SIGINT else os.kill)(session.pid, number)
         try:
-            assert session.wait(60) == (3 if number == signal.SIGINT else 128 + number)
+            assert session.wait(60) == (1 if number == signal.SIGINT else 128 + number)
         except subprocess.TimeoutExpired:
             os.killpg(session.pid, signal.SIGKILL)
             raise

@@ -1,11 +1,14 @@
 """``xpulpnn run``: what it tells, what it writes, and how every program comes to an end."""
 
+import os
 import re
+import signal
 
 import pytest
 from tests.programs import LOOPING, printing, read_results, run_printing
 
 from xpulpnn.config import preset
+from xpulpnn_sim.cli import common
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.cosimulation.workloads import program_run
@@ -46,6 +49,19 @@ def test_pass(core_elf, tmp_path, capfd):
     assert [row["symbol"] for row in result["profile"]] == ["loop", "_start"]
     assert "loop" in captured.out
     assert [row["instructions"] for row in result["listing"]] == [1] * 3 + [100] * 2 + [1] * 7
+
+
+@pytest.mark.parametrize("name", ["run", "iss"])
+def test_ctrl_c_tells_where_a_program_hangs_and_keeps_its_trace(core_elf, tmp_path, capfd, monkeypatch, name):
+    """A program that goes on for ever is mostly ended by Ctrl-C; and no output replaces the program."""
+    monkeypatch.setattr(common.Bar, "reach", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    program, trace = core_elf("loop: addi x10, x10, 1\njal x0, next\nnext: jal x0, loop"), tmp_path / "trace.txt"
+    command = [name, "--preset", "xpulpnn-full", str(program), "--trace"]
+    assert main([*command, str(trace)]) == 1
+    assert re.match(r"interrupted after \d+ \w+, at 0x1c0000\w\w \((loop|next)", capfd.readouterr().err)
+    assert len(trace.read_text().splitlines()) > 1000
+    assert main([*command, str(program)]) == 2
+    assert "--trace must be another file than the program" in capfd.readouterr().err
 
 
 ILLEGAL = """

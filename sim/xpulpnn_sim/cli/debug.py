@@ -27,7 +27,6 @@ from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM
 
 _GDB = ("gdb-multiarch", "riscv64-unknown-elf-gdb", "riscv32-unknown-elf-gdb")
 _PATIENCE_S = 60.0
-_MOST_CODE = 255
 _READY = "Listening on port"
 _LINKED = (TEXT_BASE, DEFAULT_ROM), (DATA_BASE, DEFAULT_RAM)
 """Memory of a debugged program, large enough for other programs that gdb loads later."""
@@ -38,8 +37,8 @@ class DebugOptions(ProgramOptions, ClusterOptions):
     execute: Annotated[Repeated, Parameter(name="--ex", metavar="COMMAND")] = ()
     """Command for gdb, behind those that connect it; repeatable."""
     batch: bool = False
-    """Let gdb end behind these commands. The end of the program halts the core for those that follow, and its code is
-    that of the command."""
+    """Let gdb end behind these commands. The end of the program halts the core for those that follow, and the command
+    fails if the program does."""
 
 
 @command("debug")
@@ -124,4 +123,4 @@ def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger, options: Deb
     end = debugger.end if options.batch else None
     if end is None:
         return code
-    return OK if end.ok else min(end.code, _MOST_CODE) or FAILED
+    return OK if end.ok else FAILED

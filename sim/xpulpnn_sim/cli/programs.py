@@ -1,5 +1,6 @@
 """``xpulpnn iss``, and options, output, memory dumps and profiles of all commands that run programs."""
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -22,7 +23,7 @@ from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.session import IssSession, Retired
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for, parse_number, parse_ram, windows
-from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Reason, Trapped, describe
+from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Reason, StoppedError, Trapped, describe
 from xpulpnn_sim.reference.programs.exits import record as trap_record
 from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.tools.files import replacing, require_writable, write_bytes
@@ -90,12 +91,19 @@ def with_named_core(options: Running) -> Running:
 
 
 def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
+    for name in ("trace", "waves", "json"):
+        _require_other(options.program, getattr(options, name, None), f"--{name}")
     executable = load_for(options.program, config, options.windows)
     try:
         require_core(executable.cores, config.core, str(executable.path), options.title)
     except InputError as error:
         raise InputError(f"{error}; without --preset and --set a program runs on the core that it names") from None
     return executable
+
+
+def _require_other(program: Path, written: Path | None, option: str) -> None:
+    if written is not None and written.exists() and written.samefile(program):
+        raise InputError(f"{option} must be another file than the program, not {written}")
 
 
 def dumps(options: ProgramOptions, executable: Executable, added: Sequence[Window]) -> tuple[Dump, ...]:
@@ -115,6 +123,7 @@ def dumps(options: ProgramOptions, executable: Executable, added: Sequence[Windo
             raise InputError(f"--dump must be inside memory, not 0x{address:08x} with {size} bytes")
         path = Path(name)
         require_writable(path, "--dump")
+        _require_other(options.program, path, "--dump")
         pieces.append((address, size, path))
     return tuple(pieces)
 
@@ -126,6 +135,30 @@ def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> No
 
 def show(printed: Output) -> None:
     pass_on(printed.data, error=printed.descriptor == STDERR)
+
+
+@contextmanager
+def stoppable(progress: Callable[[int], None]) -> Generator[Callable[[int], None]]:
+    """Ctrl-C ends the run when it next reports its progress, and its results and trace are kept; a second one ends the
+    command."""
+    pressed = False
+
+    def press(_number: int, _frame: object) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    def reach(count: int) -> None:
+        progress(count)
+        if pressed:
+            raise StoppedError
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield reach
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def report(
@@ -215,7 +248,8 @@ def iss_command(options: IssOptions) -> int:
             observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, target))
             given["clint"] = options.clint
             session = IssSession(executable, target, hart_id=options.hart_id, observer=observer, **given)
-        ended = session.run(options.limit, stack.enter_context(progress_bar("instructions", None)).reach)
+        bar = stack.enter_context(progress_bar("instructions", None))
+        ended = session.run(options.limit, stack.enter_context(stoppable(bar.reach)))
     seconds, executed = time.perf_counter() - begin, session.executed
     cores = f" on {target.cores} cores" if isinstance(target, ClusterConfig) else ""
     summary = f"{executed} instructions{cores}, {executed / seconds:,.0f} per second"

@@ -28,7 +28,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, load, memory_of, require_fitting
 from xpulpnn_sim.reference.programs.trace import Records
-from xpulpnn_sim.tools.files import replacing, require_folder, require_room, require_writable
+from xpulpnn_sim.tools.files import replacing, require_place, require_room, require_writable
 from xpulpnn_sw.toolchain.build_options import named_core
 
 
@@ -172,7 +172,8 @@ def _run(
             if options.waves is not None:
                 require_room(options.waves)  # the writer of waveforms would abort
 
-        return run_program(executable, config, machine, output=programs.show, progress=reach, **how)
+        stopped = stack.enter_context(programs.stoppable(reach))
+        return run_program(executable, config, machine, output=programs.show, progress=stopped, **how)
 
 
 def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
@@ -213,7 +214,7 @@ def _require_waves(path: Path) -> None:
     require_room(path)
     save_file, folder = save_files(path)
     require_writable(save_file, "--waves")
-    require_folder(folder, "--waves")
+    require_place(folder, "--waves")
 
 
 @contextmanager

@@ -184,6 +184,8 @@ _UNOPTIMISED = {
 
 
 _VERILATOR = "verilator"  # link to its folder
+# its script in Perl cannot be in a folder with a space in its name
+_VERILATE = ("sh", "-c", f'ulimit -s unlimited 2>/dev/null; exec {_VERILATOR}/bin/verilator_bin "$@"', _VERILATOR)
 _BUILDING = "building-"
 _ABANDONED_S = 3600  # age in seconds from which on a private folder counts as left over from an aborted build
 
@@ -308,7 +310,7 @@ def build_model(
         (folder / _VERILATOR).symlink_to(root)
         (folder / "python3").symlink_to(sys.executable)
         flags += ["-CFLAGS", f"{_CXX_FLAGS} -I.."]
-        _run([f"{_VERILATOR}/bin/verilator", *flags, CONTROL_FILE, f"{TOP}.sv", "design.v"], folder, environment)
+        _run([*_VERILATE, *flags, CONTROL_FILE, f"{TOP}.sv", "design.v"], folder, environment)
         (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
         # "python" is not on the path of every environment
         make = ["make", "-f", f"V{TOP}.mk", "CXX=../cxx", "PYTHON3=../python3", "CURDIR=."]

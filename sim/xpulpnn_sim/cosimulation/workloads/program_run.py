@@ -135,8 +135,12 @@ def run_program(
                 end = debugger.ended(session.model.events, end)
             if session.checks.mismatches:
                 end = exits.difference(int(session.model.harts[0]["pc"]), name_of)
-            if progress is not None:
-                progress(session.model.cycles)
+            try:
+                if progress is not None:
+                    progress(session.model.cycles)
+            except exits.StoppedError:
+                pc = int(session.model.harts[0]["pc"])
+                end = end or exits.interrupted(session.model.cycles, "cycles", pc, name_of)
         result = session.result(end, memory, name_of, session.model.cycles)
         if before_close is not None:
             before_close()

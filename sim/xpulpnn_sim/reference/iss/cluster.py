@@ -113,7 +113,11 @@ class ClusterSession:
                     return end
             if progress is not None and self.executed - reported_at >= _REPORT:
                 reported_at = self.executed
-                progress(reported_at)
+                try:
+                    progress(reported_at)
+                except exits.StoppedError:
+                    pc = self.harts[0].state.pc
+                    return self._of_core(exits.interrupted(reported_at, "instructions", pc, self._name_of))
 
     def _take_turns(self, limit: int) -> tuple[int, int]:
         """Take turns in compiled code as long as harts do nothing but execute instructions. Returns the number of the

@@ -97,6 +97,7 @@ class Observer:
 
 
 _CHUNK = 1 << 17  # instructions between two reports of progress
+_OBSERVED_CHUNK = 1 << 12
 
 
 class HostChannel:
@@ -186,6 +187,7 @@ class IssSession:
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
         """Execute until the program ends, is in an endless loop, leaves its memory, or reaches ``limit``."""
         iss, end, reported_at = self.iss, None, 0
+        report_every = _CHUNK if self._observed is None else _OBSERVED_CHUNK
         try:
             while iss.executed < limit and end is None:
                 if self._timed is not None:
@@ -197,11 +199,13 @@ class IssSession:
                 if self._channel.final is not None:
                     assert iss.last_pc is not None
                     return exits.reported(self._channel.final, iss.last_pc, self._name_of)
-                if progress is not None and iss.executed - reported_at >= _CHUNK:
+                if progress is not None and iss.executed - reported_at >= report_every:
                     reported_at = iss.executed
                     progress(reported_at)
         except AccessError as error:
             return outside_memory(error, iss, self._name_of)
+        except exits.StoppedError:
+            return exits.interrupted(iss.executed, "instructions", iss.state.pc, self._name_of)
         return end or exits.out_of_time(limit, "instructions", iss.state.pc, self._name_of)
 
     @property

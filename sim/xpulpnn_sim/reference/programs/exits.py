@@ -71,6 +71,7 @@ class Reason(StrEnum):
     DEADLOCK = "deadlock"
     DIFFERENCE = "difference"
     DEBUGGER = "debugger"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,10 @@ class Exit:
     @property
     def ok(self) -> bool:
         return self.reason is Reason.PASS
+
+
+class StoppedError(XpulpnnError):
+    """A report of progress that ends the run."""
 
 
 class DifferenceError(Exception):
@@ -126,6 +131,11 @@ def reported(value: int, pc: int, name_of: NameOf) -> Exit:
 def out_of_time(limit: int, unit: str, pc: int, name_of: NameOf) -> Exit:
     text = f"not finished after {limit} {unit}, at {place(pc, name_of)}"
     return Exit(Reason.MAX_CYCLES, 0, pc, None, text)
+
+
+def interrupted(count: int, unit: str, pc: int, name_of: NameOf) -> Exit:
+    text = f"interrupted after {count} {unit}, at {place(pc, name_of)}"
+    return Exit(Reason.INTERRUPTED, 0, pc, None, text)
 
 
 def trap_loop(pc: int, cause: int, name_of: NameOf) -> Exit:
