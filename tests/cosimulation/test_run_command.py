@@ -12,6 +12,7 @@ from xpulpnn_sim.cli import common
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.cosimulation.workloads import program_run
+from xpulpnn_sim.reference.iss.library import library
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 
 pytestmark = pytest.mark.cosim
@@ -25,7 +26,8 @@ CYCLES = START + INSTRUCTIONS + 2 * 99
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled():
-    """The model, before lines of progress of its compilation come between what the tests read."""
+    """Model and simulator, before lines of progress of their compilation come between what the tests read."""
+    library()
     model_library("core", simulated(preset("xpulpnn-full")))
 
 

@@ -20,6 +20,7 @@ from xpulpnn_sim.cli.common import Columns, finish, pass_on, pick, progress_bar,
 from xpulpnn_sim.cli.configurations import Cores, Hosted
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
+from xpulpnn_sim.reference.iss.library import library
 from xpulpnn_sim.reference.iss.session import IssSession, Retired
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for, parse_number, parse_ram, windows
@@ -240,6 +241,8 @@ def iss_command(options: IssOptions) -> int:
     pieces = dumps(options, executable, [(TCDM_BASE, target.tcdm_bytes)] if isinstance(target, ClusterConfig) else [])
     visits = Counter[int]() if options.profile else None
     given: dict[str, Any] = {"ram": options.windows, "errors": options.bus_errors, "output": show, "visits": visits}
+    with progress_bar("compiling the simulator", None):
+        library()
     begin = time.perf_counter()
     with ExitStack() as stack:
         if isinstance(target, ClusterConfig):

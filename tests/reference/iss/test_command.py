@@ -5,8 +5,15 @@ from tests.programs import LOOPING, printing, read_results, run_printing
 
 from xpulpnn.errors import InputError, XpulpnnError
 from xpulpnn_sim.cli.main import execute_command
+from xpulpnn_sim.reference.iss.library import library
 
 ENTRY, DATA = 0x1C00_0080, 0x1000_0000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled():
+    """The simulator, before lines of progress of its compilation come between what the tests read."""
+    library()
 
 
 def looping(code: int = 1) -> str:
