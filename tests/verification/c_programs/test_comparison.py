@@ -57,7 +57,7 @@ def test_a_wrong_pass_is_noticed(monkeypatch: pytest.MonkeyPatch):
     setting = Setting(config=PRESETS["xpulpnn"], compiler=compilers.find_compiler().kind, level="-O2")
     # a counter goes away although it is read later
     monkeypatch.setattr(hwloops.HardwareLoops, "_is_private", lambda *arguments: True)
-    failures = run_seeds(range(SEED, SEED + 4), [setting]).failures
+    failures = run_seeds([SEED], [setting]).failures
     assert failures
     assert all(failure.plain == failure.host != failure.passed for failure in failures)
 
@@ -67,7 +67,7 @@ def test_a_failure_becomes_small(monkeypatch: pytest.MonkeyPatch):
     # other accesses keep their offsets when the step of their base moves
     shifted = accesses._shifted
     monkeypatch.setattr(accesses, "_shifted", lambda operation, register, by: shifted(operation, register, 0))
-    failure = next(iter(run_seeds(range(SEED, SEED + 4), [setting]).failures))
+    failure = next(iter(run_seeds([SEED], [setting]).failures))
     small = shrink_c_program(failure)
     assert len(small.pieces) < len(failure.pieces)
     text = program(small.seed, small.pieces)

@@ -63,11 +63,11 @@ QUICK_CLUSTER_BRIDGES = (
 @pytest.mark.parametrize(
     ("catalog", "names", "find"),
     [
-        (BRIDGE_FAULTS, QUICK_BRIDGES, lambda faults: find_faults(SOURCE, faults, 6000, engine=WISHBONE)),
+        (BRIDGE_FAULTS, QUICK_BRIDGES, lambda faults: find_faults(SOURCE, faults, 2500, engine=WISHBONE)),
         (
             CLUSTER_BRIDGE_FAULTS,
             QUICK_CLUSTER_BRIDGES,
-            lambda faults: find_bridge_faults(ClusterSource(config=simulated(CLUSTER)), faults, 6000),
+            lambda faults: find_bridge_faults(ClusterSource(config=simulated(CLUSTER)), faults, 2500),
         ),
     ],
     ids=["core", "cluster"],
