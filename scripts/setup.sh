@@ -41,7 +41,7 @@ log=.venv/setup.log
 }
 # Paths relative to the file: in the C locale Python reads only ASCII there.
 for paths in .venv/lib/python3*/site-packages/_xpulpnn.pth; do
-    printf '../../../../%s\n' rtl sim sw >"$paths"
+    [ ! -f "$paths" ] || printf '../../../../%s\n' rtl sim sw >"$paths"
 done
 touch "$stamp"
 echo "Ready: .venv/bin/xpulpnn; .venv/bin/xpulpnn doctor shows which tools were found."
