@@ -97,6 +97,7 @@ class Iss:
         state.access_csr = Write(self.csrs.access)
         native.harts = ctypes.addressof(state)
         self._bursts = self.memory.keeps_code
+        self._fetched: Fetched | None = None  # the instruction that a step executes
         weakref.finalize(self, lambda hart, *_used: library().release(ctypes.byref(hart)), state, native, code)
 
     @classmethod
@@ -189,7 +190,9 @@ class Iss:
             self.memory.forget(pc, machine.WORD_BYTES)
         inhibit = csrs["mcountinhibit"]
         csrs.written.clear()
+        self._fetched = fetched
         status = self._library.step(self._hart)
+        self._fetched = None
         if status == RAISED:
             raise self.memory.raised
         if status != DONE:
@@ -236,7 +239,7 @@ class Iss:
         """Fetch and decode an instruction for compiled code; returns the status of the fetch."""
 
         def translate() -> None:
-            fetched = self.peek(pc)
+            fetched = self._fetched or self.peek(pc)
             operation[0] = fetched.operation if isinstance(fetched, Fetched) else Operation(flags=STOP)
             if not isinstance(fetched, Fetched) or is_absent(fetched, self._xif):
                 operation[0].run = function_of(_NOTHING)
