@@ -8,6 +8,7 @@ from tests.designs import FULL as DESIGN
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden import layers
@@ -123,8 +124,13 @@ def test_interleaved_rows_have_no_plain_c_version():
     layer, precision = MatmulLayer.parse("8x16x4"), Precision.uniform(8).accumulators
     tensors = random_tensors(layer, precision, np.random.default_rng(6))
     interleaved = next(name for name, variant in VARIANTS.items() if variant.interleaved)
-    with pytest.raises(InputError, match=f"^variant must be one with plain activation rows .*, not {interleaved}$"):
+    with pytest.raises(InputError, match=f"^variant must be nn_4x2 or another .*, not {interleaved}$"):
         c_program(find_kernel("matmul").build(layer, precision, interleaved, tensors), tensors)
+
+
+@pytest.mark.parametrize("kernel", ["conv", "pointwise", "matmul"])
+def test_every_kernel_has_a_default_with_a_c_version(kernel, tmp_path):
+    assert main(["kernel", kernel, "--bits", "8", "--no-build", "--output", str(tmp_path)]) == 0
 
 
 def test_instructions_of_xpulpnn_2(tmp_path):

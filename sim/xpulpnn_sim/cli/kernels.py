@@ -92,8 +92,8 @@ class KernelOptions(Configuration, Precisions, Specialising, Seed, CompilerChoic
     kernel: Annotated[str, Parameter(choices=("conv", "pointwise", "matmul"), show_choices=True)] = field(kw_only=False)
     """Kernel with a program in plain C beside it."""
     layer: Annotated[str | None, _LAYER] = None
-    variant: str = "nn_4x4"
-    """Variant of the kernel, as in cosim."""
+    variant: str | None = None
+    """Variant of the kernel, as in cosim (default nn_4x4, of matmul nn_4x2)."""
     no_build: bool = False
     """Write the sources only."""
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build/kernel")
@@ -113,7 +113,8 @@ def kernel_command(options: KernelOptions) -> int:
     if len(precisions) != 1:
         raise InputError(f"--bits and --precision must be one, not {len(precisions)}")
     layer = kernel.layer.parse(options.layer or kernel.usual)
-    how = {"machine": Machine(seed=options.seed), "checked": False, **pick(options, "variant", "specialise")}
+    variant = options.variant or ("nn_4x2" if options.kernel == "matmul" else "nn_4x4")
+    how = {"machine": Machine(seed=options.seed), "checked": False, "variant": variant, **pick(options, "specialise")}
     case = Case(layer=layer, precision=kernel.precision(layer, precisions[0]), config=config, **how)
     case.check()
     tensors = case_tensors(case)

@@ -215,7 +215,7 @@ def _geometry(run: KernelRun, variant: Variant) -> dict[str, int]:
         return common | {key: row[key] for key in same} | rest
     assert isinstance(layer, MatmulLayer)
     if variant.interleaved or variant.row_bits(run.precision) != run.precision.w:
-        raise InputError(f"variant must be one with plain activation rows for a C program, not {run.variant.name}")
+        raise InputError(f"variant must be nn_4x2 or another that keeps rows as they are, not {run.variant.name}")
     ones = dict.fromkeys(("height", "out_height", "kernel_height", "kernel_width", "stride_y", "stride_x"), 1)
     widths = {"width": layer.pixels, "channels": layer.reduction, "pixel_bytes": row["row_stride"]}
     return common | ones | widths | {"out_width": layer.pixels, "out_channels": layer.out_channels}
