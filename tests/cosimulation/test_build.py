@@ -61,7 +61,7 @@ def pretend(monkeypatch, link):
     def run(command, folder, environment):
         if "libverilated.a" in command:
             (folder / "libverilated.a").write_text(RUNTIME)
-        elif Path(command[0]).name == "verilator":
+        elif "--cc" in command:
             (folder / "obj").mkdir()
         elif command[0] != "make":
             links.append(command)

@@ -182,7 +182,7 @@ def test_verilator_is_found_by_either_name(installed, generate, tmp_path):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
     done = finished([str(tmp_path / "make"), "-n", "lint"], generate("nnrf"), {"PATH": str(tmp_path)})
-    assert done.stdout.startswith(f"{tmp_path / installed[-1]} --lint-only "), done.stdout
+    assert done.stdout.startswith(f'"{tmp_path / installed[-1]}" --lint-only '), done.stdout
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,8 @@ def test_command(kind: str, written, tmp_path: Path, capfd: pytest.CaptureFixtur
 
 def test_headers_only(written, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     assert cc("--headers", "headers", "--preset", "ri5cy", "--set", "performance-counters=on") == 0
-    names = set(capfd.readouterr().out.split())
-    assert names == {str(path) for path in Path("headers").rglob("*") if path.is_file()}
+    names = {str(path) for path in Path("headers").rglob("*") if path.is_file()}
+    assert capfd.readouterr().out.startswith(f"headers: {len(names)} files; headers/README.txt ")
     assert {"headers/pulp_builtins.h", "headers/xpulpnn.h", "headers/link.ld", "headers/README.txt"} <= names
     assert "XP_HAVE_PERFORMANCE_COUNTERS" in Path("headers/xp_config.h").read_text()
     assert cc("--headers", "headers") == 0
