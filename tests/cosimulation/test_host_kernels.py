@@ -48,7 +48,7 @@ BAD = {
     "--preset xpulpnn": "--preset must be left out with --host",
     "--variant nn_4x4": "variant must be one that the configuration can run, not nn_4x4 (needs XpulpMLnn",
     "--set requantise=none --variant blkq_4x4": "not blkq_4x4 (needs XpulpXifRq)",
-    "--set queue=9": "queue must be 3 to 8, not 9",
+    "--set queue=9": "queue must be 2 to 8, not 9",
 }
 
 

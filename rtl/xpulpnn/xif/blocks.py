@@ -5,9 +5,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from xpulpnn.component import Component, In, Out, set_and_clear, signals
 from xpulpnn.core.insn_word import operand
 from xpulpnn.core.requantiser import ZERO_BITS
-from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.widener import WeightWidener
-from xpulpnn.isa.machine import BYTE_BITS, FIRST_PARAMETER, NNRF_ENTRIES, XLEN
+from xpulpnn.isa.machine import BYTE_BITS, FIRST_PARAMETER, XLEN
 from xpulpnn.isa.xif import ACCUMULATORS, FILTERS, FIRST_POINTER, PIXELS
 from xpulpnn.xif.accumulators import Accumulators
 from xpulpnn.xif.config import XifConfig
@@ -15,6 +14,7 @@ from xpulpnn.xif.decoder import XifCtrl, XifOp
 from xpulpnn.xif.products import Products
 from xpulpnn.xif.requantisation import SHIFT_BITS, Requantisation
 from xpulpnn.xif.steps import Steps
+from xpulpnn.xif.words import Words
 
 _PARAMETER_PAIR = 4  # pair of pa.ld that is the parameter of requantisation
 _LATER_PAIR = 0b1000  # entries 8 and 9
@@ -58,13 +58,11 @@ class Blocks(Component):
         m = Module()
         m.submodules.accumulators = self.accumulators = Accumulators(self.config)
         m.submodules.products = self.products = Products(self.config)
-        m.submodules.nnrf = self.nnrf = NnRf(NNRF_ENTRIES, pairs=True, csrs=True)
+        m.submodules.nnrf = self.nnrf = Words(self.config)
         self.go, self.settled = signals(1, "go settled")
         self.pixel, self.of_filter = Signal(range(PIXELS)), Signal(range(FILTERS))
         self.later, self.makes_block = signals(1, "later makes_block")
         self.number = operand(self.word, "r")
-        # weights of the NN-RF, entries 2 to 5, are there with loads only
-        self.is_present = Const(1) if self.config.memory != "none" else ~self.number[1:3].any()
         self.parameter = Signal(SHIFT_BITS + ZERO_BITS)
         self.failed = Signal()
         at_once = ~self._is(XifOp.BLOCK, XifOp.STEP, XifOp.REQUANTISE)
@@ -186,11 +184,11 @@ class Blocks(Component):
         if self.steps is not None:
             word = Mux(self._is(XifOp.STEP), nnrf.wgt, word)
             part = Mux(self._is(XifOp.STEP), self.steps.part, part)
-            m.d.comb += nnrf.wgt_addr.eq(self.steps.of_filter)
+            entry = Cat(self.number[0], self.number[2])
+            m.d.comb += nnrf.wgt_addr.eq(Mux(self._is(XifOp.READ), entry, self.steps.of_filter))
         by_block = self._is(XifOp.BLOCK, XifOp.STEP)
         m.d.comb += [
-            nnrf.act_addr.eq(Cat(Const(0, 1), self.later)),
-            nnrf.act2_addr.eq(self.later),
+            nnrf.later.eq(self.later | (self._is(XifOp.READ) & self.number[3])),
             widener.word.eq(word),
             widener.fmt.eq(self.ctrl.dotp.fmt),
             widener.half.eq(self.ctrl.half),
@@ -229,24 +227,24 @@ class Blocks(Component):
         nnrf, pair = self.nnrf, operand(self.word, "e")
         loads, writes = self.go & self._is(XifOp.LOAD), self.go & self._is(XifOp.WRITE) & self.number[-1]
         is_pair, is_parameter = pair != _PARAMETER_PAIR, pair == _PARAMETER_PAIR
-        first, entry = Cat(Const(0, 1), pair == 2, pair == 3, pair == 1), self.number[:-1]  # entries 0, 8, 2 and 4
         if self.steps is None:
             is_pair = ~pair.any() | (pair == 1)
-            first, entry = Cat(Const(0, 3), pair == 1), Cat(entry[0], Const(0, 2), entry[3])
+        first = Cat(Const(0, 1), pair == 2, pair == 3, pair == 1)  # entries 0, 8, 2 and 4
+        chosen = Cat(~self.number[0], self.number[0])
         m.d.comb += [
-            nnrf.we.eq(loads & is_pair),
-            nnrf.waddr.eq(first),
-            nnrf.wdata.eq(self.rs1),
-            nnrf.csr_we.eq((loads & is_pair) | (writes & self.is_present)),
-            nnrf.csr_addr.eq(Mux(self._is(XifOp.LOAD), first | 1, entry)),
-            nnrf.csr_wdata.eq(Mux(self._is(XifOp.LOAD), self.rs2, self.rs1)),
+            nnrf.we.eq((loads & is_pair).replicate(2) | (chosen & writes.replicate(2))),
+            nnrf.waddr.eq(Mux(self._is(XifOp.LOAD), first, self.number[:-1])),
+            nnrf.even.eq(self.rs1),
+            nnrf.odd.eq(Mux(self._is(XifOp.LOAD), self.rs2, self.rs1)),
         ]
         if self.config.requantise != "none":
             with m.If((loads & is_parameter) | (writes & (self.number == ACCUMULATORS + FIRST_PARAMETER))):
                 m.d.sync += self.parameter.eq(Cat(self.rs1[:SHIFT_BITS], self.rs1[BYTE_BITS : BYTE_BITS + ZERO_BITS]))
         if self.steps is not None:
             with m.If(self.rvalid):
-                m.d.comb += [nnrf.we.eq(1), nnrf.waddr.eq(self.steps.entry), nnrf.wdata.eq(self.rdata)]
+                entry = self.steps.entry
+                m.d.comb += [nnrf.we.eq(Cat(~entry[0], entry[0])), nnrf.waddr.eq(entry)]
+                m.d.comb += [nnrf.even.eq(self.rdata), nnrf.odd.eq(self.rdata)]
             both = (self.go & self._is(XifOp.POINTERS)).replicate(2)
             one = Cat(writes & (self.number == FIRST_POINTER + unit) for unit in (0, 1))
             second = Mux(self._is(XifOp.POINTERS), self.rs2, self.rs1)
@@ -256,8 +254,11 @@ class Blocks(Component):
         """Select the value of rd."""
         sums = self.accumulators.rdata
         state = Signal(XLEN)
+        is_weight = self.number[1:3].any()
         of_pixel = sums[0] if self.units == 1 else Mux(self.pixel[0], sums[1], sums[0])
-        word = self.nnrf.csr_rdata & self.is_present.replicate(XLEN)
+        word = Mux(self.number[0], self.nnrf.act2, self.nnrf.act) & (~is_weight).replicate(XLEN)
+        if self.steps is not None:
+            word |= self.nnrf.wgt & (is_weight & ~self.number[3] & ~self.number[1:3].all()).replicate(XLEN)
         m.d.comb += state.eq(Mux(self.number[-1], word, of_pixel))
         if self.config.requantise != "none":
             with m.If(self.number == ACCUMULATORS + FIRST_PARAMETER):

@@ -37,7 +37,7 @@ class XifConfig:
     accumulators: bool = True  #: Accumulators and activation words; without them only ``pv.*``.
     simd: bool = True  #: Packed-SIMD instructions ``pv.*`` that read two registers; without them only blocks.
     mixed_weights: bool = True  #: Weights of half or a quarter of the activations' width.
-    queue: int = 3  #: Instructions that may wait, 3 or more.
+    queue: int = 2  #: Instructions that may wait, 2 or more.
     id_bits: int = 4  #: Width of instruction identifiers.
     #: commit_at_issue: The core may commit an instruction in the cycle of its issue.
     commit_at_issue: bool = True
@@ -64,8 +64,8 @@ class XifConfig:
                 raise ConfigError(f"accumulators must be true with {name}, not false")
         if self.memory == "xif" and self.version == "1.0":
             raise ConfigError("memory must be none or obi with version 1.0, not xif")
-        if not 3 <= self.queue <= 8:
-            raise ConfigError(f"queue must be 3 to 8, not {self.queue}")
+        if not 2 <= self.queue <= 8:
+            raise ConfigError(f"queue must be 2 to 8, not {self.queue}")
         if not 1 <= self.id_bits <= 32:
             raise ConfigError(f"id_bits must be 1 to 32, not {self.id_bits}")
 

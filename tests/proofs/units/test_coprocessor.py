@@ -38,16 +38,16 @@ FAULT_TABLE = """
 once: with_kill = |killed ~> with_kill = 1'b0
 committed: ready = used[0] & ~waiting_next[0] & ~dropped_next[0] ~> ready = used[0] & ~dropped_next[0]
 steady: taken = used[0] & result__ready ~> taken = used[0]
-offers: space = ~used[2] ~> space = ~used[1]
 still: wire go = valid & ~(( ~> wire go = ~((
 moves: (space | (|phase))) phase <= phase + 2'h1 ~> (space | (|phase))) phase <= phase + 2'h2
-queue: committed = {waiting[2] & hit[2] & ~commit__kill, ~> committed = {waiting[2] & (|hit) & ~commit__kill,
+queue: committed = {waiting[1] & hit[1] & ~commit__kill, ~> committed = {waiting[1] & (|hit) & ~commit__kill,
 results: used <= rest | {push & rest[0], ~> used <= rest | {push & used[0],
 == orphans
 once: dropped_next = dropped | killed ~> dropped_next = dropped
 == orphans
-queue: ((|waiting[2:1]) & push))} ~> 1'b0)}
-moves: ((|hit) | ((|waiting[2:1]) & push)) ~> ((|waiting[2:1]) & push)
+offers: space = ~used[1] | (&waiting) ~> space = ~used[1]
+queue: (waiting[1] & push))} ~> 1'b0)}
+moves: ((|hit) | (waiting[1] & push)) ~> (waiting[1] & push)
 == alone
 offers: alone = queue_empty & results_empty ~> alone = queue_empty
 == steps

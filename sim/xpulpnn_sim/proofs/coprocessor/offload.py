@@ -298,7 +298,7 @@ class OffloadClaims(Obligation):
     def _claim_offers(self, m, offer, late):
         unit, config = self.unit, self.config
         issue, values = unit.issue, unit.issue if config.version == "0.2" else unit.register
-        room = ~self.of_used[-1]
+        room = ~self.of_used[-1] | (self.of_waiting.all() & config.orphans)
         if config.in_time:
             room &= ~late
         if config.one_at_a_time:
