@@ -17,7 +17,6 @@ from xpulpnn.xif.steps import Steps
 from xpulpnn.xif.words import Words
 
 _PARAMETER_PAIR = 4  # pair of pa.ld that is the parameter of requantisation
-_LATER_PAIR = 0b1000  # entries 8 and 9
 
 
 class Blocks(Component):

@@ -1,6 +1,6 @@
 """Words of the coprocessor's NN register file."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 
 from xpulpnn.component import Component, In, Out
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS, NNRF_WEIGHTS, SECOND_PAIR, XLEN
