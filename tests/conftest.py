@@ -1,4 +1,5 @@
-"""Shared by all tests: a cache not the user's, little garbage collection, refused commands, networks of others."""
+"""Shared by all tests: a cache not the user's, unoptimised models, little garbage collection, refused commands, and
+networks of others."""
 
 import gc
 import os
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("XPULPNN_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))
+# most models run for less time than their optimisation takes; `make cosim` runs an optimised one
+os.environ.setdefault("XPULPNN_MODEL_LEVEL", "0")
 
 
 @pytest.hookimpl(wrapper=True)

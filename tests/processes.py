@@ -1,9 +1,21 @@
-"""Waiting for what other processes write, and for their end."""
+"""Waiting for what other processes write, and for their end; and caches of their own."""
 
+import shutil
 import time
 from pathlib import Path
 
+from xpulpnn_sim.reference.iss import library
+
 PATIENCE_S = 60
+
+
+def own_cache(folder: Path) -> str:
+    """A cache that holds the compiled simulator alone, so that no test compiles it again."""
+    folder.mkdir(exist_ok=True)
+    simulator = Path(library.library()._name)
+    if not (folder / simulator.name).exists():
+        shutil.copy2(simulator, folder)
+    return str(folder)
 
 
 def wait_for(path: Path, count: int = 1) -> None:

@@ -119,6 +119,7 @@ def test_models_with_any_path(tmp_path, monkeypatch):
     monkeypatch.setattr(build, "_zig", lambda: odd / "zig" / "zig")
     monkeypatch.setattr(sys, "executable", str(odd / "bin" / Path(sys.executable).name))
     monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(odd / "cache"))
+    monkeypatch.setenv(build.LEVEL_VARIABLE, "3")
     assert ctypes.CDLL(str(build.build_model(RIG))).model_create
 
 
@@ -147,9 +148,12 @@ def test_models_are_reused_until_something_changes(compiler, monkeypatch, tmp_pa
     with monkeypatch.context() as changed:
         changed.setattr(build, "NATIVE", driver)
         assert build.build_model(RIG) != first
+    with monkeypatch.context() as changed:
+        changed.setenv(build.LEVEL_VARIABLE, "1")
+        assert build.build_model(RIG) != first
     choose_another(monkeypatch)
     assert build.build_model(RIG) != first
-    assert len(compiler) == done + 6
+    assert len(compiler) == done + 7
 
 
 @pytest.mark.flow

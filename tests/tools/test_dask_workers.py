@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.processes import PATIENCE_S, all_gone, wait_for
+from tests.processes import PATIENCE_S, all_gone, own_cache, wait_for
 from tests.programs import read_results
 
 pytestmark = [
@@ -44,7 +44,7 @@ FOUR = ("--preset", "ri5cy,xpulpnn", "--sweep", "multipliers=shared,replicated")
 
 def start(command, cwd, *, stream=subprocess.PIPE, **more):
     paths = os.pathsep.join([*sys.path, str(FAKES)])
-    variables = {**os.environ, "PYTHONPATH": paths, "XPULPNN_CACHE": str(cwd / "cache"), **more}
+    variables = {**os.environ, "PYTHONPATH": paths, "XPULPNN_CACHE": own_cache(cwd / "cache"), **more}
     return subprocess.Popen([sys.executable, *command], cwd=cwd, env=variables, stdout=stream, stderr=stream, text=True)
 
 
