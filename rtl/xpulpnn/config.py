@@ -59,8 +59,9 @@ class DotpConfig:
         check_choices(self)
         if self.multipliers == "signed" and self.adders != "inferred":
             raise ConfigError("adders must be inferred with signed multipliers, not carry-save")
-        if self.multipliers == "shared" and self.isolation == "register":
-            raise ConfigError("isolation must be none or and with shared multipliers, not register")
+        if self.multipliers == "shared" and self.isolation != "none":
+            rule = "isolation must be none with shared multipliers, whose masks isolate"
+            raise ConfigError(f"{rule}, not {self.isolation}")
 
     @property
     def formats(self) -> tuple[ElemFmt, ...]:

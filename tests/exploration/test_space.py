@@ -35,7 +35,7 @@ def test_product_with_its_impossible_combinations():
     assert space.points[0].settings == {"mac_load_nn": "false", "multipliers": "shared", "isolation": "none"}
     (skipped,) = space.skipped
     assert skipped.label == f"{common} multipliers=shared isolation=register"
-    assert skipped.rule == "isolation must be none or and with shared multipliers, not register"
+    assert skipped.rule == "isolation must be none with shared multipliers, whose masks isolate, not register"
 
 
 def test_widths_joined_by_plus():

@@ -46,7 +46,7 @@ class DotpShared(Component):
 
     group = GROUP  # bits that the adder groups before its prefix network
 
-    # config (DotpConfig): ``widths`` are the formats of the array; ``isolation`` has no effect, as the masks isolate.
+    # config (DotpConfig): ``widths`` are the formats of the array, whose masks isolate.
     def __init__(self, config: DotpConfig) -> None:
         ports = {
             "fmt": In(ElemFmt),  #: Element format.

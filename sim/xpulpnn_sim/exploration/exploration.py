@@ -100,7 +100,7 @@ class Watcher:
 
 class ExplorationLoop:
     def __init__(self, options: ExploreOptions, watcher: Watcher) -> None:
-        self._options, self._watcher = options, watcher
+        self._options, self.watcher = options, watcher
         self._fresh_since = time() if options.fresh else None
         self.results: list[PointResult] = []
         self.notes: list[str] = []  # such as kernels that a point cannot run
@@ -132,7 +132,7 @@ class ExplorationLoop:
             run_tasks(
                 tasks,
                 self._step_ended,
-                on_begin=self._watcher.step_begins,
+                on_begin=self.watcher.step_begins,
                 jobs=options.jobs,
                 timeout_s=options.timeout,
                 dask=options.dask,
@@ -163,12 +163,12 @@ class ExplorationLoop:
                 f"max_points must be at least {count}, or --yes be given, not {options.max_points} ({text})"
             )
         if seconds >= _LONG_RUN_S:
-            self._watcher.remark(text)
+            self.watcher.remark(text)
         if options.fresh:
             remove_earlier(options.output)
         # cached results count as steps until they are reported
         self._expected = steps + known
-        self._watcher.expect(self._expected)
+        self.watcher.expect(self._expected)
 
     def _step_ended(self, label: str, step: str, known: bool) -> None:
         if (label, step) in self._expected_s:
@@ -177,10 +177,10 @@ class ExplorationLoop:
         if known:
             self.known.append(f"{label}: {step}")
             self._expected -= 1
-        self._watcher.expect(self._expected)
+        self.watcher.expect(self._expected)
         if not known:
-            self._watcher.step_ends(label, step)
-            self._watcher.remaining(self._left_s())
+            self.watcher.step_ends(label, step)
+            self.watcher.remaining(self._left_s())
 
     def _left_s(self) -> float:
         """Estimate the remaining seconds from the durations of similar steps in this run and in earlier runs."""
@@ -274,6 +274,10 @@ def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> PointRun:
         space, steps = cluster_points(options) if is_cluster else paper_points(options)
 
     def run_points() -> tuple[Space, tuple[NamedTable, ...]]:
+        if space.skipped:
+            first, size = space.skipped[0], len(space.points) + len(space.skipped)
+            told = f"{len(space.skipped)} of {size} combinations are not possible, such as {first.label}: {first.rule}"
+            loop.watcher.remark(told)
         loop.run(space.points, steps)
         return space, (table(loop.results),) if table else ()
 

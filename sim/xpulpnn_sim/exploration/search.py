@@ -182,6 +182,7 @@ class Search:
         self._known: dict[tuple[str, ...], list[float] | None] = {}
         self._points: list[Point] = []
         self._skipped: list[Skipped] = []
+        self._study.enqueue_trial(self._unchanged())
 
     @property
     def size(self) -> int:
@@ -201,6 +202,19 @@ class Search:
         if not self._points:
             raise InputError(f"search must be of a space with possible points, not none of {self.size}")
         return Space(points=tuple(self._points), skipped=tuple(self._skipped))
+
+    def _unchanged(self) -> dict[str, str]:
+        """Return the choices of the first preset as it is, as far as they are among them."""
+        first = self.choices[PRESET][0]
+        base = make_point(self.top, first, self.common)
+        start = {PRESET: first}
+        if isinstance(base, Skipped):
+            return start
+        for name, values in self.choices.items():
+            made = {value: make_point(self.top, first, {**self.common, name: value}) for value in values}
+            same = [value for value, point in made.items() if isinstance(point, Point) and point.config == base.config]
+            start.setdefault(name, (same or values)[0])
+        return start
 
     def _batch(self, room: int) -> list[tuple[Any, tuple[str, ...], Point]]:
         batch: list[tuple[Any, tuple[str, ...], Point]] = []

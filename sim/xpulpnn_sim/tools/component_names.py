@@ -1,6 +1,7 @@
 """Names of the components that ``tools.components`` builds; a separate module, as that one is slow to import."""
 
-CORE_NAMES = ("dotp", "nnrf", "simd-alu", "mult", "ex-stage", "backend", "core", "core-debug")
+ARITHMETIC_UNITS = ("dotp", "nnrf", "simd-alu", "mult")  # whose clock is not that of a kernel
+CORE_NAMES = (*ARITHMETIC_UNITS, "ex-stage", "backend", "core", "core-debug")
 
 CLUSTER_NAMES = (
     *("cluster", "tcdm", "event-unit", "dma", "icache"),

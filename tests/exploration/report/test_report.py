@@ -107,6 +107,28 @@ def test_best_points(make_point):
     assert tables.best_table([points[0], replace(points[0], label="twin")]) is None
 
 
+def test_best_points_within_the_noise_share_a_row(make_point):
+    points = [make_point(0, "ri5cy", "replicated", how, "tool") for how in ("none", "and", "register")]
+    best = {(row[0], row[1]): row[3] for row in tables.best_table(points).rows}
+    # 21.0, 21.7 and 22.6 kGE
+    assert best["area \u2193", "asic-area"] == "1 ri5cy replicated none tool, 2 ri5cy replicated and tool"
+
+
+def test_what_no_kernel_uses_is_said(make_point):
+    first = make_point(0, "xpulpnn", "replicated", "none", "tool")
+    second = replace(first, configuration={**first.configuration, "rvfi": True})
+    notes = tables.figure_table([first, second], "").notes
+    assert "matmul 64x288x256 8 bit: no variant uses rvfi here." in notes
+    faster = replace(second, kernels=[{**record, "cycles": 1} for record in second.kernels])
+    assert not any("no variant uses" in note for note in tables.figure_table([first, faster], "").notes)
+
+
+def test_a_unit_alone_has_no_rate(make_point):
+    point = make_point(0, "xpulpnn", "replicated", "none", "tool")
+    assert tables.rate_table([point])
+    assert tables.rate_table([replace(point, top="dotp")]) is None
+
+
 @pytest.mark.parametrize("width", [80, 120, 160, 300])
 def test_tables_show_every_point_and_figure_in_any_terminal(points, run, width):
     text = "\n".join(printed(TerminalTable(tables.figure_table(points[:9], run.baseline)), width))

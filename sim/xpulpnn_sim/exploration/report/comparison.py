@@ -7,6 +7,7 @@ from typing import Any
 
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
 from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult, Spread, spread
+from xpulpnn_sim.tools.component_names import ARITHMETIC_UNITS
 from xpulpnn_sim.tools.named_table import POINT, Column
 from xpulpnn_sw.kernels.variants import VARIANTS
 
@@ -192,6 +193,8 @@ def kernel_rates(points: Sequence[PointResult]) -> list[KernelRate]:
     """Return the rate of the fastest variant of each kernel, for each point and each flow with physical delays."""
     rates: list[KernelRate] = []
     for number, point in enumerate(points, 1):
+        if point.top in ARITHMETIC_UNITS:
+            continue
         for name in kernel_names(points):
             record = best_record(point, name)
             if record is None or record.get("mismatches"):
