@@ -26,6 +26,7 @@ from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for, parse_number, parse_ram, windows
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Reason, StoppedError, Trapped, describe
 from xpulpnn_sim.reference.programs.exits import record as trap_record
+from xpulpnn_sim.reference.programs.files import with_files
 from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.tools.files import replacing, require_writable, write_bytes
 from xpulpnn_sw.toolchain.build_options import named_core, require_core
@@ -48,6 +49,8 @@ class ProgramOptions(Cores, Json):
     """Words that the bus answers with an error: fetch, load and store access faults; repeatable."""
     hart_id: Annotated[int, between(0, HART_LIMIT - 1)] = 0
     """Value of mhartid."""
+    files: Annotated[Path | None, Parameter(metavar="DIR")] = None
+    """Folder whose files the program may open and read, by paths in it."""
     dump: Annotated[Repeated, Parameter(metavar="ADDR:LEN:FILE")] = ()
     """Write LEN bytes of memory to FILE after the run; ADDR is a number or a symbol; repeatable."""
     trace: NewFile | None = None
@@ -95,6 +98,8 @@ def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) ->
     for name in ("trace", "waves", "json"):
         _require_other(options.program, getattr(options, name, None), f"--{name}")
     executable = load_for(options.program, config, options.windows)
+    if options.files is not None:
+        executable = with_files(executable, options.files, options.windows)
     try:
         require_core(executable.cores, config.core, str(executable.path), options.title)
     except InputError as error:

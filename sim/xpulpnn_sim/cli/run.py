@@ -106,8 +106,6 @@ def run_command(options: RunOptions) -> int:
     given = {"ram": ram, "l2_latency": options.l2_latency or 1, "max_cycles": options.limit}
     machine = Machine.of(options, irqs=tuple(map(_irq, options.irq)), **given)
     hart_ids(config, machine)
-    if options.clint and (options.lockstep or options.check == "all"):
-        raise InputError("--clint must be left out with --lockstep and --check all, which know no time")
     require_fitting(executable, config, ram)
     pieces = programs.dumps(options, executable, memory_of(config))
     window = _wave_window(options)

@@ -136,9 +136,9 @@ _SOURCES = {
 _EXCLUDED = {
     *("vfprintf", "vfprintff", "vfiprintf", "vfiscanf", "vfscanff", "sprintff", "snprintff"),
     *("dtoa_engine", "dtoa_data", "ftoa_engine", "ftoa_data", "atod_engine", "atof_engine", "conv_flt", "ultoa_invert"),
-    *("fdopen", "freopen", "fmemopen", "mktemp", "posixiob", "remove", "sflags", "tmpfile", "tmpnam", "fflush"),
+    *("fmemopen", "mktemp", "posixiob", "remove", "tmpfile", "tmpnam", "fflush"),
     *("strdup_r", "strndup_r", "gcvtf", "strfromf", "wcsftime"),
-    *("compare_exchange", "exchange", "clock", "time", "fopen"),
+    *("compare_exchange", "exchange", "clock", "time"),
 }
 PRINTF = "printf.c"  # compiled with the library
 

@@ -264,11 +264,13 @@ CLINT = """\
 #include <stdio.h>
 #include <xpulpnn_rt.h>
 enum { PERIOD = 1000 };
-static volatile unsigned ticks, software;
+static volatile unsigned ticks, software, pending, low;
 static uint64_t first, last;
 void xp_irq_7(void) {
     last = xp_time();
     XP_CLINT_MTIMECMP += PERIOD;
+    pending = XP_CSR_READ(XP_MIP);
+    low = *(volatile unsigned char *)XP_CLINT_MTIME;
     ++ticks;
 }
 void xp_irq_3(void) {
@@ -297,15 +299,78 @@ int main(void) {
 
 
 @pytest.mark.cosim
-@pytest.mark.parametrize("command", ["iss", "run"])
+@pytest.mark.parametrize("command", ["iss", "run --lockstep", "run --check all"])
 def test_clint(command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str], refused):
     monkeypatch.chdir(tmp_path)
     Path("main.c").write_text(CLINT)
     toolchain.build([Path("main.c")], Path("a.elf"), compiler=compiler, options=Options(config=CORE))
     capfd.readouterr()
-    assert cli.main([command, "--clint", "a.elf"]) == 0
+    command, *options = command.split()
+    assert cli.main([command, "--clint", "a.elf", *options]) == 0
     assert capfd.readouterr().out == "1 20 1 1\n"
     assert cli.main([command, "a.elf"]) == 1
     assert "outside memory: address 0x0200400" in capfd.readouterr().err
-    options = ["--cores", "2", "--preset", "cluster"] if command == "iss" else ["--lockstep"]
-    assert refused(command, "--clint", "a.elf", *options).startswith("--clint must be left out with ")
+    if command == "iss":
+        words = ("--cores", "2", "--preset", "cluster")
+        assert refused(command, "--clint", "a.elf", *words).startswith("--clint must be left out with ")
+
+
+FILES = """\
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+int main(void) {
+    char line[20], byte;
+    int number, last, sum = 0;
+    fpos_t second;
+    struct stat about;
+    FILE *text = fopen("./words.txt", "r"), *bytes = fopen("sub/bytes", "rb");
+    if (text == NULL || bytes == NULL)
+        return errno;
+    fgets(line, sizeof line, text);
+    fgetpos(text, &second);
+    fscanf(text, "%*s %d", &number);
+    printf("%s%d %ld\\n", line, number, ftell(text));
+    fsetpos(text, &second);
+    fputs(fgets(line, sizeof line, text), stdout);
+    printf("%d %d\\n", fgetc(text), feof(text) != 0);
+    while ((last = fgetc(bytes)) != EOF)
+        sum += last;
+    fseek(bytes, -3, SEEK_END);
+    printf("%d %d %zu\\n", sum, fgetc(bytes), fread(line, 1, sizeof line, bytes));
+    number = open("/sub/bytes", O_RDONLY);
+    fstat(number, &about);
+    printf("%d %d %d\\n", number, (int)about.st_size, (int)lseek(number, 700, SEEK_SET));
+    number = (int)read(number, &byte, 1);
+    printf("%d %d %d\\n", number, (unsigned char)byte, stat("sub", &about));
+    fclose(text);
+    fopen("words.txt", "w");
+    printf("%d %d\\n", errno == EROFS, open("words", O_RDONLY));
+    for (number = 0; fopen("empty", "r") != NULL; ++number) {
+    }
+    printf("%d %d\\n", number, errno == EMFILE);
+    return 0;
+}
+"""
+
+
+@pytest.mark.cosim
+@pytest.mark.parametrize("command", ["iss", "run --lockstep"])
+def test_files(command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str], refused):
+    monkeypatch.chdir(tmp_path)
+    content = bytes(range(256)) * 3
+    for name, data in {"words.txt": b"one\ntwo 22\n", "sub/bytes": content, "empty": b""}.items():
+        (path := Path("files") / name).parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    Path("main.c").write_text(FILES)
+    toolchain.build([Path("main.c")], Path("a.elf"), compiler=compiler, options=Options(config=CORE))
+    capfd.readouterr()
+    assert cli.main([*command.split(), "--files", "files", "a.elf"]) == 0
+    expected = ["one", "22 10", "two 22", "-1 1", f"{sum(content)} 253 2", "5 768 700", "1 188 -1", "1 -1", "14 1"]
+    assert capfd.readouterr().out.splitlines() == expected
+    assert cli.main([*command.split(), "a.elf"]) == 1  # ENOENT
+    assert refused("iss", "--files", "none", "a.elf") == "--files must be an existing folder, not none"
+    (Path("files") / ("n" * 100)).touch()
+    assert refused("iss", "--files", "files", "a.elf").startswith("paths in files must have less than 100 bytes")

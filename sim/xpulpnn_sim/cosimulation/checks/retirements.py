@@ -187,8 +187,8 @@ class RetirementCheck(Checker):
         if list(retired) != self._checked:
             raise DifferenceError(f"retirements checked must be {list(retired)}, not {self._checked}")
         wrong: list[str] = []
-        for base, content in memory.items():
-            want, got = (array.view(np.uint32) for array in (self.memory[base], content))
+        for base, content in self.memory.items():
+            want, got = (array.view(np.uint32) for array in (content, memory[base]))
             wrong += [
                 f"memory word at 0x{address:08x} must be 0x{want[at]:x} after the run, not 0x{got[at]:x}"
                 for at in np.flatnonzero(want != got).tolist()

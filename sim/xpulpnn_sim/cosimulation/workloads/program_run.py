@@ -23,6 +23,8 @@ from xpulpnn_sim.cosimulation.model.model import Block, Windows
 from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, STALLS, Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.cosimulation.workloads.debugger import Debugger
+from xpulpnn_sim.reference.iss.clint import RESET
+from xpulpnn_sim.reference.iss.clint_lockstep import ClintLockstep
 from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs import exits
@@ -91,7 +93,7 @@ def run_program(
     ram = (*machine.ram, *memory_of(config), *([(CLINT_BASE, CLINT_BYTES)] if machine.clint else ()))
     memory, debug_memory = load_memory(executable, ram), machine.debug_memory
     if machine.clint:
-        Memory(memory).write(CLINT_BASE + Clint.MTIMECMP, b"\xff" * 2 * WORD_BYTES)
+        Memory(memory).write(CLINT_BASE + Clint.MTIMECMP, RESET)
     checkers = [*more_checkers]
     if check and isinstance(config, XifHost):
         raise InputError("check of every instruction must be by lockstep with the coprocessor")
@@ -103,7 +105,8 @@ def run_program(
         together = ClusterLockstep(executable, cluster, ram=machine.ram, errors=machine.bus_errors)
         checkers.append(LockstepCheck(together))
     elif lockstep:
-        alone = Lockstep(executable, config.core, hart_id=machine.hart_id, errors=machine.bus_errors, free=own)
+        kind = ClintLockstep if machine.clint else Lockstep
+        alone = kind(executable, config.core, hart_id=machine.hart_id, errors=machine.bus_errors, free=own)
         checkers.append(LockstepCheck(alone, samples_lines=host is not None))
     name_of, lines = executable.symbol_at, SourceLines(executable.path)
     if (check or lockstep) and host is None:

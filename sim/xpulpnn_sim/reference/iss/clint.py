@@ -1,17 +1,24 @@
 """A core-local interruptor beside the simulated hart: timer and software interrupt, by the clock of the simulator."""
 
+from collections.abc import Iterable
+
 from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, WORD_BYTES, Clint, Interrupt
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
 
 _DOUBLE = 2 * WORD_BYTES
 _FOREVER = 1 << 48
+RESET = b"\xff" * _DOUBLE  # of mtimecmp
 
 
 class ClintMemory(Memory):
     """Memory in which accesses to the CLINT end a burst, so that they see the time of their instruction."""
 
     bursting = False
+
+    def __init__(self, windows: Iterable[tuple[int, int]] | None = None) -> None:
+        super().__init__(windows)
+        self.write_bytes(CLINT_BASE + Clint.MTIMECMP, RESET)
 
     def _fails(self, address: int, size: int, kind: str = "fetch") -> bool:
         if CLINT_BASE - size < address < CLINT_BASE + CLINT_BYTES:
@@ -27,7 +34,6 @@ class TimedHart:
 
     def __init__(self, iss: Iss, memory: ClintMemory) -> None:
         self._iss, self._memory, self._idle = iss, memory, 0
-        memory.write_bytes(CLINT_BASE + Clint.MTIMECMP, b"\xff" * _DOUBLE)
 
     def _register(self, place: Clint, size: int) -> int:
         return int.from_bytes(self._memory.read_bytes(CLINT_BASE + place, size), "little")

@@ -68,8 +68,8 @@ _MIP = CSR_BY_NAME["mip"].address
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 
 
-_NAMES = RETIREMENT.names or ()
-_AT = {name: position for position, name in enumerate(_NAMES)}
+NAMES = RETIREMENT.names or ()
+_AT = {name: position for position, name in enumerate(NAMES)}
 _TRAP, _INTR, _CAUSE, _PC = (_AT[name] for name in ("trap", "intr", "cause", "pc_rdata"))
 _RD_WE, _RD_ADDR, _RD_WDATA = (_AT[name] for name in ("rd_we", "rd_addr", "rd_wdata"))
 _WAITED = _AT["halt"]  # causes of the waits before a retirement, a bit each
@@ -259,7 +259,7 @@ class Lockstep:
 
     def differs(self, record: Record, field: str, expected: int, got: int, why: str = "") -> DifferenceError:
         """Return the error for a record that differs in one field, or for an interrupt that is not taken."""
-        values = dict(zip(_NAMES, record, strict=True))
+        values = dict(zip(NAMES, record, strict=True))
         pc, order, cycle = values["pc_rdata"], values["order"], values["cycle"]
         lines = [
             f"difference at {self._who}retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
@@ -270,7 +270,7 @@ class Lockstep:
             lines.append(f"  expected instruction: {place(expected, self._name_of)}")
         lines.append("before it, and as the design reports it:")
         before = [tuple(each) for block in self._history for each in block.tolist()][-HISTORY:]
-        lines += [f"  {line_of(dict(zip(_NAMES, each, strict=True)), self._decoder)}" for each in (*before, record)]
+        lines += [f"  {line_of(dict(zip(NAMES, each, strict=True)), self._decoder)}" for each in (*before, record)]
         return DifferenceError("\n".join(lines), order, cycle, field, expected, got)
 
 

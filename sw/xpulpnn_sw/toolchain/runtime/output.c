@@ -1,14 +1,11 @@
-/* Files of the C library: output that leaves line by line over the exit channel, an empty input, and no others. */
+/* The standard files of the C library: output that leaves line by line over the exit channel, and an empty input. */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 #include <xpulpnn_rt.h>
 
 #include "locks.h"
 
-enum { LINE = 256, XP_FILES = 3 };
+enum { LINE = 256 };
 
 struct output {
     FILE file;
@@ -53,26 +50,4 @@ int fflush(FILE *file) {
         send(&errors, caller);
     }
     return 0;
-}
-
-/* There are no files: standard C and the calls of POSIX that libraries link fail, but for writing what is shown. */
-static int fail(void) { return errno = ENOENT, EOF; }
-FILE *fopen(const char *path, const char *mode) { return (void)path, (void)mode, (void)fail(), NULL; }
-FILE *freopen(const char *path, const char *mode, FILE *file) { return (void)file, fopen(path, mode); }
-FILE *tmpfile(void) { return fopen("", ""); }
-int remove(const char *path) { return (void)path, fail(); }
-int rename(const char *path, const char *other) { return (void)other, remove(path); }
-int fgetpos(FILE *file, fpos_t *place) { return (void)file, (void)place, fail(); }
-int fsetpos(FILE *file, fpos_t *place) { return (void)file, (void)place, fail(); }
-int unlink(const char *path) { return remove(path); }
-int open(const char *path, int flags, ...) { return (void)flags, remove(path); }
-int close(int file) { return file < XP_FILES ? 0 : fail(); }
-int isatty(int file) { return file < XP_FILES; }
-off_t lseek(int file, off_t place, int from) { return (void)file, (void)place, (void)from, fail(); }
-ssize_t read(int file, void *bytes, size_t count) { return (void)bytes, (void)count, file == 0 ? 0 : fail(); }
-ssize_t write(int file, const void *bytes, size_t count) {
-    if (file <= 0 || file >= XP_FILES)
-        return fail();
-    xp_write(file, bytes, count);
-    return (ssize_t)count;
 }

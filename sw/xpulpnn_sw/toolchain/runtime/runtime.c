@@ -1,6 +1,7 @@
 /* The whole library as one unit: programs are linked with it in one go, and a single run of the compiler is faster. */
 #include "exit.c"
 #include "output.c"
+#include "files.c"
 #include "cplusplus.c"
 #include "malloc.c"
 #include "math.c"

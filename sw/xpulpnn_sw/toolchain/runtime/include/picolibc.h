@@ -3,6 +3,7 @@
 #define XP_PICOLIBC_H
 
 #define TINY_STDIO
+#define POSIX_IO
 #define FORMAT_DEFAULT_DOUBLE
 #define _WANT_IO_C99_FORMATS
 #define NEWLIB_GLOBAL_ERRNO
