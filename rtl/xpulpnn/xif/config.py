@@ -15,10 +15,7 @@ from xpulpnn.isa.xif import XIF_ROWS
 from xpulpnn.isa.xpulpnn import MAC_LOAD, SIMD
 
 FORMATS = (ElemFmt.B, ElemFmt.N, ElemFmt.C)
-OPCODES: Mapping[str, Mapping[str, str]] = {
-    "pulp": {},
-    "custom": {SIMD: "0001011", MAC_LOAD: "0101011"},
-}
+OPCODES: Mapping[str, Mapping[str, str]] = {"pulp": {}, "custom": {SIMD: "0001011", MAC_LOAD: "0101011"}}
 """Major opcodes by the setting: those of the instruction table, or custom-0 and custom-1."""
 
 

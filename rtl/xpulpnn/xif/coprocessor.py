@@ -152,12 +152,7 @@ class Coprocessor(Component):
         for fmt in FORMATS:
             chosen = ctrl.replicate & (ctrl.dotp.fmt == fmt)
             words.append((head.rs2[: fmt.width] & chosen.replicate(fmt.width)).replicate(fmt.lanes))
-        m.d.comb += [
-            op_b.eq(reduce(or_, words)),
-            alu.ctrl.eq(ctrl.alu),
-            alu.op_a.eq(head.rs1),
-            alu.op_b.eq(op_b),
-        ]
+        m.d.comb += [op_b.eq(reduce(or_, words)), alu.ctrl.eq(ctrl.alu), alu.op_a.eq(head.rs1), alu.op_b.eq(op_b)]
         return alu.result & (ctrl.op == XifOp.LANES).replicate(XLEN)
 
     def _execute_products(self, m, queue, results, word, op_b, ctrl):

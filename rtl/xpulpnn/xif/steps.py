@@ -62,14 +62,8 @@ class Steps(Component):
         m.d.comb += running.eq(left.any())
         ends = self._products(m, arrived, made, made_next, running)
         self._requests(m, requested, made, made_next, left)
-        m.d.comb += [
-            self.entry.eq(Array(ENTRIES)[arrived[:3]]),
-            self.busy.eq(running | (requested != arrived)),
-        ]
-        m.d.sync += [
-            arrived.eq(arrived + self.rvalid),
-            left.eq(left - ends),
-        ]
+        m.d.comb += [self.entry.eq(Array(ENTRIES)[arrived[:3]]), self.busy.eq(running | (requested != arrived))]
+        m.d.sync += [arrived.eq(arrived + self.rvalid), left.eq(left - ends)]
         with m.If(self.stop):
             m.d.sync += left.eq(0)
         with m.If(self.start):

@@ -40,10 +40,7 @@ class Words(Component):
             odd = number % 2
             with m.If(self.we[odd] & (self.waddr[1:] == number // 2)):
                 m.d.sync += entry.eq(self.odd if odd else self.even)
-        m.d.comb += [
-            self.act.eq(Mux(self.later, acts[2], acts[0])),
-            self.act2.eq(Mux(self.later, acts[3], acts[1])),
-        ]
+        m.d.comb += [self.act.eq(Mux(self.later, acts[2], acts[0])), self.act2.eq(Mux(self.later, acts[3], acts[1]))]
         if self.has_weights:
             m.d.comb += self.wgt.eq(Array(weights)[self.wgt_addr])
         return m

@@ -59,9 +59,10 @@ $no_memory
 endmodule
 """
 
-_CV32E40PX = """module $wrapper #(
+# of cores whose ports are structures, with places for the operands
+_PORTS = """module $wrapper #(
   parameter type x_issue_req_t = logic,
-  parameter type x_issue_resp_t = logic,
+  parameter type x_issue_resp_t = logic,%s
   parameter type x_commit_t = logic,
   parameter type x_result_t = logic
 ) (
@@ -70,14 +71,24 @@ _CV32E40PX = """module $wrapper #(
   input  logic          x_issue_valid_i,
   output logic          x_issue_ready_o,
   input  x_issue_req_t  x_issue_req_i,
-  output x_issue_resp_t x_issue_resp_o,
+  output x_issue_resp_t x_issue_resp_o,%s
   input  logic          x_commit_valid_i,
   input  x_commit_t     x_commit_i,
   output logic          x_result_valid_o,
   input  logic          x_result_ready_i,
   output x_result_t     x_result_o$obi_ports
 );
-  logic accept, writeback;
+"""
+_PINS = """    .commit__valid(x_commit_valid_i), .commit__id(x_commit_i.id), .commit__kill(x_commit_i.commit_kill),
+    .result__valid(x_result_valid_o), .result__ready(x_result_ready_i), .result__id(id), .result__data(data),
+    .result__rd(rd), .result__we(we), .result__exc(), .result__exccode()$obi_pins
+  );
+endmodule
+"""
+
+_CV32E40PX = (
+    (_PORTS % ("", ""))
+    + """  logic accept, writeback;
   logic we;
   logic [$id_top:0] id;
   logic [31:0] data;
@@ -96,34 +107,13 @@ _CV32E40PX = """module $wrapper #(
     .issue__instr(x_issue_req_i.instr), .issue__id(x_issue_req_i.id),
     .issue__rs1(x_issue_req_i.rs[0]), .issue__rs2(x_issue_req_i.rs[1]), .issue__rs_valid(x_issue_req_i.rs_valid[1:0]),
     .issue__accept(accept), .issue__writeback(writeback), .issue__loadstore(),
-    .commit__valid(x_commit_valid_i), .commit__id(x_commit_i.id), .commit__kill(x_commit_i.commit_kill),
-    .result__valid(x_result_valid_o), .result__ready(x_result_ready_i), .result__id(id), .result__data(data),
-    .result__rd(rd), .result__we(we), .result__exc(), .result__exccode()$obi_pins
-  );
-endmodule
 """
+    + _PINS
+)
 
-_CVE2 = """module $wrapper #(
-  parameter type x_issue_req_t = logic,
-  parameter type x_issue_resp_t = logic,
-  parameter type x_register_t = logic,
-  parameter type x_commit_t = logic,
-  parameter type x_result_t = logic
-) (
-  input  logic          clk_i,
-  input  logic          rst_ni,
-  input  logic          x_issue_valid_i,
-  output logic          x_issue_ready_o,
-  input  x_issue_req_t  x_issue_req_i,
-  output x_issue_resp_t x_issue_resp_o,
-  input  x_register_t   x_register_i,
-  input  logic          x_commit_valid_i,
-  input  x_commit_t     x_commit_i,
-  output logic          x_result_valid_o,
-  input  logic          x_result_ready_i,
-  output x_result_t     x_result_o$obi_ports
-);
-  logic accept, writeback, we;
+_CVE2 = (
+    (_PORTS % ("\n  parameter type x_register_t = logic,", "\n  input  x_register_t   x_register_i,"))
+    + """  logic accept, writeback, we;
   logic [1:0] register_read;
   logic [$id_top:0] id;
   logic [31:0] data;
@@ -147,12 +137,9 @@ _CVE2 = """module $wrapper #(
     .register__valid(x_issue_valid_i), .register__ready(), .register__id(x_register_i.id),
     .register__rs1(x_register_i.rs[0]), .register__rs2(x_register_i.rs[1]),
     .register__rs_valid(x_register_i.rs_valid[1:0]),
-    .commit__valid(x_commit_valid_i), .commit__id(x_commit_i.id), .commit__kill(x_commit_i.commit_kill),
-    .result__valid(x_result_valid_o), .result__ready(x_result_ready_i), .result__id(id), .result__data(data),
-    .result__rd(rd), .result__we(we), .result__exc(), .result__exccode()$obi_pins
-  );
-endmodule
 """
+    + _PINS
+)
 
 _CVA6 = """module $wrapper #(
   parameter type cvxif_req_t = logic,

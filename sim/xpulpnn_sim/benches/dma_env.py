@@ -160,13 +160,7 @@ class DmaEnv(AgentGroup):
     """The DMA engine after a reset, with managers at its command ports and memories at the others."""
 
     def __init__(
-        self,
-        dut: Dut,
-        rng: Random,
-        tcdm: ObiTiming = PROMPT,
-        ext: ObiTiming = PROMPT,
-        *,
-        pause: float = 0.0,
+        self, dut: Dut, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT, *, pause: float = 0.0
     ) -> None:
         self.dut, self.rng, self.board = dut, rng, Scoreboard()
         self.memories, self.expected = Memories(rng), Memories(rng)

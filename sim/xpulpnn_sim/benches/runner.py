@@ -189,12 +189,7 @@ def _build(top: str, simulator: str, folder: Path, runtime: Path, sources: list[
     log = folder / "build.log"
     try:
         _make_runner(simulator, runtime, waves).build(
-            sources=sources,
-            hdl_toplevel=top,
-            build_dir=folder,
-            timescale=_TIMESCALE,
-            log_file=log,
-            waves=bool(waves),
+            sources=sources, hdl_toplevel=top, build_dir=folder, timescale=_TIMESCALE, log_file=log, waves=bool(waves)
         )
     except (RuntimeError, SystemExit):
         raise ToolError(f"build of {top} for {simulator} must succeed, not fail:\n{_tail(log)}") from None

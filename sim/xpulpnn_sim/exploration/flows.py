@@ -149,11 +149,7 @@ def _run_energy(
     return StepOutcome(result=result, cached=known, files=files)
 
 
-INFERRED: Mapping[str, str] = {
-    "multipliers": "replicated",
-    "adders": "inferred",
-    "multiplier": "inferred",
-}
+INFERRED: Mapping[str, str] = {"multipliers": "replicated", "adders": "inferred", "multiplier": "inferred"}
 """Structures for FPGAs, whose tools infer DSP blocks and carry chains only from plain operators."""
 
 _NS_MHZ = 1e3

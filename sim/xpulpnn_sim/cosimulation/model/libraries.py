@@ -45,10 +45,7 @@ _BUSES = {
     schema.BANK: r"banks__\d+",
 }
 """Regular expressions of the prefixes of bus ports."""
-_OTHER_BUS_PORTS = {
-    "ext": {"hart": "ext_hart"},
-    "dma": {"wdata_high": "dma__wdata[63:32]"},
-}
+_OTHER_BUS_PORTS = {"ext": {"hart": "ext_hart"}, "dma": {"wdata_high": "dma__wdata[63:32]"}}
 
 
 def rig_of(verilog: str, manifest: Mapping[str, Any]) -> Rig:

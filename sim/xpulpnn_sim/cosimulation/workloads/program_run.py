@@ -24,7 +24,6 @@ from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, STALLS, Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.cosimulation.workloads.debugger import Debugger
 from xpulpnn_sim.reference.iss.clint import RESET
-from xpulpnn_sim.reference.iss.clint_lockstep import ClintLockstep
 from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs import exits
@@ -105,8 +104,8 @@ def run_program(
         together = ClusterLockstep(executable, cluster, ram=machine.ram, errors=machine.bus_errors)
         checkers.append(LockstepCheck(together))
     elif lockstep:
-        kind = ClintLockstep if machine.clint else Lockstep
-        alone = kind(executable, config.core, hart_id=machine.hart_id, errors=machine.bus_errors, free=own)
+        given = {"errors": machine.bus_errors, "free": own, "clint": machine.clint}
+        alone = Lockstep(executable, config.core, hart_id=machine.hart_id, **given)
         checkers.append(LockstepCheck(alone, samples_lines=host is not None))
     name_of, lines = executable.symbol_at, SourceLines(executable.path)
     if (check or lockstep) and host is None:

@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.kernel_run import (
-    Case,
-    case_kernel,
-    case_tensors,
-    kernel_stream,
-    reference,
-)
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, kernel_stream, reference
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import Comparison, executable_of, run_stream
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised

@@ -263,10 +263,7 @@ class OffloadClaims(Obligation):
         goes_on = Cat(new == (old + 1)[: len(old)] for old, new in zip(phases_before, phases, strict=True)).any()
         decided = self.of_used & ~(self.of_waiting | self.of_dropped)
         blocked = Cat(self.of_waiting[slot] & decided[slot:].any() for slot in self.slots).any()
-        m.d.comb += [
-            left.eq(sum(self.of_used) + 1 == count),
-            self.moves.eq((~was_able | left | goes_on) & ~blocked),
-        ]
+        m.d.comb += [left.eq(sum(self.of_used) + 1 == count), self.moves.eq((~was_able | left | goes_on) & ~blocked)]
         was_slow, last = Signal(name="was_slow"), Mux(op == XifOp.STEP, stepping & ended, self.of_block.all())
         m.d.sync += was_slow.eq(self.comes & offer.ctrl.slow)
         self._claim_offers(m, offer, was_slow | (runs & ~last))

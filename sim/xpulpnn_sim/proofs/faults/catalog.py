@@ -101,7 +101,7 @@ no wait for a summand in WB: summand_pending := 0 -> mac_load [reads_factor requ
 == dotp.nnrf:NnRf
 the factor on its way to its entry is missed: wgt := Mux(wgt_addr == {NNRF_WEIGHTS}, nn_kappa, right) -> mac_load
     [reads_factor requantise_exact]
-""",
+"""
 )
 """Faults that checks of riscv-formal or properties of the pipeline must find."""
 
@@ -205,7 +205,7 @@ the base of two products moves by the second sum: alu.op_b := Mux(pair, second_s
     [mac_load_pair]
 == core.wb_stage:WbStage
 both sums are the first: wb.odd := ex.first -> pv.mlduosp.c [mac_load_pair]
-""",
+"""
 )
 """Faults that the proof of an instruction must find."""
 

@@ -20,6 +20,11 @@ class ClintMemory(Memory):
         super().__init__(windows)
         self.write_bytes(CLINT_BASE + Clint.MTIMECMP, RESET)
 
+    def take_time(self, address: int, loaded: int, data: int) -> None:
+        """Store what a design has loaded, a bit in ``loaded`` for each byte, if it is the time."""
+        if CLINT_BASE + Clint.MTIME - WORD_BYTES < address < CLINT_BASE + CLINT_BYTES:
+            self.write_bytes(address, data.to_bytes(WORD_BYTES, "little")[: loaded.bit_count()])
+
     def _fails(self, address: int, size: int, kind: str = "fetch") -> bool:
         if CLINT_BASE - size < address < CLINT_BASE + CLINT_BYTES:
             # the page of these registers must not be taken for plain memory

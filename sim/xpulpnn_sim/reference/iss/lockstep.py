@@ -21,6 +21,7 @@ from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, IRQ_BITS, IRQ_PRIORITY, VECTOR_BYTES, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
+from xpulpnn_sim.reference.iss.clint import ClintMemory
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sim.reference.iss.library import ALWAYS, DIFFERS
@@ -68,12 +69,13 @@ _MIP = CSR_BY_NAME["mip"].address
 _ACCESS_FAULTS = (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT)
 
 
-NAMES = RETIREMENT.names or ()
-_AT = {name: position for position, name in enumerate(NAMES)}
+_NAMES = RETIREMENT.names or ()
+_AT = {name: position for position, name in enumerate(_NAMES)}
 _TRAP, _INTR, _CAUSE, _PC = (_AT[name] for name in ("trap", "intr", "cause", "pc_rdata"))
 _RD_WE, _RD_ADDR, _RD_WDATA = (_AT[name] for name in ("rd_we", "rd_addr", "rd_wdata"))
 _WAITED = _AT["halt"]  # causes of the waits before a retirement, a bit each
 _BASE_WE, _BASE_ADDR = _AT["base_we"], _AT["base_addr"]
+_LOAD = tuple(_AT[name] for name in ("mem_addr", "mem_rmask", "mem_rdata"))
 _ALWAYS = tuple((name, _AT[name]) for name in ALWAYS)
 _ALWAYS_IN_TRAPS = (*_ALWAYS, ("rd_we", _RD_WE), ("base_we", _BASE_WE))  # an instruction that traps writes nothing
 
@@ -86,8 +88,8 @@ def _csr_of(fetched: Fetched | None) -> int | None:
 
 class Lockstep:
     """A simulated hart that is stepped by the records of a design. Values that depend on time (cycle counters, pending
-    interrupts) and the CSRs ``free`` of a core of somebody else are taken from the records. Interrupts are taken where
-    the records show them, and must be allowed there."""
+    interrupts, the time of a CLINT) and the CSRs ``free`` of a core of somebody else are taken from the records.
+    Interrupts are taken where the records show them, and must be allowed there."""
 
     def __init__(
         self,
@@ -99,10 +101,12 @@ class Lockstep:
         errors: Sequence[Window] = (),
         who: str = "",
         free: frozenset[str] = frozenset(),
+        clint: bool = False,
     ) -> None:
         if memory is None:
             # accesses outside memory are detected by the design's memory
-            memory = loaded_memory(executable, ((0, ADDRESS_SPACE),), errors)
+            memory = loaded_memory(executable, ((0, ADDRESS_SPACE),), errors, ClintMemory if clint else Memory)
+        self._clint = memory if isinstance(memory, ClintMemory) else None
         self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=memory)
         self.compared = 0
         self.harts = (self,)
@@ -140,6 +144,8 @@ class Lockstep:
         iss, csrs = self.iss, self.iss.csrs
         iss.state.asleep = False
         ready = csrs["mie"] & IRQ_BITS if csrs["mstatus"] & MSTATUS_MIE else 0
+        if self._clint is not None:
+            self._clint.bursting = True
         done = iss.follow(records, levels, ready, self._unread_places)
         if done:
             self._keep(records[:done])
@@ -167,6 +173,9 @@ class Lockstep:
     def _advance(self, record: Record) -> None:
         iss = self.iss
         iss.state.asleep = False
+        if self._clint is not None:
+            self._clint.bursting = False
+            self._clint.take_time(*(record[at] for at in _LOAD))
         if record[_INTR]:
             self._interrupt(record)
         if record[_PC] != iss.state.pc:
@@ -259,7 +268,7 @@ class Lockstep:
 
     def differs(self, record: Record, field: str, expected: int, got: int, why: str = "") -> DifferenceError:
         """Return the error for a record that differs in one field, or for an interrupt that is not taken."""
-        values = dict(zip(NAMES, record, strict=True))
+        values = dict(zip(_NAMES, record, strict=True))
         pc, order, cycle = values["pc_rdata"], values["order"], values["cycle"]
         lines = [
             f"difference at {self._who}retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
@@ -270,7 +279,7 @@ class Lockstep:
             lines.append(f"  expected instruction: {place(expected, self._name_of)}")
         lines.append("before it, and as the design reports it:")
         before = [tuple(each) for block in self._history for each in block.tolist()][-HISTORY:]
-        lines += [f"  {line_of(dict(zip(NAMES, each, strict=True)), self._decoder)}" for each in (*before, record)]
+        lines += [f"  {line_of(dict(zip(_NAMES, each, strict=True)), self._decoder)}" for each in (*before, record)]
         return DifferenceError("\n".join(lines), order, cycle, field, expected, got)
 
 

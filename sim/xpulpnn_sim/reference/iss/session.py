@@ -130,10 +130,7 @@ class HostChannel:
 
 
 def loaded_memory(
-    executable: Executable,
-    ram: Sequence[Window] = (),
-    errors: Sequence[Window] = (),
-    kind: type[Memory] = Memory,
+    executable: Executable, ram: Sequence[Window] = (), errors: Sequence[Window] = (), kind: type[Memory] = Memory
 ) -> Memory:
     """Return the memory of a run with the program loaded and with bus errors in the address ranges ``errors``."""
     memory = kind(windows(executable, ram))

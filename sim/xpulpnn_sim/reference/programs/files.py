@@ -31,10 +31,9 @@ def with_files(executable: Executable, folder: Path, ram: tuple[Window, ...]) ->
 
 
 def _patched(segment: Segment, variable: int) -> Segment:
-    at = variable - segment.address
+    at, pointer = variable - segment.address, FILES_BASE.to_bytes(WORD_BYTES, "little")
     if not 0 <= at < len(segment.data):
         return segment
-    pointer = FILES_BASE.to_bytes(WORD_BYTES, "little")
     return replace(segment, data=segment.data[:at] + pointer + segment.data[at + WORD_BYTES :])
 
 

@@ -31,10 +31,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
     **dict.fromkeys(("MUL", "DIV"), ("MulOptions", ("FusedActivationFunction",))),
     "GELU": ("GeluOptions", ("Approximate",)),
-    "STRIDED_SLICE": (
-        "StridedSliceOptions",
-        ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask"),
-    ),
+    "STRIDED_SLICE": ("StridedSliceOptions", ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask")),
     "GATHER": ("GatherOptions", ("Axis",)),
     "UNPACK": ("UnpackOptions", ("Axis",)),
     "MIRROR_PAD": ("MirrorPadOptions", ("Mode",)),

@@ -20,11 +20,7 @@ from xpulpnn_sw.networks.importers.onnx_ends import INSTEAD
 from xpulpnn_sw.networks.importers.onnx_layers import gemm, onnx_convolution
 from xpulpnn_sw.networks.importers.onnx_pooling import average_pool, maximum_pool
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.importers.tflite_file import (
-    TfliteModel,
-    TfliteOperator,
-    read_graph,
-)
+from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, read_graph
 from xpulpnn_sw.networks.importers.tflite_graph import layer_operators, with_shapes
 from xpulpnn_sw.networks.importers.tflite_layer_builder import (
     LEAST,

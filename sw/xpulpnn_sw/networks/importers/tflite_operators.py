@@ -18,11 +18,7 @@ from xpulpnn_sw.networks.importers.onnx_layers import onnx_convolution
 from xpulpnn_sw.networks.importers.onnx_node import Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.quantiser import Quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
-from xpulpnn_sw.networks.importers.tflite_file import (
-    TfliteModel,
-    TfliteOperator,
-    TfliteTensor,
-)
+from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor
 from xpulpnn_sw.networks.importers.tflite_graph import MOVES, moved
 from xpulpnn_sw.networks.importers.tflite_layer_builder import (
     GREATEST,

@@ -15,13 +15,11 @@ static void *require(void *memory) {
     return memory;
 }
 
-static size_t at_least_one(size_t size) { return size != 0 ? size : 1; }
-
-void *_Znwj(size_t size) { return require(malloc(at_least_one(size))); }
+void *_Znwj(size_t size) { return require(malloc(size)); }
 void *_Znaj(size_t size) { return _Znwj(size); }
-void *_ZnwjRKSt9nothrow_t(size_t size, const void *nothrow) { return (void)nothrow, malloc(at_least_one(size)); }
+void *_ZnwjRKSt9nothrow_t(size_t size, const void *nothrow) { return (void)nothrow, malloc(size); }
 void *_ZnajRKSt9nothrow_t(size_t size, const void *nothrow) { return _ZnwjRKSt9nothrow_t(size, nothrow); }
-void *_ZnwjSt11align_val_t(size_t size, size_t alignment) { return require(aligned_alloc(alignment, at_least_one(size))); }
+void *_ZnwjSt11align_val_t(size_t size, size_t alignment) { return require(aligned_alloc(alignment, size)); }
 void *_ZnajSt11align_val_t(size_t size, size_t alignment) { return _ZnwjSt11align_val_t(size, alignment); }
 void _ZdlPv(void *memory) { free(memory); }
 void _ZdaPv(void *memory) { _ZdlPv(memory); }

@@ -9,22 +9,22 @@
 #include <unistd.h>
 #include <xpulpnn_rt.h>
 
-enum { STANDARD_FILES = 3, OPEN_FILES = 16, BLOCK = 512, NAME = 100, SIZE = 124 };
+enum { STANDARD_FILES = 3, FILES = STANDARD_FILES + 16, BLOCK = 512, NAME = 100, SIZE = 124 };
 
 /* The archive, or NULL: simulators set it before the start. */
 __attribute__((section(".data.xp_files"))) const char *volatile xp_files = NULL;
 
-static struct opened {
+static struct file {
     const char *bytes; /* NULL: closed */
     off_t size, place;
-} opened[OPEN_FILES];
+} files[FILES] = {{.bytes = ""}, {.bytes = ""}, {.bytes = ""}};
 
 static int fail(int error) { return errno = error, EOF; }
+int isatty(int number) { return (unsigned)number < STANDARD_FILES; }
 
-static struct opened *opened_as(int file) {
-    unsigned number = (unsigned)file - STANDARD_FILES;
-    if (number < OPEN_FILES && opened[number].bytes != NULL)
-        return &opened[number];
+static struct file *opened(int number) {
+    if ((unsigned)number < FILES && files[number].bytes != NULL)
+        return &files[number];
     return (void)fail(EBADF), NULL;
 }
 
@@ -41,52 +41,47 @@ static const char *find(const char *path, off_t *size) {
 }
 
 int open(const char *path, int flags, ...) {
-    off_t size = 0;
     if ((flags & O_ACCMODE) != O_RDONLY)
         return fail(EROFS);
-    const char *bytes = find(path, &size);
-    for (int number = 0; bytes != NULL && number < OPEN_FILES; ++number) {
-        if (opened[number].bytes == NULL) {
-            opened[number] = (struct opened){bytes, size, 0};
-            return number + STANDARD_FILES;
-        }
-    }
-    return bytes == NULL ? EOF : fail(EMFILE);
+    struct file file = {.place = 0};
+    file.bytes = find(path, &file.size);
+    for (int number = 0; file.bytes != NULL && number < FILES; ++number)
+        if (files[number].bytes == NULL)
+            return files[number] = file, number;
+    return file.bytes == NULL ? EOF : fail(EMFILE);
 }
 
-int isatty(int file) { return (unsigned)file < STANDARD_FILES; }
-
-int close(int file) {
-    struct opened *of = isatty(file) ? NULL : opened_as(file);
-    if (of != NULL)
-        of->bytes = NULL;
-    return of != NULL || isatty(file) ? 0 : EOF;
+int close(int number) {
+    struct file *file = opened(number);
+    if (file != NULL && !isatty(number))
+        file->bytes = NULL;
+    return file == NULL ? EOF : 0;
 }
 
-ssize_t read(int file, void *bytes, size_t count) {
-    struct opened *of = file == 0 ? NULL : opened_as(file);
-    if (of == NULL)
-        return file == 0 ? 0 : EOF;
-    size_t rest = of->place < of->size ? (size_t)(of->size - of->place) : 0;
-    count = count < rest ? count : rest;
-    memcpy(bytes, of->bytes + of->place, count);
-    of->place += (off_t)count;
-    return (ssize_t)count;
-}
-
-ssize_t write(int file, const void *bytes, size_t count) {
-    if (file <= 0 || file >= STANDARD_FILES)
-        return fail(EBADF);
-    xp_write(file, bytes, count);
-    return (ssize_t)count;
-}
-
-off_t lseek(int file, off_t place, int from) {
-    struct opened *of = opened_as(file);
-    if (of == NULL)
+ssize_t read(int number, void *bytes, size_t count) {
+    struct file *file = opened(number);
+    if (file == NULL)
         return EOF;
-    place += from == SEEK_CUR ? of->place : from == SEEK_END ? of->size : 0;
-    return place < 0 ? fail(EINVAL) : (of->place = place);
+    size_t rest = file->place < file->size ? (size_t)(file->size - file->place) : 0;
+    count = count < rest ? count : rest;
+    memcpy(bytes, file->bytes + file->place, count);
+    file->place += (off_t)count;
+    return (ssize_t)count;
+}
+
+ssize_t write(int number, const void *bytes, size_t count) {
+    if (number == 0 || !isatty(number))
+        return fail(EBADF);
+    xp_write(number, bytes, count);
+    return (ssize_t)count;
+}
+
+off_t lseek(int number, off_t place, int from) {
+    struct file *file = opened(number);
+    if (file == NULL || isatty(number))
+        return file == NULL ? EOF : fail(ESPIPE);
+    place += from == SEEK_CUR ? file->place : from == SEEK_END ? file->size : 0;
+    return place < 0 ? fail(EINVAL) : (file->place = place);
 }
 
 static int describe(struct stat *about, mode_t mode, off_t size) {
@@ -94,15 +89,13 @@ static int describe(struct stat *about, mode_t mode, off_t size) {
     return 0;
 }
 
-int fstat(int file, struct stat *about) {
-    struct opened *of = isatty(file) ? NULL : opened_as(file);
-    if (of == NULL)
-        return isatty(file) ? describe(about, S_IFCHR, 0) : EOF;
-    return describe(about, S_IFREG | S_IRUSR, of->size);
+int fstat(int number, struct stat *about) {
+    struct file *file = opened(number);
+    return file == NULL ? EOF : describe(about, isatty(number) ? S_IFCHR : S_IFREG | S_IRUSR, file->size);
 }
 
 int stat(const char *path, struct stat *about) {
-    off_t size = 0;
+    off_t size;
     return find(path, &size) == NULL ? EOF : describe(about, S_IFREG | S_IRUSR, size);
 }
 

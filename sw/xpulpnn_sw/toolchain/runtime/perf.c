@@ -44,7 +44,6 @@ void pi_perf_stop(void) {
 }
 
 #define READ(event) case event: return XP_CSR_READ(XP_PCCR + event);
-
 uint32_t pi_perf_read(int event) {
     switch (event) {
     case PI_PERF_CYCLES: return xp_timer_count();
@@ -61,14 +60,11 @@ static struct {
 } counters[XP_CALLERS];
 
 static uint32_t machine_counter(int event) { return event == PI_PERF_INSTR ? xp_instructions() : xp_cycles(); }
-
 void pi_perf_conf(uint32_t events) { (void)events; }
 
 void pi_perf_reset(void) {
-    for (int event = 0; event < 2; ++event) {
-        counters[XP_CALLER].sum[event] = 0;
-        counters[XP_CALLER].start[event] = machine_counter(event);
-    }
+    for (int event = 0; event < 2; ++event)
+        counters[XP_CALLER].sum[event] = 0, counters[XP_CALLER].start[event] = machine_counter(event);
     xp_timer_reset();
 }
 

@@ -20,9 +20,8 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
 }
 
 time_t time(time_t *result) {
-    struct timeval now;
-    gettimeofday(&now, NULL);
+    time_t now = (time_t)(xp_cycles64() / XP_CLOCK_HZ);
     if (result != NULL)
-        *result = now.tv_sec;
-    return now.tv_sec;
+        *result = now;
+    return now;
 }

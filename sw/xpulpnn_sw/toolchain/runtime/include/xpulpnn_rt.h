@@ -41,13 +41,11 @@ struct xp_context {
 #ifndef XP_NN_EACH
 #define XP_NN_EACH(macro)
 #endif
-static inline void xp_context_save(struct xp_context *context)
-{
+static inline void xp_context_save(struct xp_context *context) {
     XP_LOOP_EACH(XP_SAVE_LOOP)
     XP_NN_EACH(XP_SAVE_NN)
 }
-static inline void xp_context_restore(const struct xp_context *context)
-{
+static inline void xp_context_restore(const struct xp_context *context) {
     XP_LOOP_EACH(XP_RESTORE_LOOP)
     XP_NN_EACH(XP_RESTORE_NN)
 }
