@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.reference.iss.session import Observer, executed, kernel_memory
+from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.frame import SP
@@ -125,10 +125,10 @@ def test_calling_convention(name: str, bits: int):
     hart.run(1 << 10, until=int(call.program.pcs[0]))
     top = hart.state.regs[SP]
     untouched = [register_number("gp"), register_number("tp")]
-    stack, observer, seen = run.image.symbols["stack"], Observer(hart), set()
+    stack, seen = run.image.symbols["stack"], set()
     while hart.state.pc != int(call.program.pcs[-1]):
-        step, retired = observer.step()
-        assert step.cause is None
+        retired = hart.step().retired
+        assert retired.cause is None
         assert hart.executed < runs.LIMIT
         seen.add(hart.state.regs[SP])
         # below sp is what an interrupt handler may overwrite
@@ -274,9 +274,8 @@ def test_nothing_between_blocks_waits_for_kappa_and_lambda(bits: int):
 def read_by(run: KernelRun, pcs: Collection[int]) -> set[int]:
     call, seen = kernel_call(run), set[int]()
     hart = runs.hart_before(run, call, kernel_memory(run))
-    observer = Observer(hart)
     while hart.state.pc != int(call.program.pcs[-1]):
-        _, retired = observer.step()
+        retired = hart.step().retired
         if retired.record["pc_rdata"] in pcs:
             seen.add(retired.record["mem_addr"] - run.image.symbols["input"].address)
     return seen

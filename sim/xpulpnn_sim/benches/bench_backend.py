@@ -21,8 +21,8 @@ from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.pipeline_timing import PipelineTiming
 from xpulpnn_sim.reference.bare.draw import Draw
+from xpulpnn_sim.reference.iss.core import Retired
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
-from xpulpnn_sim.reference.iss.session import Retired
 from xpulpnn_sim.reference.programs.elf import Executable
 
 REGISTER_POOL = range(8, 16)

@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import VECTOR_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
-from xpulpnn_sim.reference.iss.csrs import INHIBIT, SimulatedCsrs
+from xpulpnn_sim.reference.iss.csrs import INHIBIT, PCMR_SATURATES, SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word
 
 _WRITABLE = (isa.CsrAccess.RW, isa.CsrAccess.WO)
@@ -33,14 +33,16 @@ class CsrModel:
 
     def _access(self, cycle: CsrCycle) -> tuple[int, int, isa.Csr | None]:
         """Return the value read (0 for no register), the value written, and the register that is written."""
-        csr, file, wdata = self._file.find(cycle["csr__addr"]), self._file, cycle["csr__wdata"]
-        if csr is None:
+        file, wdata = self._file, cycle["csr__wdata"]
+        csr = isa.CSR_BY_ADDRESS.get(cycle["csr__addr"])
+        if csr is None or csr.group not in self._groups:
+            csr = None
             old = 0
         elif csr.name in LOOP_NAMES:
             old = cycle["loop_values"] >> XLEN * LOOP_NAMES.index(csr.name) & isa.ALL_BITS
         else:
             file.irq, file["mhartid"] = cycle["irq"], cycle["hart_id"]
-            old = file.read(csr)
+            old = file.call("read_csr", csr.address)
         new = {"WRITE": wdata, "SET": old | wdata, "CLEAR": old & ~wdata}[cycle["op"]]
         writes = csr is not None and cycle["csr__valid"] and cycle["csr__write"] and csr.access in _WRITABLE
         return old, new, csr if writes else None
@@ -67,29 +69,27 @@ class CsrModel:
         """Advance to the next cycle: count, unless the counter is written, then enter or leave a trap."""
         file = self._file
         _, new, target = self._access(cycle)
-        inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, file.saturates
-        file.written.clear()
+        inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, file["pcmr"] & PCMR_SATURATES
+        file.hart.skipped = 0
         if cycle["boot"]:
             file["mtvec"] = file["mtvec"] & ~isa.MTVEC_BASE | cycle["boot_addr"] & isa.MTVEC_BASE
         if target is not None:
-            file.write(target, new)
+            file.call("write_csr", target.address, new)
         is_written = target is not None and target.name in ("minstret", "minstreth")
         if self._takes_back and not is_written:
             total = (file["minstreth"] << XLEN | file["minstret"]) - 1
             file["minstret"], file["minstreth"] = total & isa.ALL_BITS, total >> XLEN & isa.ALL_BITS
-        file.advance(cycle["clock_runs"], cycle["retire"], inhibit)
+        file.call("pass", cycle["clock_runs"], cycle["retire"], inhibit)
         self._takes_back = cycle["retire_cancel"] and self._counted
         if cycle["retire_final"]:
             self._counted = cycle["retire"] and not is_written and not inhibit & INHIBIT["minstret"]
-        happen = [event for event in range(len(isa.PERFORMANCE_EVENTS)) if cycle["events"] >> event & 1]
-        file.count_events(happen, enabled, saturates=saturates)
+        file.call("count", cycle["events"], enabled, saturates)
         if cycle["enter"]:
-            file.enter_trap(
-                (isa.MCAUSE_INTERRUPT if cycle["enter_interrupt"] else 0) | cycle["enter_cause"], cycle["enter_pc"] & ~1
-            )
+            file.hart.pc = cycle["enter_pc"] & ~1
+            file.call("enter", (isa.MCAUSE_INTERRUPT if cycle["enter_interrupt"] else 0) | cycle["enter_cause"])
         elif cycle["leave"]:
-            file.set_flag("MIE", file.flag("MPIE"))
-            file.set_flag("MPIE", 1)
+            enabled = isa.MSTATUS_MIE if file["mstatus"] & isa.MSTATUS_MPIE else 0
+            file["mstatus"] = file["mstatus"] & ~isa.MSTATUS_MIE | isa.MSTATUS_MPIE | enabled
 
 
 ALMOST_FULL = (WORD_MASK - 1, WORD_MASK)

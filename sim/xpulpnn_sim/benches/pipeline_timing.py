@@ -13,8 +13,8 @@ from xpulpnn.core.mult import mult_control
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, WORD_BYTES, Cost, division_cycles
 from xpulpnn_sim.benches.agents.instruction_stream import is_branch, redirect_of
+from xpulpnn_sim.reference.iss.core import Retired
 from xpulpnn_sim.reference.iss.fetched import Fetched
-from xpulpnn_sim.reference.iss.session import Retired
 
 _DIVISIONS = {"div": True, "divu": False, "rem": True, "remu": False}  # signedness by operation
 _DRAINING = ("fence.i", "wfi")  # instructions that enter EX when all older instructions are complete

@@ -20,8 +20,9 @@ from xpulpnn_sim.cli.common import Columns, finish, pass_on, pick, progress_bar,
 from xpulpnn_sim.cli.configurations import Cores, Hosted
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
 from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
+from xpulpnn_sim.reference.iss.core import Retired
 from xpulpnn_sim.reference.iss.library import library
-from xpulpnn_sim.reference.iss.session import IssSession, Retired
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for, parse_number, parse_ram, windows
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Reason, StoppedError, Trapped, describe

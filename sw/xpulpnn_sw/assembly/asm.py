@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.csr import csr_address
@@ -78,8 +79,10 @@ MEMORY = re.compile(r"(?P<offset>.*?)\(\s*(?P<base>[\w\\@]+)\s*(?P<increment>!?)
 _LOCAL = re.compile(r"(?<![\w.$])(\d+)([bf])(?![\w.$])")
 _LOOP_NAMES = {name: number for number in (0, 1) for name in (f"x{number}", f"l{number}", str(number))}
 _DATA_SIZES = {".word": 4, ".half": 2}
+_LINES = 1 << 14  # statements that are cached, as programs repeat many
 
 
+@cache
 def candidates(mnemonic: str) -> tuple[Insn, ...]:
     """Return the instructions that a mnemonic may mean: a final ``i`` is optional, ``r`` excludes immediate forms."""
     # normalised: the format letter last, and rounding as `nr`
@@ -116,6 +119,7 @@ class _Statement:
     size: int
 
 
+@lru_cache(_LINES)
 def statement_parts(text: str) -> Parts:
     mnemonic, *rest = text.split(maxsplit=1)
     return mnemonic, tuple(part.strip() for part in _SPLIT.split(rest[0])) if rest else ()
@@ -177,6 +181,7 @@ def _fits(operand: Operand, text: str) -> bool:
     return bool(memory["increment"]) == operand.increment and _fits_token(operand.value, offset)
 
 
+@lru_cache(_LINES)
 def select(mnemonic: str, operands: tuple[str, ...]) -> Insn:
     rows = candidates(mnemonic)
     for insn in rows:

@@ -1,4 +1,4 @@
-"""Bursts: the same as single steps, faster; and where they stop."""
+"""Runs: the same as single steps, faster; and where they stop."""
 
 from functools import partial
 from random import Random
@@ -169,34 +169,35 @@ def test_a_jump_to_itself_that_goes_on_is_not_endless():
     assert iss.state.regs[5] == 1
 
 
-def test_halt_ends_a_burst_after_the_store():
+def test_halt_ends_a_run_after_the_store():
     iss = boot("li x8, 0x2000; sw x8, 0(x8); li x5, 1; li x5, 2")
     iss.memory.watch(0x2000)
     iss.memory.watchers.append(lambda address, size: iss.halt() if address == 0x2000 else None)
     length = len(assemble("li x8, 0x2000").words)
-    assert iss.burst(100) == length + 1
+    assert iss.run(100) == length + 1
     assert iss.memory.read(0x2000, 4) == 0x2000
-    assert iss.burst(2) == 2
+    assert iss.run(2) == 2
     assert iss.state.regs[5] == 2
 
 
-def test_halt_ends_a_burst_in_code_executed_before():
+def test_halt_ends_a_run_in_code_executed_before():
     iss = boot("li x8, 0x2000; 1: addi x5, x5, 1; sw x5, 0(x8); c.j 1b")
     iss.memory.watch(0x2000)
     iss.memory.watchers.append(lambda address, size: iss.halt() if iss.memory.read(0x2000, 4) == 5 else None)
-    iss.burst(100)
+    iss.run(100)
     assert iss.state.regs[5] == 5
-    assert iss.burst(30) == 30
+    assert iss.run(30) == 30
 
 
-def test_interrupts_are_taken_between_bursts():
+def test_interrupts_are_taken_before_the_next_instruction():
     iss = boot("1: addi x10, x10, 1; c.j 1b")
-    iss.csrs["mstatus"], iss.csrs["mie"] = 0x1808, 1 << 16
+    iss.memory.write_bytes(64, assemble("mret").to_bytes())
+    iss.csrs["mstatus"], iss.csrs["mie"], iss.csrs["mtvec"] = 0x1808, 1 << 16, 1
     iss.run(10)
     iss.csrs.irq = 1 << 16
-    assert iss.burst(10) == 0
     assert iss.step().cause == 0x8000_0010
-    assert (iss.executed, iss.last_pc) == (10, BASE + 4)
+    assert (iss.executed, iss.last_pc, iss.run(6)) == (10, BASE + 4, 6)
+    assert (iss.executed, iss.csrs["mepc"], iss.state.regs[10]) == (16, BASE, 5)
 
 
 def test_memories_with_bytes_of_their_own_are_stepped():
@@ -205,7 +206,7 @@ def test_memories_with_bytes_of_their_own_are_stepped():
             return super().read(address, size)
 
     iss = boot("1: addi x10, x10, 1; c.j 1b", memory=Own())
-    assert (iss.burst(5), iss.run(6), iss.state.regs[10]) == (0, 6, 3)
+    assert (iss.run(6), iss.executed, iss.state.regs[10]) == (6, 6, 3)
 
 
 def test_harts_see_each_others_stores_to_code():

@@ -8,7 +8,7 @@ from xpulpnn.config import PRESETS
 from xpulpnn.isa.table import find
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.lockstep import HISTORY, Lockstep
-from xpulpnn_sim.reference.iss.session import HostChannel, Observer, loaded_memory
+from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.reference.programs.trace import RETIREMENT
 
 CODE, DATA = 0x1C00_0000, 0x1000_0000
@@ -47,7 +47,6 @@ class Design:
 
     def __init__(self, executable, config=CONFIG):
         self.iss = Iss.of(config, executable.entry, memory=loaded_memory(executable))
-        self.observer = Observer(self.iss)
         HostChannel(executable, self.iss.memory, self.iss.halt, lambda printed: None)
         self.rows = []
 
@@ -56,7 +55,7 @@ class Design:
         total = len(self.rows) + count
         while len(self.rows) < total:
             self.iss.csrs["mcycle"] += 2
-            _, retired = self.observer.step()
+            retired = self.iss.step().retired
             if retired is not None:
                 number = len(self.rows)
                 self.rows.append({"order": number, "cycle": 3 * number} | retired.record)

@@ -145,9 +145,9 @@ def test_wfi_sleeps_until_an_enabled_line():
     iss = booted("wfi; nop")
     iss.csrs["mie"] = 1 << 7
     iss.step()
-    assert [iss.step().insn for _ in range(3)] == [None] * 3
+    assert [iss.step().retired for _ in range(3)] == [None] * 3
     iss.csrs.irq = 1 << 11
-    assert iss.step().insn is None
+    assert iss.step().retired is None
     iss.csrs.irq = 1 << 7
     assert iss.step().pc == 0x84
     assert (iss.state.pc, iss.csrs["mcycle"], iss.csrs["minstret"]) == (0x88, 6, 2)

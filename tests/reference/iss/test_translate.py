@@ -107,7 +107,7 @@ def test_equal_to_the_golden_model(insn):
             memory.write = lambda *access, stored=stored: stored.append(access)
             step = iss.step()
             context = f"seed {SEED}, word {word:#010x}"
-            assert (step.cause, step.word) == (None, word), context
+            assert (step.cause, step.retired.record["insn"]) == (None, word), context
             assert (iss.state.regs[:], iss.state.nn[:10], iss.state.pc) == (regs, nn, pc & 0xFFFF_FFFF), context
             mask = (1 << 8 * store[1]) - 1 if store else 0
             assert [(a, size, value & mask) for a, size, value in stored] == ([store] if store else []), context

@@ -1,6 +1,7 @@
 """Random programs: reproducible, always ending, inside their memory, reaching every row."""
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -94,3 +95,9 @@ def test_written_as_elf_and_read_back(tmp_path):
     ]
     assert dict(loaded.symbols) == dict(executable.symbols)
     assert loaded.functions == executable.functions
+
+
+def test_software_writes_the_top_bit_of_mepc():
+    """No handler and no return does so."""
+    texts = [generate(FULL, seed).text() for seed in range(PROGRAMS)]
+    assert sum(len(re.findall(r"li t1, 0x[89a-f].{7}\n\s*csrr[ws] \w+, mepc, t1", text)) for text in texts) > 1

@@ -20,10 +20,9 @@ from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, drive, sample, wai
 from xpulpnn_sim.benches.agents.obi import ALL_BYTES, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.tcdm import Request
-from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.core import Iss, Retired
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
-from xpulpnn_sim.reference.iss.session import Observer, Retired
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
 
 
@@ -124,9 +123,9 @@ class StreamMemory(Memory):
 
 def stream_of(config: CoreConfig, words: Sequence[int], failing: tuple[tuple[int, int], ...] = ()) -> Iterator[Retired]:
     """Yield the retirements of a hart that executes ``words`` in order, whichever addresses it jumps to."""
-    observer = Observer(Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words, failing)))
+    iss = Iss.of(config, BOOT_ADDRESS, memory=StreamMemory(words, failing))
     for _ in words:
-        _, retired = observer.step()
+        retired = iss.step().retired
         assert retired is not None
         yield retired
 

@@ -3,18 +3,16 @@
 import ctypes
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import hart_number
-from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.machine import Interrupt
 from xpulpnn_sim.reference.golden.dma import DmaModel
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
-from xpulpnn_sim.reference.iss.library import library
+from xpulpnn_sim.reference.iss.library import AGAIN, RESTS, TRAPS, library
 from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError
 from xpulpnn_sim.reference.iss.session import HostChannel, fill_memory, last_trap, outside_memory
 from xpulpnn_sim.reference.programs import exits
@@ -129,18 +127,15 @@ class ClusterSession:
         plain = not any(hart.stuck or hart.iss.state.asleep or hart.iss.note for hart in harts)
         rounds = min(limit - self.executed, _REPORT) // (quantum * len(harts)) if harts and plain else 0
         rounds = rounds if until is None else min(rounds, (until - 1) // quantum)
-        if rounds <= 0 or any(hart.iss.csrs.interrupt() is not None for hart in harts):
+        if rounds <= 0:
             return 0, 0
-        self.memory.exact = False
         before = [hart.iss.executed for hart in self._harts]
         states = (ctypes.c_void_p * len(harts))(*(ctypes.addressof(hart.iss.state) for hart in harts))
         full, left = divmod(library().take_turns(states, len(harts), quantum, rounds * len(harts)), len(harts))
         first = harts[left].core if full < rounds else 0
-        for hart, start in zip(self._harts, before, strict=True):
-            csrs, done = hart.iss.csrs, hart.iss.executed - start
-            csrs.written.clear()
-            cycles = done if hart in harts else quantum * (full + (hart.core < first))
-            csrs.advance(cycles, done, csrs["mcountinhibit"])
+        for hart in self._harts:
+            if hart not in harts:
+                hart.iss.csrs.pass_time(quantum * (full + (hart.core < first)))
         devices.advance(devices.time + quantum * full)
         return first, harts[left].iss.executed - before[first] - quantum * full if full < rounds else 0
 
@@ -161,50 +156,37 @@ class ClusterSession:
     def _turn(self, hart: _Hart, begin: int, quantum: int, done: int) -> exits.Exit | None:
         """Execute up to ``quantum`` instructions of a hart, some of them done; returns the end of the run for a loop of
         traps."""
-        iss, memory, devices = hart.iss, self.memory, self.devices
+        iss, devices = hart.iss, self.devices
         if devices.waits_at(hart.core) is not None:
-            self._pass_time(iss, quantum)
+            iss.csrs.pass_time(quantum)
             return None
         iss.csrs.irq = devices.interrupted(hart.core) << Interrupt.EXTERNAL
-        start = iss.executed - done
+        start, ended = iss.executed - done, done and iss.status in (RESTS, TRAPS)
         hart.stuck = ""
         while not hart.stuck and (done := iss.executed - start) < quantum:
-            memory.exact = False
-            # the step below makes accesses to peripherals at their exact time
-            with suppress(PostponedError):
-                iss.burst(quantum - done)
-            done = iss.executed - start
+            if not ended:
+                iss.run(quantum - done)
             if self._channel.final is not None:
                 return None
-            if done < quantum:
-                end = self._step(hart, begin + done)
-                if end is not None or self._channel.final is not None:
-                    return end
-        self._pass_time(iss, quantum - (iss.executed - start))
+            ended = False
+            if iss.status == AGAIN:
+                self._access_device(hart, begin + iss.executed - start)
+            elif iss.status == RESTS:
+                hart.stuck = "sleeps in wfi" if iss.state.asleep else _LOOPS
+            elif iss.status == TRAPS:
+                return exits.trap_loop(iss.state.pc, iss.csrs["mcause"], self._name_of)
+        iss.csrs.pass_time(quantum - (iss.executed - start))
         return None
 
-    def _step(self, hart: _Hart, time: int) -> exits.Exit | None:
-        iss = hart.iss
+    def _access_device(self, hart: _Hart, time: int) -> None:
         self.devices.advance(time)
-        self.memory.exact = True
         try:
-            step = iss.step()
+            hart.iss.step()
         except PostponedError:
             address = self.devices.waits_at(hart.core)
             hart.stuck = "waits" if address is None else exits.waits_for(address)
-            return None
-        iss.csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
-        if iss.state.asleep and not iss.csrs.wakes:
-            hart.stuck = "sleeps in wfi"
-        elif step.endless and iss.csrs.interrupt() is None:
-            hart.stuck = _LOOPS
-        elif step.cause is not None and not step.cause & MCAUSE_INTERRUPT and iss.state.pc == step.pc:
-            return exits.trap_loop(step.pc, step.cause, self._name_of)
-        return None
-
-    def _pass_time(self, iss: Iss, cycles: int) -> None:
-        iss.csrs.written.clear()
-        iss.csrs.advance(cycles, 0, iss.csrs["mcountinhibit"])
+        else:
+            hart.iss.csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
 
     def _stalled(self) -> exits.Exit | None:
         """Advance to the next event of the timer if no hart can continue; returns a deadlock if there is none."""
@@ -213,7 +195,7 @@ class ClusterSession:
         cycles = self.devices.timer.until_event()
         if cycles is not None:
             for hart in self._harts:
-                self._pass_time(hart.iss, cycles)
+                hart.iss.csrs.pass_time(cycles)
             self.devices.advance(self.devices.time + cycles)
             return None
         places = [(hart.core, hart.iss.state.pc, hart.stuck) for hart in self._harts]
@@ -225,7 +207,7 @@ class ClusterSession:
         csrs, asleep = hart.iss.csrs, hart.iss.state.asleep
         csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
         if asleep or hart.stuck == _LOOPS:
-            return csrs.wakes if asleep else csrs.interrupt() is not None
+            return csrs.wakes if asleep else csrs.ready
         return True
 
     def _of_core(self, end: exits.Exit) -> exits.Exit:

@@ -33,8 +33,8 @@ class ClusterMemory(Memory):
     """Memory as the harts of a cluster see it.
 
     Loads of the test&set view of the TCDM return the word and set it to all ones. The alias of the TCDM is the same
-    memory. Accesses of :attr:`core` to peripherals call :attr:`reach`; they raise :class:`PostponedError` unless
-    :attr:`exact` is set. Unmapped addresses inside the cluster are answered with bus errors.
+    memory. Accesses of :attr:`core` to peripherals call :attr:`reach`; they raise :class:`PostponedError` if they must
+    wait. Unmapped addresses inside the cluster are answered with bus errors.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ClusterMemory(Memory):
         self._config = config
         self.reach = reach
         self.core = 0
-        self.exact = False
+        self.native.devices, self.native.device_bytes = isa.CONTROL, _VIEW
         self._tcdm_bytes = self.native.twin_bytes = config.tcdm_bytes
         self.native.twins[:] = isa.TCDM_BASE, isa.TCDM_ALIAS
         for offset in range(0, config.tcdm_bytes, 1 << PAGE_BITS):
@@ -108,8 +108,6 @@ class ClusterMemory(Memory):
         return any(not self.inside(at, 1) and destination(at, self._config) == "unmapped" for at in ends)
 
     def _access(self, address: int, size: int, value: int | None, kind: str) -> int:
-        if not self.exact:
-            raise PostponedError(waits=False)
         if address % WORD_BYTES + size > WORD_BYTES:
             raise AccessError(kind, address, size)
         try:
@@ -117,7 +115,7 @@ class ClusterMemory(Memory):
         except LookupError:
             raise BusError from None
         if word is None:
-            raise PostponedError(waits=True)
+            raise PostponedError
         return word
 
 

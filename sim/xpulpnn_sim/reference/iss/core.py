@@ -1,52 +1,49 @@
-"""Instruction-set simulator of one hart, which executes one instruction per step."""
+"""Instruction-set simulator of one hart."""
 
 import ctypes
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa import machine
-from xpulpnn.isa.csr import MCAUSE_INTERRUPT, CsrGroup
+from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
-from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.table import find
 from xpulpnn.xif.config import XifConfig, XifHost
-from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs, csr_is_legal
-from xpulpnn_sim.reference.iss.fetched import EVENTS, Fetched, decoding, is_absent
+from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs
+from xpulpnn_sim.reference.iss.fetched import Fetched, decoding, is_absent
 from xpulpnn_sim.reference.iss.library import (
-    DONE,
     RAISED,
     STOP,
-    TRAP,
     NativeHart,
     Operation,
     Translate,
-    Write,
     function_of,
     library,
     table,
 )
-from xpulpnn_sim.reference.iss.memory import BusError, Memory
-from xpulpnn_sim.reference.programs.trace import WORD_FIELDS, Records
+from xpulpnn_sim.reference.iss.memory import Memory
+from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 
 _NOWHERE = 1  # no address of an instruction
-_PATH = 1 << 17  # most instructions of a burst whose addresses are noted
+_NO_CAUSE = machine.WORD_MASK
+_PATH = 1 << 17  # most instructions of a run whose addresses are noted
 _NOTHING = find("fence")  # a row without effect
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Retired(NamedTuple):
+    fetched: Fetched | None  # the instruction; None if illegal
+    cause: int | None  # mcause if it trapped
+    record: dict[str, int]  # valid fields of its record
+
+
+class Step(NamedTuple):
     pc: int  # address of the instruction, or the one at which the interrupt was taken
-    insn: Insn | None = None  # the row executed, compressed rows expanded; None for interrupts, sleep and illegal words
-    word: int = 0  # the instruction word, compressed ones expanded; 0 for interrupts and sleep
     cause: int | None = None  # mcause of the trap taken, if any
     endless: bool = False  # it jumped to itself and will do so until an interrupt comes
+    retired: Retired | None = None  # None for interrupts and sleep
 
 
 ALL_WIDTHS = frozenset(fmt.width for fmt in ElemFmt)
@@ -77,15 +74,14 @@ class Iss:
     ) -> None:
         self.memory = Memory() if memory is None else memory
         # pc, registers, the NN-RF and behind it the state of the coprocessor, and whether a wfi waits for an interrupt
-        self.state = NativeHart(pc=boot_address & ~1, last_pc=_NOWHERE)
+        self.state = NativeHart(pc=boot_address & ~1, last_pc=_NOWHERE, exception_pc=_NOWHERE)
         if groups is None:
             groups = frozenset({CsrGroup.BASE})
             groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
             groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
         is_xpulp = Extension.XPULPV2 in extensions
         self.csrs = SimulatedCsrs(boot_address, hart_id, groups, self.state, is_xpulp=is_xpulp)
-        # address and cause of the last exception, except for a handler that traps at its first instruction
-        self.last_exception: tuple[int, int] | None = None
+        self.breakpoints: set[int] = set()  # memory must forget what it has translated there
         # takes the addresses of executed instructions, in order
         self.note: Callable[[Sequence[int]], object] | None = None
         self.decode, self._xif = decoding(extensions, widths, xif), xif
@@ -94,10 +90,8 @@ class Iss:
         native, state, code = self.memory.native, self.state, table()
         state.code, state.memory, state.next = ctypes.addressof(code), ctypes.addressof(native), native.harts
         state.translate = Translate(partial(Iss._translate, weakref.proxy(self)))
-        state.access_csr = Write(self.csrs.access)
+        state.fetches_anew = not self.memory.keeps_code
         native.harts = ctypes.addressof(state)
-        self._bursts = self.memory.keeps_code
-        self._fetched: Fetched | None = None  # the instruction that a step executes
         weakref.finalize(self, lambda hart, *_used: library().release(ctypes.byref(hart)), state, native, code)
 
     @classmethod
@@ -117,38 +111,33 @@ class Iss:
             self.memory.write(address + machine.WORD_BYTES * index, machine.WORD_BYTES, word)
 
     def run(self, limit: int, until: int | None = None) -> int:
-        """Step until ``pc`` is ``until`` or ``limit`` steps are done; returns the number of steps."""
-        steps = 0
-        while steps < limit and self.state.pc != until:
-            steps += self.burst(limit - steps, until)
-            if steps < limit and self.state.pc != until:
-                self.step()
-                steps += 1
-        return steps
-
-    def burst(self, limit: int, until: int | None = None) -> int:
-        """Execute up to ``limit`` instructions fast, at most up to the address ``until``; returns their number. Stops,
-        possibly at once, before an instruction that needs :meth:`step`: CSR accesses, traps, mret, wfi, interrupts,
-        jumps to themselves; and after :meth:`halt`. An access outside memory leaves ``pc`` at the instruction."""
-        csrs, state, path = self.csrs, self.state, None
-        if not self._bursts or state.asleep or (csrs.irq and csrs.interrupt() is not None):
-            return 0
-        csrs.written.clear()
+        """Execute up to ``limit`` instructions, at most up to the address ``until``; returns their number. Stops
+        earlier after :meth:`halt`, and where :attr:`status` says so. An access outside memory leaves ``pc`` at the
+        instruction."""
+        path, state = None, self.state
         if self.note is not None:
             limit = min(limit, _PATH)
             path = (ctypes.c_uint32 * limit)()
             state.path = ctypes.addressof(path)
         done = self._library.run(self._hart, ctypes.c_uint64(limit), _NOWHERE if until is None else until)
-        csrs.advance(done, done, csrs["mcountinhibit"])
         if path is not None and self.note is not None:
             state.path = None
             self.note(path[:done])
-        if state.status == RAISED:
-            raise self.memory.raised
+        self._require_access()
         return done
 
+    def _require_access(self) -> None:
+        if self.state.status == RAISED:
+            raise self.memory.raised
+
+    @property
+    def status(self) -> int:
+        """Why the last run ended: ``DONE``; ``RESTS`` if nothing ends its sleep or its jump to itself, ``TRAPS`` if the
+        handler of an exception raises it, ``AGAIN`` before an access to a device that depends on time."""
+        return self.state.status
+
     def halt(self) -> None:
-        """End a burst after the current instruction. Watchers of the memory call this."""
+        """End a run after the current instruction. Watchers of the memory call this."""
         self.state.halted = True
 
     @property
@@ -161,50 +150,25 @@ class Iss:
         """Address of the last executed instruction."""
         return None if self.state.last_pc == _NOWHERE else self.state.last_pc
 
+    @property
+    def last_exception(self) -> tuple[int, int] | None:
+        """Address and cause of the last exception, except for a handler that traps at its first instruction."""
+        state = self.state
+        return None if state.exception_pc == _NOWHERE else (state.exception_pc, state.exception_cause)
+
     def step(self) -> Step:
         """Take an interrupt, wait one cycle in wfi, or execute one instruction."""
-        csrs, state = self.csrs, self.state
-        if state.asleep and not csrs.wakes:
-            csrs.written.clear()
-            self._pass_time()
-            return Step(state.pc)
-        state.asleep = False
-        line = csrs.interrupt() if csrs.irq else None
-        if line is not None:
-            return self._trap(Step(state.pc, cause=MCAUSE_INTERRUPT | line))
-        return self.execute(self.peek())
+        state, pc = self.state, self.state.pc
+        self._library.step(self._hart)
+        self._require_access()
+        cause = None if state.cause == _NO_CAUSE else state.cause
+        return Step(pc, cause, bool(state.endless), self.retired if state.retired else None)
 
-    def execute(self, fetched: Fetched | int | None) -> Step:
-        """Execute the instruction at ``pc``, which :meth:`peek` returned, without taking interrupts."""
-        csrs, state = self.csrs, self.state
-        pc = state.pc
-        if fetched is None:
-            return self._trap(Step(pc, cause=machine.ExceptionCause.INSTRUCTION_ACCESS_FAULT))
-        if isinstance(fetched, int):
-            return self._trap(Step(pc, word=fetched, cause=machine.ExceptionCause.ILLEGAL_INSTRUCTION))
-        insn, word = fetched.insn, fetched.word
-        if insn.op == "dret" or (insn.insn_class is InsnClass.CSR and not csr_is_legal(fetched, csrs)):
-            self._library.observe(self._hart)
-            return self._trap(Step(pc, insn, word, machine.ExceptionCause.ILLEGAL_INSTRUCTION))
-        if not self._bursts:
-            self.memory.forget(pc, machine.WORD_BYTES)
-        inhibit = csrs["mcountinhibit"]
-        csrs.written.clear()
-        self._fetched = fetched
-        status = self._library.step(self._hart)
-        self._fetched = None
-        if status == RAISED:
-            raise self.memory.raised
-        if status != DONE:
-            fault = machine.ExceptionCause.LOAD_ACCESS_FAULT + 2 * insn.is_store
-            return self._trap(Step(pc, insn, word, state.cause if status == TRAP else fault))
-        state.asleep = insn.op == "wfi"
-        # a jump through a register that it overwrites has another target the next time
-        endless = state.taken and state.pc == pc and not (insn.op == "jalr" and fetched.rd == fetched.rs1 != 0)
-        if self.note is not None:
-            self.note((pc,))
-        csrs.advance(1, 1, inhibit)
-        return Step(pc, insn, word, endless=bool(endless))
+    @property
+    def retired(self) -> Retired:
+        """The last instruction that was executed by a step."""
+        record = self.observed
+        return Retired(self.decode(record["insn"]), record.get("trap") and record["cause"], record)
 
     @property
     def observed(self) -> dict[str, int]:
@@ -212,62 +176,21 @@ class Iss:
         valid, record = self.state.valid, self.state.record
         return {name: getattr(record, name) for place, name in enumerate(WORD_FIELDS) if valid >> place & 1}
 
-    def follow(self, records: Records, lines: NDArray[np.uint32] | None, ready: int, unread: int) -> int:
-        """Execute instructions as long as they are plain and equal the records of a design, except for the fields
-        ``unread``, and no interrupt line out of ``ready`` is high; returns their number."""
-        if not self._bursts:
-            return 0
-        self.csrs.written.clear()
-        given = ctypes.c_void_p(records.ctypes.data), None if lines is None else ctypes.c_void_p(lines.ctypes.data)
-        numbers = ctypes.c_uint64(len(records)), ready, ctypes.c_uint64(unread)
-        done = self._library.follow(self._hart, *given, *numbers)
-        self.csrs.advance(done, done, self.csrs["mcountinhibit"])
-        return done
-
-    def peek(self, pc: int | None = None) -> Fetched | int | None:
-        """Return the next instruction, or that at ``pc``; its word if it is illegal; None for a bus error."""
-        try:
-            raw = self.memory.fetch(self.state.pc if pc is None else pc)
-        except BusError:
-            return None
-        if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
-            raw &= machine.HALF_MASK
-        fetched = self.decode(raw)
-        return raw if fetched is None else fetched
-
     def _translate(self, pc: int, operation: Any) -> int:
-        """Fetch and decode an instruction for compiled code; returns the status of the fetch."""
+        """Fetch and decode an instruction for compiled code; return the status of the fetch."""
 
         def translate() -> None:
-            fetched = self._fetched or self.peek(pc)
-            operation[0] = fetched.operation if isinstance(fetched, Fetched) else Operation(flags=STOP)
-            if not isinstance(fetched, Fetched) or is_absent(fetched, self._xif):
+            if pc in self.breakpoints:
+                operation[0] = Operation(flags=STOP, run=function_of("breakpoint"))
+                return
+            raw = self.memory.fetch(pc)
+            if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
+                raw &= machine.HALF_MASK
+            fetched = self.decode(raw)
+            operation[0] = Operation(raw=raw, flags=STOP) if fetched is None else fetched.operation
+            if fetched is None or fetched.insn.op == "dret":
+                operation[0].run = function_of("illegal")
+            elif is_absent(fetched, self._xif):
                 operation[0].run = function_of(_NOTHING)
 
         return self.memory.status_of(translate)
-
-    def take_interrupt(self, line: int) -> None:
-        """Enter the handler of the interrupt ``line``, whether it is pending and enabled or not; ends sleep."""
-        self.state.asleep = False
-        self.state.pc = self.csrs.enter_trap(MCAUSE_INTERRUPT | line, self.state.pc)
-
-    def _pass_time(self) -> None:
-        csrs = self.csrs
-        csrs.advance(1, 0, csrs["mcountinhibit"])
-        csrs.count_events((EVENTS["cycles"],), csrs.counted_events, saturates=csrs.saturates)
-
-    def _trap(self, step: Step) -> Step:
-        """Enter the exception handler. An instruction that traps counts as executed, but not as retired."""
-        assert step.cause is not None
-        csrs, state = self.csrs, self.state
-        csrs.written.clear()
-        if not step.cause & MCAUSE_INTERRUPT:
-            state.last_pc = step.pc
-            state.executed += 1
-            if self.note is not None:
-                self.note((step.pc,))
-        self.state.pc = csrs.enter_trap(step.cause, step.pc)
-        if not step.cause & MCAUSE_INTERRUPT and self.state.pc != step.pc:
-            self.last_exception = step.pc, step.cause
-        self._pass_time()
-        return step

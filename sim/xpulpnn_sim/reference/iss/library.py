@@ -6,15 +6,18 @@ import re
 import shutil
 import subprocess
 import tempfile
-from ctypes import CFUNCTYPE, POINTER, Structure, c_int8, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
+from collections.abc import Iterable
+from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_int8, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
 from functools import cache
 from mmap import mmap
 from pathlib import Path
 from typing import Any
 
 import xpulpnn.isa
+from xpulpnn.config import TCDM_SPACE
 from xpulpnn.errors import ToolError
-from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS
+from xpulpnn.isa import cluster, csr, machine, retirement
+from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, NN_BASE, PERFORMANCE_EVENTS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import STATE, STATE_WORDS
 from xpulpnn.isa.table import INSNS
@@ -26,7 +29,8 @@ from xpulpnn_sim.reference.statements import cpp
 Read = CFUNCTYPE(c_uint32, c_uint32, c_uint32, POINTER(c_uint32))
 Write = CFUNCTYPE(c_uint32, c_uint32, c_uint32, c_uint32)
 
-DONE, BUS_ERROR, RAISED, TRAP, DIFFERS = range(5)  # status of a hart
+DONE, BUS_ERROR, RAISED, TRAP, AGAIN, RESTS, TRAPS, DIFFERS, BREAK = range(9)  # status of a hart
+PRESENT, READ_ONLY, WRITE_ONLY = 1, 2, 4  # bits of Hart::access
 STOP, BRANCH, JUMP, REGISTER_JUMP, LEADS, STORE, UPDATES, PAIR = (1 << bit for bit in range(8))  # flags of an operation
 PAGE_BITS = 12
 RAW = 1 << 31  # bit of the size of a load that ignores errors
@@ -34,18 +38,49 @@ RAW = 1 << 31  # bit of the size of a load that ignores errors
 ALWAYS = ("insn", "trap", "cause", "nn_we", "rd2_we", "mem_rmask", "mem_wmask", "pc_wdata")
 """Fields that are valid in every record."""
 
-_NAMED_CSRS = ("mstatus", "lpstart0", "lpstart1", "pccr0", "pcmr", "pcer")
+COMPARED = (*WORD_FIELDS, "interrupt", "grants")
+"""Fields of a record, and other effects in which a design may differ."""
+
+_CSR_ADDRESSES = 1 << 12
+_NAMED_CSRS = (
+    *("mstatus", "mie", "mip", "mtvec", "mepc", "mcause", "mcountinhibit", "lpstart0", "lpstart1"),
+    *("mcycle", "mcycleh", "minstret", "minstreth", "pccr0", "pccrall", "pcmr", "pcer"),
+)
 _CONSTANTS = {
     **{name.upper(): cpp.CSR_PLACES[name] for name in _NAMED_CSRS},
     **{name.upper(): number for number, name in enumerate(PERFORMANCE_EVENTS)},
-    **{f"PLACE_{name}": place for place, name in enumerate(WORD_FIELDS)},
+    **{f"PLACE_{name}": place for place, name in enumerate(COMPARED)},
+    **{
+        name: value
+        for module in (cluster, csr, machine, retirement)
+        for name, value in vars(module).items()
+        if type(value) is int and name[0] != "_"
+    },
+    **{cause.name: cause.value for cause in machine.ExceptionCause},
+    **{f"{line.name}_LINE": line.value for line in machine.Interrupt},
+    "TCDM_SPACE": TCDM_SPACE,
+    "MTIME_ADDRESS": machine.CLINT_BASE + machine.Clint.MTIME,
+    "DEBUG_WAIT": retirement.WaitCause.DEBUG,
+    "EVENTS": len(PERFORMANCE_EVENTS),
+    **{f"{name.upper()}_ADDRESS": csr.CSR_BY_NAME[name].address for name in ("mip", "pccr0")},
     "CSR_COUNT": len(CSRS),
+    "CSR_ADDRESSES": _CSR_ADDRESSES,
+    "NN_CSR": CSRS.index(CSR_BY_ADDRESS[NN_BASE]),
     "STATE_WORDS": STATE_WORDS,
     "FAILED": STATE["FAILED"],
     "PAGE_BITS": PAGE_BITS,
     "ALWAYS": sum(1 << WORD_FIELDS.index(name) for name in ALWAYS),
 }
-_HEADER = Path(__file__).parent / "native" / "hart.hpp"
+_PLACE_AT = {each.address: place for place, each in enumerate(CSRS)}
+_TABLES: dict[str, Iterable[int]] = {
+    "IRQ_PRIORITY": machine.IRQ_PRIORITY,
+    "CSR_AT": [_PLACE_AT.get(address, 0) for address in range(_CSR_ADDRESSES)],  # place of each CSR
+    "CSR_WRITABLE": [each.writable for each in CSRS],
+    # place of the CSR that another one, such as cycle, shows
+    "CSR_SHOWN": [cpp.CSR_PLACES.get(f"m{each.name}", place) for place, each in enumerate(CSRS)],
+}
+_HEADERS = [Path(__file__).parent / "native" / f"{name}.hpp" for name in ("hart", "system", "follow", "cluster")]
+_DECLARATIONS = "\n".join(path.read_text() for path in _HEADERS)
 _TYPES: dict[str, Any] = {
     "Function": c_void_p,
     "Read": Read,
@@ -60,7 +95,7 @@ _TYPES: dict[str, Any] = {
 
 def _fields(name: str) -> list[tuple[str, Any]]:
     """Return the fields of a structure of the header, whose declarations have one line each."""
-    body = _HEADER.read_text().partition(f"struct {name} {{")[2].partition("\n\n")[0]
+    body = _DECLARATIONS.partition(f"struct {name} {{")[2].partition("\n\n")[0]
     fields: list[tuple[str, Any]] = []
     for kind, declared in re.findall(r"^  (\w+) ([^;()]+);", body, re.MULTILINE):
         for each in declared.split(", "):
@@ -94,6 +129,14 @@ class NativeHart(Structure):
     _fields_ = _fields("Hart")
 
 
+class Follower(Structure):
+    _fields_ = _fields("Follower")
+
+
+class Walk(Structure):
+    _fields_ = _fields("Walk")
+
+
 Table = c_void_p * (1 << 32 - PAGE_BITS)
 
 
@@ -105,7 +148,7 @@ def table() -> Any:
 _ROWS = (*INSNS, *XIF_ROWS)
 _PLACES = {insn.key: place for place, insn in enumerate(_ROWS)}
 
-_COMMAND = ("g++", "-std=c++17", "-O2", "-fwrapv", "-g0", "-fPIC", "-shared", "-x", "c++", "-")
+_COMMAND = ("g++", "-std=c++17", "-O2", "-fwrapv", "-g0", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-x", "c++", "-")
 
 
 def _source() -> str:
@@ -113,8 +156,9 @@ def _source() -> str:
         [
             "#include <cstdint>",
             *(f"constexpr uint64_t {name} = {value};" for name, value in _CONSTANTS.items()),
+            *(f"constexpr uint32_t {name}[] = {{{', '.join(map(str, of))}}};" for name, of in _TABLES.items()),
             f"struct Record {{ uint64_t order, cycle; uint32_t {', '.join(WORD_FIELDS)}; }};",
-            _HEADER.read_text(),
+            _DECLARATIONS,
             cpp.functions(_ROWS),
         ]
     )
@@ -123,7 +167,7 @@ def _source() -> str:
 def _built() -> Path:
     sources = [*sorted(Path(xpulpnn.isa.__file__).parent.glob("*.py")), *sorted(Path(cpp.__file__).parent.glob("*.py"))]
     hasher = hashlib.sha256(repr(_COMMAND).encode())
-    for path in (*sources, _HEADER, Path(__file__)):
+    for path in (*sources, *_HEADERS, Path(__file__)):
         hasher.update(path.read_bytes())
     library = cache_directory() / f"iss-{hasher.hexdigest()[:24]}.so"
     if is_usable(library):
@@ -146,12 +190,15 @@ def _built() -> Path:
 @cache
 def library() -> ctypes.CDLL:
     loaded = ctypes.CDLL(str(_built()))
+    loaded.walk.restype = c_bool
     loaded.run.restype = loaded.follow.restype = loaded.take_turns.restype = c_uint64
     return loaded
 
 
-def function_of(insn: Insn) -> int:
-    """Return the address of the function that executes a row of the instruction table."""
+def function_of(insn: Insn | str) -> int:
+    """Return the address of the function that executes a row of the instruction table, or that has a name."""
+    if isinstance(insn, str):
+        return ctypes.cast(getattr(library(), insn), c_void_p).value or 0
     return _functions()[_PLACES[insn.key]]
 
 

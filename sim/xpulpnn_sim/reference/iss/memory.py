@@ -40,10 +40,6 @@ class BusError(Exception):
 class PostponedError(Exception):
     """An access to a peripheral cannot be made yet; the instruction must be executed again later."""
 
-    def __init__(self, *, waits: bool) -> None:
-        super().__init__()
-        self.waits = waits
-
 
 class Memory:
     """A 32-bit address space of bytes, allocated in pages."""

@@ -2,21 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import XpulpnnError
-from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, WORD_BYTES
-from xpulpnn.isa.retirement import CAUSE_INTERRUPT
 from xpulpnn.xif.config import XifConfig
-from xpulpnn_sim.reference.iss.clint import ClintMemory, TimedHart
-from xpulpnn_sim.reference.iss.core import Iss, Step
-from xpulpnn_sim.reference.iss.fetched import Fetched
+from xpulpnn_sim.reference.iss.clint import ClintMemory
+from xpulpnn_sim.reference.iss.core import Iss, Retired
+from xpulpnn_sim.reference.iss.library import RESTS, TRAPS
 from xpulpnn_sim.reference.iss.memory import AccessError, Memory
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
@@ -56,48 +53,7 @@ def executed(run: KernelRun, call: KernelCall, memory: Memory, *, limit: int = 1
     yield np.array([len(program) - 1], np.uint32)
 
 
-class Retired(NamedTuple):
-    fetched: Fetched | None  # the instruction; None if illegal
-    cause: int | None  # mcause if it trapped
-    record: dict[str, int]  # fields of its record other than zero
-
-
-class Observer:
-    """Steps a hart and returns the effects of each instruction."""
-
-    def __init__(self, iss: Iss) -> None:
-        self._iss = iss
-        self._interrupt: int | None = None
-
-    def step(self) -> tuple[Step, Retired | None]:
-        """Take one step. There is no retirement if the hart takes an interrupt or sleeps."""
-        iss = self._iss
-        state, csrs = iss.state, iss.csrs
-        if (state.asleep and not csrs.wakes) or (csrs.irq and csrs.interrupt() is not None):
-            step = iss.step()
-            if step.cause is not None:
-                self.interrupted(step.cause & ~MCAUSE_INTERRUPT)
-            return step, None
-        word = iss.peek()
-        fetched = word if isinstance(word, Fetched) else None
-        pc, state.asleep = state.pc, False
-        step = iss.execute(word)
-        record = {"pc_rdata": pc, "insn": word or 0} if fetched is None else iss.observed
-        record["pc_wdata"] = state.pc
-        if self._interrupt is not None:
-            record |= {"intr": 1, "cause": CAUSE_INTERRUPT | self._interrupt}
-            self._interrupt = None
-        if step.cause is not None:
-            record |= {"trap": 1, "cause": step.cause}
-        return step, Retired(fetched, step.cause, record)
-
-    def interrupted(self, line: int) -> None:
-        """Mark the next instruction as the first of the handler of the interrupt ``line``."""
-        self._interrupt = line
-
-
-_CHUNK = 1 << 17  # instructions between two reports of progress
-_OBSERVED_CHUNK = 1 << 12
+_CHUNK, _OBSERVED_CHUNK = 1 << 17, 1 << 12  # instructions between two reports of progress
 
 
 class HostChannel:
@@ -175,35 +131,48 @@ class IssSession:
         self.memory = loaded_memory(executable, [*ram, *added], errors, ClintMemory if clint else Memory)
         self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
         self.iss.note = None if visits is None else visits.update
-        self._timed = TimedHart(self.iss, self.memory) if isinstance(self.memory, ClintMemory) else None
-        self._name_of = executable.symbol_at
-        self._observed = observer
-        self._observer = Observer(self.iss)
+        self._entry, self._name_of = executable.entry, executable.symbol_at
+        self._observer = observer
         self._channel = HostChannel(executable, self.memory, self.iss.halt, output)
 
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
         """Execute until the program ends, is in an endless loop, leaves its memory, or reaches ``limit``."""
-        iss, end, reported_at = self.iss, None, 0
-        report_every = _CHUNK if self._observed is None else _OBSERVED_CHUNK
+        iss, end = self.iss, None
         try:
             while iss.executed < limit and end is None:
-                if self._timed is not None:
-                    self._timed.burst(0 if self._observed else min(_CHUNK, limit - iss.executed))
-                elif self._observed is None:
-                    iss.burst(min(_CHUNK, limit - iss.executed))
-                if self._channel.final is None and iss.executed < limit:
-                    end = self._step()
-                if self._channel.final is not None:
-                    assert iss.last_pc is not None
-                    return exits.reported(self._channel.final, iss.last_pc, self._name_of)
-                if progress is not None and iss.executed - reported_at >= report_every:
-                    reported_at = iss.executed
-                    progress(reported_at)
+                self._advance(min(_CHUNK, limit - iss.executed))
+                end = self._ended()
+                if progress is not None and end is None:
+                    progress(iss.executed)
         except AccessError as error:
             return outside_memory(error, iss, self._name_of)
         except exits.StoppedError:
             return exits.interrupted(iss.executed, "instructions", iss.state.pc, self._name_of)
         return end or exits.out_of_time(limit, "instructions", iss.state.pc, self._name_of)
+
+    def _advance(self, limit: int) -> None:
+        iss = self.iss
+        if self._observer is None:
+            iss.run(limit)
+            return
+        end = iss.executed + min(limit, _OBSERVED_CHUNK)
+        while iss.executed < end and self._ended() is None:
+            step = iss.step()
+            if step.retired is not None:
+                self._observer(step.retired)
+
+    def _ended(self) -> exits.Exit | None:
+        iss, last = self.iss, self.iss.state.last_pc
+        if self._channel.final is not None:
+            return exits.reported(self._channel.final, last, self._name_of)
+        if iss.status == TRAPS:
+            return exits.trap_loop(last, iss.csrs["mcause"], self._name_of)
+        return exits.endless_loop(last, self._name_of) if iss.status == RESTS else None
+
+    def reset(self) -> None:
+        """Start the program again, with memory and registers as they are."""
+        self.iss.state.pc, self.iss.state.asleep, self._channel.final = self._entry, False, None
+        self.iss.csrs.reset()
 
     @property
     def executed(self) -> int:
@@ -212,19 +181,3 @@ class IssSession:
     @property
     def trapped(self) -> exits.Trapped | None:
         return last_trap(self.iss)
-
-    def _step(self) -> exits.Exit | None:
-        """Take one step. Returns the end of the run if the state cannot change any more."""
-        state = self.iss.state
-        if self._observed is None:
-            step = self.iss.step()
-        else:
-            step, retired = self._observer.step()
-            if retired is not None:
-                self._observed(retired)
-        rests = step.endless or (state.asleep and not self.iss.csrs.wakes)
-        if rests and not (self._timed is not None and self._timed.wait()):
-            return exits.endless_loop(step.pc, self._name_of)
-        if step.cause is not None and not step.cause & MCAUSE_INTERRUPT and state.pc == step.pc:
-            return exits.trap_loop(step.pc, step.cause, self._name_of)
-        return None

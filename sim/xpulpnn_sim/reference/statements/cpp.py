@@ -77,6 +77,10 @@ class _Translation:
                 head += [f"const I {name} = hart.regs[{self.number(name)}];", f"u32 new_{name} = {name};"]
             elif name in fields:
                 head.append(f"const I {name} = {self.number(name)};")
+        if self.insn.insn_class is InsnClass.CSR:
+            # csrrs and csrrc do not write if rs1 or the immediate is 0
+            always, operand = int(self.insn.op == "csrrw"), self.number(fields[-1])
+            head.append(f"hart.require_csr({self.number('csr')}, {always} || {operand});")
         if leads(self.insn) and "pc" not in self.written:
             # a loop ends after the read of a CSR and before all writes
             self.lines.insert(2 if self.insn.insn_class is InsnClass.CSR else 1, "next = hart.after(pc, next);")
@@ -119,8 +123,8 @@ class _Translation:
                 self.block(body, self._loop(name, values))
             case ast.Expr(value=ast.Call(func=ast.Name(id="trap"), args=[cause])):
                 self.lines.append(f"hart.trap({self.value(cause)});")
-            case ast.Expr(value=ast.Call(func=ast.Name(id="wait"))):
-                pass
+            case ast.Expr(value=ast.Call(func=ast.Name(id="wait"), args=[condition])):
+                self.lines.append(f"hart.asleep = !{self.value(condition)};")
             case _:
                 raise beyond_notation(statement)
 

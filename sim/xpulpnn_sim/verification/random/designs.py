@@ -20,10 +20,10 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program, text_window
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
-from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.core import Iss, Retired
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import AccessError
-from xpulpnn_sim.reference.iss.session import HostChannel, Observer, Retired, loaded_memory, outside_memory
+from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory, outside_memory
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Exit, Reason, out_of_time, reported
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
@@ -125,23 +125,23 @@ def run_reference_core(
     # interrupt lines rise at random and fall when taken
     iss = Iss.of(config, executable.entry, memory=loaded_memory(executable, errors=BUS_ERRORS))
     channel = HostChannel(executable, iss.memory, iss.halt, lambda printed: None)
-    observer, rng, name_of = Observer(iss), Random(seed), executable.symbol_at
+    rng, name_of = Random(seed), executable.symbol_at
     names, rows, end = RETIREMENT.names or (), list[tuple[int, ...]](), None
     for number in range(limit):
         if irq_rate and rng.random() < irq_rate:
             iss.csrs.irq |= 1 << rng.choice(IRQ_PRIORITY)
         pc = iss.state.pc
         try:
-            step, retired = observer.step()
+            step = iss.step()
         except AccessError as error:
             end = outside_memory(error, iss, name_of)
             break
         if step.cause is not None and step.cause & MCAUSE_INTERRUPT:
             iss.csrs.irq &= ~(1 << (step.cause & ~MCAUSE_INTERRUPT))
-        if retired is not None:
+        if step.retired is not None:
             if fault is not None:
-                fault(iss, retired)
-            values = retired.record | {"order": len(rows), "cycle": number}
+                fault(iss, step.retired)
+            values = step.retired.record | {"order": len(rows), "cycle": number}
             rows.append(tuple(values.get(name, 0) for name in names))
         if channel.final is not None:
             end = reported(channel.final, pc, name_of)

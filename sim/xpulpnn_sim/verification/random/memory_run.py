@@ -256,7 +256,7 @@ class MemoryRun:
             low, high = max(low, -_DRIFT_LIMIT - drift), min(high, _DRIFT_LIMIT - drift)
         if self._draw.chance(0.75):
             low, high = max(low, -_NEAR), min(high, _NEAR)
-        choices = [value for value in range(low, high + 1) if bits.accepts(value)]
+        choices = [value for value in range(low + -low % bits.step, high + 1, bits.step) if bits.accepts(value)]
         return rng.choice(choices) if choices else None
 
     def _offset_register(self, operand: Operand, base: int) -> int | None:

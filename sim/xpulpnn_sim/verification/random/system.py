@@ -13,8 +13,9 @@ from xpulpnn_sw.assembly.disasm import ABI_NAMES
 _X6 = ABI_NAMES[SCRATCH]
 
 
-_FREE = ("mscratch", "mcause", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth", "mcycle", "mcycleh")
-"""CSRs that random instructions may write with any value."""
+_FREE = ("mscratch", "mcause", "mepc", "mepc", "mcountinhibit", "mie", "mstatus", "minstret", "minstreth")
+_FREE += ("mcycle", "mcycleh")
+"""CSRs that random instructions may write with any value; mepc more often, as a trap soon replaces what was written."""
 _READABLE = tuple(csr for csr in CSRS if csr.group is CsrGroup.BASE and csr not in ZERO_CSRS)
 _OTHER = frozenset({"mcause", "mtvec"})  # CSRs in which cores of others have other bits
 _COUNTS = ("lpcount0", "lpcount1")
@@ -61,13 +62,16 @@ class SystemBlocks:
         insn = draw.deal(Group.CSR)
         values = draw.values(insn)
         source = "zimm5" if "zimm5" in values else "rs1"
-        kind = rng.randrange(7 if self._on_host else 10)
+        kind, head = rng.randrange(7 if self._on_host else 10), ()
         if kind < 5:
             name = rng.choice([name for name in _FREE if not (self._on_host and name in _OTHER)])
             if name == "mstatus" and self._interrupts and draw.chance(0.7):
                 # keep them enabled most of the time
                 return ProgramBlock("csr", (f"csrrsi {ABI_NAMES[values['rd']]}, mstatus, 8",))
             address = next(csr.address for csr in CSRS if csr.name == name)
+            if source == "rs1" and not last:
+                values[source] = SCRATCH
+                head = (f"li {_X6}, 0x{rng.getrandbits(XLEN):x}",)
         elif kind < 7:
             among = ZERO_CSRS if draw.chance(0.2) else _READABLE
             chosen = rng.choice([csr for csr in among if not (self._on_host and csr.name in _OTHER)])
@@ -85,7 +89,7 @@ class SystemBlocks:
         else:
             address = self._missing()
         values["csr"] = address
-        access, names = ProgramBlock("csr", (draw.text(insn, values),)), [csr.name for csr in _READABLE]
+        access, names = ProgramBlock("csr", (*head, draw.text(insn, values))), [csr.name for csr in _READABLE]
         if last or address not in CSR_BY_ADDRESS or CSR_BY_ADDRESS[address].name not in names or draw.chance(0.2):
             return access
         # a write is seen

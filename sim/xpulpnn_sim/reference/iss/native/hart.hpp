@@ -1,4 +1,5 @@
-// Runtime of the compiled simulator; library.py compiles the rows behind it and shares its structures.
+// Runtime of the compiled simulator: memory, instructions, bursts of them. library.py compiles the rows of the
+// instruction table behind the runtime and shares its structures.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -33,13 +34,16 @@ static inline void copy(void *to, const void *from, u32 size) {
 struct Hart;
 struct Op;
 using Function = u32 (*)(Hart &, const Op &, u32 pc, u32 following);
-// callbacks of Python, which return a status, or the value of a CSR
+// callbacks of Python, which return a status
 using Read = u32 (*)(u32 address, u32 size, u32 *value);
-using Write = u32 (*)(u32 address, u32 size_or_writes, u32 value);
+using Write = u32 (*)(u32 address, u32 size, u32 value);
 using Translate = u32 (*)(u32 pc, Op *op);
 
-enum Status : u32 { DONE, BUS_ERROR, RAISED, TRAP, DIFFERS };  // RAISED: a callback holds an exception of Python
+// RAISED: a callback holds an exception of Python; AGAIN: a device must be accessed at the exact time, by a step;
+// RESTS: only an interrupt ends sleep or a jump to itself; TRAPS: the handler of an exception raises it
+enum Status : u32 { DONE, BUS_ERROR, RAISED, TRAP, AGAIN, RESTS, TRAPS, DIFFERS, BREAK };
 enum Flag : u32 { STOP = 1, BRANCH = 2, JUMP = 4, REGISTER_JUMP = 8, LEADS = 16, STORE = 32, UPDATES = 64, PAIR = 128 };
+enum Access : u8 { PRESENT = 1, READ_ONLY = 2, WRITE_ONLY = 4 };  // of a CSR
 enum Reads : u32 { READS_RS1 = 1, READS_RS2 = 2, READS_RD = 4 };
 
 struct Op {  // a translated instruction
@@ -64,6 +68,9 @@ struct Memory {
   Hart *harts;
   u32 watched[8];  // addresses of words whose stores Python makes
   u32 twins[2], twin_bytes;  // two address ranges of the same memory
+  u32 devices, device_bytes;  // address range whose accesses depend on the exact time
+  u32 answers, answer;  // whether loads from devices have a given answer, and it
+  u8 *msip, *mtimecmp, *mtime;  // registers of a core-local interruptor, or null
 
   // where bytes of one page are, or null if they are no memory that compiled code may access
   u8 *bytes(u32 address, u32 size) const {
@@ -76,18 +83,23 @@ struct Memory {
 };
 
 struct Hart {
-  u32 pc, last_pc, asleep, halted, status, cause, taken, skipped;
+  u32 pc, last_pc, asleep, halted, status, cause, taken, retired, endless;
+  u32 skipped;  // counters that the instruction writes
+  u32 interrupt;  // field `cause` of the next record if an interrupt was taken before it, or 0
+  u32 exception_pc, exception_cause;  // of the last exception with a handler that did not raise it again
   u32 regs[32], nn[STATE_WORDS], csr[CSR_COUNT];
+  u8 access[CSR_ADDRESSES];  // of each CSR, by address
+  u32 csr_read;  // address of the CSR that the instruction reads, or of none
   u32 address, loaded, stored;  // of the last memory access
+  u8 exact, fetches_anew;  // devices may be accessed; memory has other bytes at each fetch
   u64 valid;  // fields of the record
   Record record;
-  u64 executed;
-  u32 *path;  // addresses of executed instructions, or null
+  u64 executed, idle;  // instructions; cycles that were slept through
+  u32 *path, path_length;  // addresses of executed instructions, or null
   Memory *memory;
   Hart *next;  // another hart of the memory
   CodePage **code, *code_pages;
   Translate translate;
-  Write access_csr;
 
   [[noreturn, gnu::cold]] void stop(u32 why) { throw Status(why); }
   void trap(I why) { cause = u32(why), stop(TRAP); }
@@ -99,6 +111,8 @@ struct Hart {
       copy(&value, page + offset, size);
     } else if (const u8 *bytes = memory->bytes(address, size)) {
       copy(&value, bytes, size);
+    } else if (is_answered(address, size)) {
+      value = zx(memory->answer, 8 * size);
     } else if (const u32 why = memory->read(address, size, &value)) {
       if (why != BUS_ERROR || !of_step) stop(why);
       nn[FAILED] = 1;
@@ -115,8 +129,20 @@ struct Hart {
       store_slowly(address, size, value);
   }
   void store_slowly(u32 address, u32 size, u32 value);
-  u32 read_csr(u32 address) { return access_csr(address, 0, 0); }
-  void write_csr(u32 address, u32 value) { access_csr(address, 1, value); }
+  // whether an access needs no device; it stops if it needs one at the exact time
+  bool is_answered(u32 address, u32 size) {
+    const u32 first = address - memory->devices, last = first + size - 1;
+    if (first >= memory->device_bytes && last >= memory->device_bytes) return false;
+    if (!exact) stop(AGAIN);
+    return memory->answers;
+  }
+  void require_csr(u32 address, bool writes) {
+    if (!(access[address] & PRESENT) || (writes && access[address] & READ_ONLY)) trap(ILLEGAL_INSTRUCTION);
+  }
+  u32 &csr_word(u32 place) { return place - NN_CSR < NNRF_WORDS ? nn[place - NN_CSR] : csr[CSR_SHOWN[place]]; }
+  u32 read_csr(u32 address) { return csr_read = address, access[address] & WRITE_ONLY ? 0 : csr_word(CSR_AT[address]); }
+  void write_csr(u32 address, u32 value);
+  u32 flag(u32 bit) const { return csr[MSTATUS] >> bit & 1; }
   void set_flag(u32 bit, u32 value) { csr[MSTATUS] = (csr[MSTATUS] & ~(1u << bit)) | value << bit; }
   void set(u32 number, u32 value) { regs[number] = value, regs[0] = 0; }
   // the address after pc: the start of a hardware loop that ends there and repeats, or following
@@ -130,17 +156,25 @@ struct Hart {
     Op &op = (page ? page : cover(pc))->ops[pc % PAGE / 2];
     if (__builtin_expect(!op.run, 0)) {
       op = {};
-      if (const u32 why = translate(pc, &op)) stop(why);
+      if (const u32 why = translate(pc, &op)) why == BUS_ERROR ? trap(INSTRUCTION_ACCESS_FAULT) : stop(why);
       cover(pc), cover(pc + 2);
     }
     return op;
   }
   CodePage *cover(u32 pc);
+  u32 counted() const { return csr[PCMR] & 1 ? csr[PCER] : 0; }
   void count(u32 events, u32 enabled, bool saturates);
+  void pass(u64 cycles, u64 instructions, u32 inhibited);
+  u32 ready() const { return flag(MSTATUS_MIE_BIT) ? csr[MIP] & csr[MIE] : 0; }
+  void wait();
+  void enter(u32 why);
+  u64 update_lines();
+  bool wakes();
   u32 complete(const Op &op);
   void observe_sources(const Op &op);
   void observe_results(const Op &op);
-  bool matches(const Op &op, const Record &got, u64 unread) const;
+  const Op *execute();
+  void note() { if (path) path[path_length++] = last_pc; }
 };
 
 static u32 twin(const Memory &memory, u32 address) {
@@ -189,24 +223,16 @@ void Hart::store_slowly(u32 address, u32 size, u32 value) {
   if (bytes) {
     copy(bytes, &value, size);
     forget(*memory, address, size);
-  } else if (const u32 why = memory->write(address, size, value)) {
-    stop(why);
-  }
-}
-
-void Hart::count(u32 events, u32 enabled, bool saturates) {
-  for (events &= enabled & ~skipped; events; events &= events - 1) {
-    u32 &counter = csr[PCCR0 + __builtin_ctz(events)];
-    counter += !(saturates && counter == ~0u);
+  } else if (!is_answered(address, size)) {
+    if (const u32 why = memory->write(address, size, value)) stop(why);
   }
 }
 
 // Executes the instruction at pc with the ends of hardware loops and the performance counters.
 u32 Hart::complete(const Op &op) {
-  const u32 flags = op.flags, size = op.size, loads = op.loads, enabled = csr[PCMR] & 1 ? csr[PCER] : 0;
+  const u32 flags = op.flags, size = op.size, loads = op.loads, enabled = counted();
   const bool saturates = csr[PCMR] & 2;
   u32 events = op.events | 1 << CYCLES;
-  skipped = 0;
   taken = flags & JUMP || (flags & BRANCH && op.run(*this, op, pc, 1) != 1);
   if (flags & BRANCH && taken) events |= 1 << TAKEN_BRANCHES;
   address = regs[op.rs1] + (flags & UPDATES ? 0 : op.offset_register < 0 ? op.offset : regs[op.offset_register]);
@@ -221,12 +247,12 @@ u32 Hart::complete(const Op &op) {
   return following;
 }
 
-// Executes up to `limit` instructions, up to `until` or one that needs a step. Returns their number.
-extern "C" u64 run(Hart &hart, u64 limit, u32 until) {
+// Executes up to `limit` plain instructions, up to `until` or one that needs a step. Returns their number.
+static u64 burst(Hart &hart, u64 limit, u32 until) {
   u64 done = 0;
   u32 pc = hart.pc;
-  const bool counts = hart.csr[PCMR] & 1 && hart.csr[PCER];
-  hart.halted = 0, hart.status = DONE;
+  const bool counts = hart.counted();
+  hart.skipped = 0;
   try {
     while (done < limit && pc != until && !hart.halted) {
       const Op &op = hart.at(pc);
@@ -235,106 +261,14 @@ extern "C" u64 run(Hart &hart, u64 limit, u32 until) {
       const bool ends = pc == hart.csr[LPSTART0 + 1] || pc == hart.csr[LPSTART1 + 1];
       hart.pc = pc;
       const u32 next = ends || counts ? hart.complete(op) : op.run(hart, op, pc, pc + op.length);
-      if (hart.path) hart.path[done] = pc;
       hart.last_pc = pc, pc = next, done++;
+      hart.note();
       if (next == hart.last_pc && flags & REGISTER_JUMP) break;
     }
   } catch (Status why) {
     hart.status = why;
   }
   hart.pc = pc, hart.executed += done;
-  return done;
-}
-
-// Lets harts take turns of `quantum` instructions, up to one that does not complete its turn or halts the program.
-// Returns the number of turns before that.
-extern "C" u64 take_turns(Hart **harts, u32 count, u32 quantum, u32 turns) {
-  for (u32 turn = 0; turn < turns; turn++) {
-    Hart &hart = *harts[turn % count];
-    if (run(hart, quantum, ~0u) < quantum || hart.halted) return turn;
-  }
-  return turns;
-}
-
-#define SET(name, value) (record.name = (value), valid |= u64(1) << PLACE_##name)
-
-void Hart::observe_sources(const Op &op) {
-  record = {}, valid = 0;
-  SET(pc_rdata, pc), SET(insn, op.raw), SET(rs1_addr, op.rs1), SET(rs2_addr, op.rs2);
-  if (op.reads & READS_RS1) SET(rs1_rdata, regs[op.rs1]);
-  if (op.reads & READS_RS2) SET(rs2_rdata, regs[op.rs2]);
-  if (op.reads & READS_RD) SET(rd_rdata, regs[op.rd]);
-  if (op.activation >= 0) SET(nn_act_rdata, nn[op.activation]);
-  if (op.weight >= 0) SET(nn_wgt_rdata, nn[op.weight]);
-}
-
-void Hart::observe_results(const Op &op) {
-  const u32 mask = (1u << op.size) - 1, rd = op.destination, base = op.flags & UPDATES ? op.rs1 : 0;
-  const bool pair = rd && op.flags & PAIR;
-  SET(pc_wdata, pc);
-  if (op.size) SET(mem_addr, address);
-  if (op.size && op.flags & STORE) SET(mem_wmask, mask), SET(mem_wdata, u32(zx(stored, 8 * op.size)));
-  if (op.size && !(op.flags & STORE)) SET(mem_rmask, mask), SET(mem_rdata, loaded);
-  if (op.loaded >= 0) SET(nn_we, 1), SET(nn_addr, op.loaded), SET(nn_wdata, loaded);
-  if (rd) SET(rd_we, 1), SET(rd_addr, rd), SET(rd_wdata, regs[rd]);
-  if (pair) SET(rd2_we, 1), SET(rd2_wdata, regs[rd + 1]);
-  if (base && base != rd && !(pair && base == rd + 1)) SET(base_we, 1), SET(base_addr, base), SET(base_wdata, regs[base]);
-}
-
-// Executes the instruction at pc. It has no effect unless the status is 0.
-static void observed_step(Hart &hart, const Op &op) {
-  const u32 pc = hart.pc;
-  hart.observe_sources(op);
-  hart.pc = hart.complete(op);
-  hart.observe_results(op);
-  hart.last_pc = pc, hart.executed++;
-}
-
-extern "C" void observe(Hart &hart) { hart.observe_sources(hart.at(hart.pc)); }
-
-extern "C" u32 step(Hart &hart) {
-  hart.status = DONE;
-  try {
-    observed_step(hart, hart.at(hart.pc));
-  } catch (Status why) {
-    hart.status = why;
-  }
-  return hart.status;
-}
-
-bool Hart::matches(const Op &op, const Record &got, u64 unread) const {
-  const u32 *values = &record.insn, *others = &got.insn;
-  const u32 rd = got.rd_we ? got.rd_addr : 0, base = got.base_we ? got.base_addr : 0;
-  const bool same = base == (op.flags & UPDATES ? op.rs1 : 0) && (base == rd || (record.rd2_we && base == rd + 1));
-  if (rd != record.rd_addr || (base != record.base_addr && !same)) return false;
-  for (u64 places = (valid | ALWAYS) & ~unread; places; places &= places - 1) {
-    const int place = __builtin_ctzll(places);
-    // stored data above the size of the access may have any value
-    const u32 mask = place == PLACE_mem_wdata ? u32(zx(-1, 8 * op.size)) : ~0u;
-    if (values[place] != (others[place] & mask)) return false;
-  }
-  return true;
-}
-
-// Steps along the records of a design while they are as expected, up to one that needs more than that; `ready` are the
-// interrupt lines that would be taken. Returns their number; if the next one differs, it has been executed.
-extern "C" u64 follow(Hart &hart, const Record *records, const u32 *lines, u64 count, u32 ready, u64 unread) {
-  u64 done = 0;
-  hart.status = DONE;
-  try {
-    for (; done < count; done++) {
-      const Record &got = records[done];
-      if (got.intr | got.trap || got.pc_rdata != hart.pc || (lines && lines[done] & ready)) break;
-      const Op &op = hart.at(hart.pc);
-      if (op.flags & STOP) break;
-      observed_step(hart, op);
-      if (!hart.matches(op, got, unread)) {
-        hart.status = DIFFERS;
-        break;
-      }
-    }
-  } catch (Status why) {
-    hart.status = why;
-  }
+  hart.pass(done, done, hart.csr[MCOUNTINHIBIT]);
   return done;
 }
