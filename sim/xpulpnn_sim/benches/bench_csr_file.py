@@ -69,7 +69,7 @@ class CsrModel:
         """Advance to the next cycle: count, unless the counter is written, then enter or leave a trap."""
         file = self._file
         _, new, target = self._access(cycle)
-        inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, file["pcmr"] & PCMR_SATURATES
+        inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, bool(file["pcmr"] & PCMR_SATURATES)
         file.hart.skipped = 0
         if cycle["boot"]:
             file["mtvec"] = file["mtvec"] & ~isa.MTVEC_BASE | cycle["boot_addr"] & isa.MTVEC_BASE
