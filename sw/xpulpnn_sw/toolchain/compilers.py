@@ -63,7 +63,7 @@ _LIBCPP_MARK = b"NSt3__1"  # in names of what objects need of libc++
 # sources take for warnings
 _CLANG = (
     *("-fhosted", "-fomit-frame-pointer", "-Wno-error=implicit-function-declaration", "-Wno-error=return-mismatch"),
-    *("-Wno-error=incompatible-pointer-types", "-Wno-error=int-conversion"),
+    *("-Wno-error=incompatible-pointer-types", "-Wno-error=int-conversion", "-Wno-error=implicit-int"),
 )
 _COMPILING: Mapping[str, tuple[str, ...]] = {
     "gcc": (),
@@ -106,6 +106,7 @@ _REAL_FUNCTIONS = (
     # internal functions of these
     *("erf", "rem_pio2", "finite", "fpclassify", "issignaling"),
 )
+_LONG_FUNCTIONS = frozenset(f"{name}l" for name in _REAL_FUNCTIONS)  # of long double, in double precision
 _SOURCES = {
     "libc/tinystdio": ("*",),
     "libc/string": ("*",),
@@ -128,7 +129,7 @@ _SOURCES = {
         *("sf_floor", "sf_ceil", "k_*", "kf_*"),
     ),
     "libm/common": (
-        *(form.format(name) for name in _REAL_FUNCTIONS for form in ("s_{}", "sf_{}", "{}", "{}f")),
+        *(form.format(name) for name in _REAL_FUNCTIONS for form in ("s_{}", "sf_{}", "{}", "{}f", "{}l")),
         *("math_err*", "*_data"),
     ),
 }
@@ -284,7 +285,10 @@ def _archive(
         if is_usable(archive):
             return archive
         objects = {path: Path(name) / f"{path.parent.name}-{path.stem}.o" for path in sources}
-        commands = ([*compiler.command, *flags, "-c", str(path), "-o", str(to)] for path, to in objects.items())
+        extra = {path: ["-D_LDBL_EQ_DBL"] if path.stem in _LONG_FUNCTIONS else [] for path in sources}
+        commands = (
+            [*compiler.command, *flags, *extra[path], "-c", str(path), "-o", str(to)] for path, to in objects.items()
+        )
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(run, commands))
         built = Path(name) / archive.name

@@ -75,7 +75,8 @@ def test_printf_is_that_of_the_host(kind: str, tmp_path: Path):
 
 NAMES = """
 clearerr fclose feof ferror fflush fgetc fgetpos fgets fopen fputc fputs fread freopen fscanf fseek ftell
-fwrite getchar perror putchar puts remove rename rewind scanf setvbuf sscanf tmpfile ungetc vsnprintf
+fwrite getchar perror putchar puts remove rename rewind scanf setvbuf sscanf tmpfile tmpnam ungetc vsnprintf
+quick_exit atan2l hypotl logl sqrtl
 abort aligned_alloc atexit atof atoll bsearch calloc div _Exit getenv ldiv lldiv mbstowcs mbtowc qsort
 qsort_r realloc strtod strtof strtold strtoull system wcstombs posix_memalign setenv memccpy strcoll
 strcspn strdup strerror strpbrk strsep strspn strtok strtok_r strxfrm strcasecmp memmem strlcpy
@@ -94,11 +95,15 @@ def test_the_c_library_links(kind: str, tmp_path: Path):
 
 LIBRARY = """\
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 static _Thread_local int counter = 5, zero[3];
+static void last(void) { fputs("last\\n", stdout); }
+static void late(void) { fputs("late ", stdout); }
+old_style(number) { return number / 2; }
 int main(int argc, char **argv) {
     char words[] = "a,b;c", *left, text[40];
     struct tm *day;
@@ -117,15 +122,18 @@ int main(int argc, char **argv) {
     free(place);
     free(other);
     printf("%d %d %d %d\\n", ++counter, zero[2]++, argc, argv[0] != NULL && argv[argc] == NULL);
-    return 0;
+    printf("%.6Lf %.6Lf\\n", atan2l(number, 5.0L), hypotl(0.25L * number, 4.0L));
+    at_quick_exit(last);
+    at_quick_exit(late);
+    quick_exit(old_style(1));
 }
 """
 
 
 @pytest.mark.flow
 def test_the_c_library_works(kind: str, tmp_path: Path):
-    lines = ["a b c 2 12 0.5 1 255", "1971-01-01 1 1 1", "0 1 1", "6 0 1 1", ""]
-    assert output(kind, tmp_path, "main.c", LIBRARY) == "\n".join(lines)
+    lines = ["a b c 2 12 0.5 1 255", "1971-01-01 1 1 1", "0 1 1", "6 0 1 1", "1.176005 5.000000", "late last", ""]
+    assert output(kind, tmp_path, "main.c", LIBRARY, extra=("-w",)) == "\n".join(lines)
 
 
 CPP = """\
@@ -178,6 +186,7 @@ def test_cpp(kind: str, tmp_path: Path):
 
 STANDARD_CPP = """\
 #include <algorithm>
+#include <complex>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -193,6 +202,8 @@ int main() {
     auto text = std::make_unique<std::string>("a text that is longer than its inner buffer");
     *text += '!';
     std::printf("%d %d %d %s\\n", numbers[0], counts["b"], (int)counts.size(), text->c_str());
+    std::complex<long double> up(0, counts["b"]);
+    std::printf("%g %.3Lf\\n", std::abs(std::complex<double>(3, 4)), std::arg(up));
 }
 """
 
@@ -200,7 +211,7 @@ int main() {
 @pytest.mark.flow
 def test_standard_library_of_cpp(kind: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str]):
     if kind == "zig":
-        text = "3 2 2 a text that is longer than its inner buffer!\n"
+        text = "3 2 2 a text that is longer than its inner buffer!\n5 1.571\n"
         assert output(kind, tmp_path, "main.cpp", STANDARD_CPP) == text
         return
     monkeypatch.chdir(tmp_path)
@@ -334,8 +345,8 @@ int main(void) {
     fscanf(text, "%*s %d", &number);
     printf("%s%d %ld\\n", line, number, ftell(text));
     fsetpos(text, &second);
-    fputs(fgets(line, sizeof line, text), stdout);
-    printf("%d %d\\n", fgetc(text), feof(text) != 0);
+    puts(fgets(line, sizeof line, text));
+    printf("%d %d %d\\n", fgets(line, sizeof line, text) == NULL, fgetc(text), feof(text) != 0);
     while ((last = fgetc(bytes)) != EOF)
         sum += last;
     fseek(bytes, -3, SEEK_END);
@@ -361,14 +372,14 @@ int main(void) {
 def test_files(command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str], refused):
     monkeypatch.chdir(tmp_path)
     content = bytes(range(256)) * 3
-    for name, data in {"words.txt": b"one\ntwo 22\n", "sub/bytes": content, "empty": b""}.items():
+    for name, data in {"words.txt": b"one\ntwo 22", "sub/bytes": content, "empty": b""}.items():
         (path := Path("files") / name).parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     Path("main.c").write_text(FILES)
     toolchain.build([Path("main.c")], Path("a.elf"), compiler=compiler, options=Options(config=CORE))
     capfd.readouterr()
     assert cli.main([*command.split(), "--files", "files", "a.elf"]) == 0
-    expected = ["one", "22 10", "two 22", "-1 1", f"{sum(content)} 253 2", "5 768 700", "1 188 -1", "1 -1", "14 1"]
+    expected = ["one", "22 10", "two 22", "1 -1 1", f"{sum(content)} 253 2", "5 768 700", "1 188 -1", "1 -1", "14 1"]
     assert capfd.readouterr().out.splitlines() == expected
     assert cli.main([*command.split(), "a.elf"]) == 1  # ENOENT
     assert refused("iss", "--files", "none", "a.elf") == "--files must be an existing folder, not none"

@@ -70,6 +70,13 @@ int __cxa_atexit(void (*function)(void *), void *argument, void *object) {
     return 0;
 }
 
+static void (*quick_handlers[HANDLERS])(void);
+static unsigned quick_count;
+
+int at_quick_exit(void (*function)(void)) {
+    return quick_count == HANDLERS ? -1 : (quick_handlers[quick_count++] = function, 0);
+}
+
 int atexit(void (*function)(void)) { return __cxa_atexit((void (*)(void *))(uintptr_t)function, NULL, NULL); }
 
 /* Tables of the linker script; weak, since a script of the user may have none. */
@@ -100,6 +107,11 @@ void exit(int code) {
 
 void _exit(int code) { finish((uint32_t)code); }
 void _Exit(int code) { finish((uint32_t)code); }
+void quick_exit(int code) {
+    while (quick_count != 0)
+        quick_handlers[--quick_count]();
+    _Exit(code);
+}
 void abort(void) { end(XP_FAIL_ABORT); }
 int system(const char *command) { return command == NULL ? 0 : -1; } /* there is no shell */
 

@@ -100,9 +100,18 @@ int stat(const char *path, struct stat *about) {
 }
 
 FILE *tmpfile(void) { return (void)fail(EROFS), NULL; }
+char *tmpnam(char *name) { return (void)name, NULL; }
 int remove(const char *path) { return (void)path, fail(EROFS); }
 int rename(const char *path, const char *other) { return (void)other, remove(path); }
 int unlink(const char *path) { return remove(path); }
+
+/* That of the C library loses a last line without an end. */
+char *fgets(char *text, int size, FILE *file) {
+    int count = 0, last = 0;
+    while (count + 1 < size && last != '\n' && (last = getc(file)) != EOF)
+        text[count++] = (char)last;
+    return size == 1 || count != 0 ? (text[count] = '\0', text) : NULL;
+}
 
 /* Those of the C library forget the character that fscanf or ungetc has put back. */
 long ftell(FILE *file) {

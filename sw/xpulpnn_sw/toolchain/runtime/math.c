@@ -13,3 +13,6 @@ double floor(double x) {
 }
 
 double ceil(double x) { return -floor(-x); }
+
+/* This picolibc's is another name of hypot. */
+long double hypotl(long double x, long double y) { return hypot((double)x, (double)y); }

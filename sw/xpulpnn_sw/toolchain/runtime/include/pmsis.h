@@ -54,30 +54,21 @@ static inline void pi_cl_team_fork(int cores, void (*entry)(void *), void *argum
 #define pi_cl_team_critical_exit() xp_critical_exit()
 
 /* Opening a cluster and giving it work. Stacks have the sizes given to cc, not those of a task. */
-typedef struct pi_device {
-    void *config;
-} pi_device_t;
+typedef struct pi_device { void *config; } pi_device_t;
 struct pi_cluster_conf {
-    int device_type;
-    int id;
+    int device_type, id;
     void *heap_start;
-    uint32_t heap_size;
-    uint32_t cc_stack_size;
+    uint32_t heap_size, cc_stack_size;
 };
 struct pi_cluster_task {
     void (*entry)(void *);
-    void *arg;
-    void *stacks;
-    uint32_t stack_size;
-    uint32_t slave_stack_size;
+    void *arg, *stacks;
+    uint32_t stack_size, slave_stack_size;
     int nb_cores;
 };
 typedef struct pi_cluster_conf pi_cluster_conf_t;
 typedef struct pi_cluster_task pi_cluster_task_t;
-typedef struct {
-    void (*callback)(void *);
-    void *argument;
-} pi_task_t;
+typedef struct { void (*callback)(void *); void *argument; } pi_task_t;
 
 static inline void pi_cluster_conf_init(struct pi_cluster_conf *conf) { memset(conf, 0, sizeof *conf); }
 static inline void pi_open_from_conf(struct pi_device *device, void *conf) { device->config = conf; }

@@ -20,9 +20,7 @@ typedef struct {
     uint32_t length; /* bytes of a line */
 } pi_cl_dma_copy_t;
 typedef pi_cl_dma_copy_t pi_cl_dma_copy_2d_t;
-typedef struct {
-    int id;
-} pi_cl_dma_cmd_t;
+typedef struct { int id; } pi_cl_dma_cmd_t;
 
 #ifdef XP_CLUSTER
 #define XP_DMA_REGISTER(name) XP_REGISTER(XP_DMA, XP_DMA_##name)
@@ -121,9 +119,8 @@ static inline void pi_cl_dma_memcpy(pi_cl_dma_copy_t *copy) {
 /* Of any of the structures. */
 static inline void pi_cl_dma_wait(void *copy) { xp_dma_finish(*(const int *)copy); }
 
-static inline void pi_cl_dma_cmd_2d(
-    uint32_t ext, uint32_t loc, uint32_t size, uint32_t stride, uint32_t length, pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd
-) {
+static inline void pi_cl_dma_cmd_2d(uint32_t ext, uint32_t loc, uint32_t size, uint32_t stride, uint32_t length,
+                                    pi_cl_dma_dir_e dir, pi_cl_dma_cmd_t *cmd) {
     cmd->id = xp_dma_identifier();
     xp_dma_copy(ext, loc, size, stride, length, dir);
 }

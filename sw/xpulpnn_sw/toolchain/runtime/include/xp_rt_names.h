@@ -28,16 +28,9 @@
 #define synch_barrier(...) xp_barrier()
 
 /* Events and calls of the cluster: a call is complete, and its event raised, when it returns. */
-typedef struct {
-    void (*callback)(void *);
-    void *argument;
-} rt_event_t;
-typedef struct {
-    int unused;
-} rt_event_sched_t;
-typedef struct {
-    int id;
-} rt_cluster_call_t;
+typedef struct { void (*callback)(void *); void *argument; } rt_event_t;
+typedef struct { int unused; } rt_event_sched_t;
+typedef struct { int id; } rt_cluster_call_t;
 #define rt_event_sched_init(scheduler) ((void)(scheduler))
 #define rt_event_alloc(scheduler, count) ((void)(scheduler), (void)(count), 0)
 static inline rt_event_t *rt_event_get(void *scheduler, void (*callback)(void *), void *argument) {
@@ -51,10 +44,8 @@ static inline rt_event_t *rt_event_get(void *scheduler, void (*callback)(void *)
 #define rt_event_wait(event) free(event)
 #define rt_event_execute(scheduler, wait) ((void)0)
 #define rt_cluster_mount(mount, cluster, flags, event) ((void)0)
-static inline int rt_cluster_call(
-    rt_cluster_call_t *call, int cluster, void (*entry)(void *), void *argument, void *stacks, int master_stack_size,
-    int slave_stack_size, int cores, rt_event_t *event
-) {
+static inline int rt_cluster_call(rt_cluster_call_t *call, int cluster, void (*entry)(void *), void *argument, void *stacks,
+                                  int master_stack_size, int slave_stack_size, int cores, rt_event_t *event) {
     (void)call, (void)cluster, (void)stacks, (void)master_stack_size, (void)slave_stack_size, (void)cores;
     entry(argument);
     if (event != NULL && event->callback != NULL) {
@@ -66,12 +57,7 @@ static inline int rt_cluster_call(
 
 /* Memory by kind. */
 typedef enum {
-    RT_ALLOC_FC_CODE,
-    RT_ALLOC_FC_DATA,
-    RT_ALLOC_FC_RET_DATA,
-    RT_ALLOC_CL_CODE,
-    RT_ALLOC_CL_DATA,
-    RT_ALLOC_L2_CL_DATA,
+    RT_ALLOC_FC_CODE, RT_ALLOC_FC_DATA, RT_ALLOC_FC_RET_DATA, RT_ALLOC_CL_CODE, RT_ALLOC_CL_DATA, RT_ALLOC_L2_CL_DATA,
     RT_ALLOC_PERIPH
 } rt_alloc_e;
 #define rt_alloc(kind, size) ((kind) == RT_ALLOC_CL_DATA ? xp_l1_malloc(size) : malloc(size))
@@ -82,10 +68,8 @@ typedef pi_cl_dma_copy_t rt_dma_copy_t;
 typedef pi_cl_dma_dir_e rt_dma_dir_e;
 #define RT_DMA_DIR_LOC2EXT PI_CL_DMA_DIR_LOC2EXT
 #define RT_DMA_DIR_EXT2LOC PI_CL_DMA_DIR_EXT2LOC
-static inline void rt_dma_memcpy_2d(
-    unsigned ext, unsigned loc, unsigned short size, unsigned short stride, unsigned short length, rt_dma_dir_e dir,
-    int merge, rt_dma_copy_t *copy
-) {
+static inline void rt_dma_memcpy_2d(unsigned ext, unsigned loc, unsigned short size, unsigned short stride,
+                                    unsigned short length, rt_dma_dir_e dir, int merge, rt_dma_copy_t *copy) {
     if (!merge)
         copy->id = xp_dma_identifier();
     xp_dma_copy(ext, loc, size, stride, length, dir);
@@ -95,10 +79,7 @@ static inline void rt_dma_memcpy_2d(
 #define rt_dma_flush() pi_cl_dma_flush()
 
 /* Counters. */
-typedef struct {
-    uint32_t events;
-    uint32_t saved[PI_PERF_CYCLES + 1];
-} rt_perf_t;
+typedef struct { uint32_t events; uint32_t saved[PI_PERF_CYCLES + 1]; } rt_perf_t;
 enum { XP_PERF_EVENTS(RT_PERF_) };
 static inline void rt_perf_init(rt_perf_t *perf) { memset(perf, 0, sizeof *perf); }
 static inline void rt_perf_conf(rt_perf_t *perf, unsigned events) {

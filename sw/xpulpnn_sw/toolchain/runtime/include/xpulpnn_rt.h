@@ -54,9 +54,7 @@ static inline void xp_context_restore(const struct xp_context *context) {
 /* Registers of the interrupted program. */
 struct xp_frame {
     uint32_t x[32]; /* x[0] is 0, x[2] the stack pointer; changes to these two are ignored */
-    uint32_t mepc;
-    uint32_t mcause;
-    uint32_t mstatus;
+    uint32_t mepc, mcause, mstatus;
 };
 
 /* Handlers a program may define. Without one, a trap ends the program with the code XP_FAIL_EXCEPTION + mcause or
