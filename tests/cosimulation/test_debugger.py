@@ -113,6 +113,29 @@ def test_signals_to_a_session(number, tmp_path):
     assert not [child for child in children if Path(f"/proc/{child}").exists()]
 
 
+FAILS = """
+int data[4];
+void (*volatile where)(void) = (void (*)(void))data;
+int grow(int n) { volatile char block[200]; block[n % 200] = n; return grow(n + 1) + block[0]; }
+int called(int deep) { if (deep) grow(0); else where(); return 1; }
+int main(void) { return called(DEEP) + 1; }
+"""
+WILD = r"illegal instruction at 0x1\w+, coming from 0x\w+ \(called\+0x.*<signal handler called>.* in called .* in main "
+DEEP = r"trap loop: .*again and again.*\nlast exception: store access fault at 0x\w+ \(grow\+0x"
+
+
+@pytest.mark.cosim
+@pytest.mark.flow
+@pytest.mark.parametrize(("deep", "told"), [(0, WILD), (1, DEEP)], ids=["jump into data", "stack overflow"])
+def test_a_program_that_fails_says_where_and_leads_to_the_prompt(deep, told, tmp_path):
+    compiled(tmp_path, "fails", FAILS, "--preset", "ri5cy", f"-DDEEP={deep}")
+    line = [*XPULPNN, "debug", "build/fails.elf", "--preset", "ri5cy"]  # gdb takes commands as at its prompt
+    typed = {"input": "set pagination off\ncontinue\nbacktrace\nprint 7\n", "text": True}
+    done = subprocess.run(line, **typed, capture_output=True, timeout=300, cwd=tmp_path)
+    print(done.stdout, done.stderr)
+    assert re.search(told + r".*\$\d = 7", done.stdout, re.DOTALL)
+
+
 @pytest.mark.cosim
 @pytest.mark.flow
 @pytest.mark.parametrize(

@@ -210,10 +210,15 @@ def test_slow_memory_and_interrupts(core_elf, tmp_path):
         ("here: j here", {}, "endless loop at 0x1c000080 (here), no interrupt can end it"),
         ("wfi", {}, "endless loop at 0x1c000080, no interrupt can end it"),
         ("ecall", {"vectors": ""}, "trap loop: the exception handler at 0x1c000000 traps at its first instruction"),
+        (
+            "ecall\n handler: addi x5, x5, 1\n ecall",
+            {"vectors": "handler"},
+            "trap loop: the exception handler at 0x1c000088 (handler+0x4) traps again and again",
+        ),
         ("ecall", {"vectors": "0"}, "endless loop at 0x1c000000"),
         ("1: addi x5, x5, 1\n j 1b", {}, "not finished after 2000 cycles, at 0x1c00008"),
     ],
-    ids=["fail", "jump to itself", "wfi", "trap loop", "vector to itself", "max-cycles"],
+    ids=["fail", "jump to itself", "wfi", "trap loop", "again and again", "vector to itself", "max-cycles"],
 )
 @pytest.mark.parametrize("checks", [[], ["--check", "all", "--lockstep"]], ids=["plain", "checked"])
 def test_every_program_ends(core_elf, capsys, source, options, line, checks):

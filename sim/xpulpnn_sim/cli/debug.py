@@ -37,8 +37,7 @@ class DebugOptions(ProgramOptions, ClusterOptions):
     execute: Annotated[Repeated, Parameter(name="--ex", metavar="COMMAND")] = ()
     """Command for gdb, behind those that connect it; repeatable."""
     batch: bool = False
-    """Let gdb end behind these commands. The end of the program halts the core for those that follow, and the command
-    fails if the program does."""
+    """Let gdb end behind these commands; the command fails if the program does."""
 
 
 @command("debug")
@@ -117,8 +116,7 @@ def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger, options: Deb
     session = subprocess.Popen([gdb, "-q", *batch, "-x", str(GDB_SETTINGS), *words, str(options.program)])
     stack.callback(session.wait)
     stack.callback(session.kill)
-    if options.batch:
-        debugger.halt = partial(session.send_signal, signal.SIGINT)
+    debugger.halt = partial(session.send_signal, signal.SIGINT)
     code = session.wait()
     end = debugger.end if options.batch else None
     if end is None:

@@ -175,15 +175,17 @@ def report(
     Return a record of the end."""
     name_of = executable.symbol_at
     remark(f"{ended.text} ({summary})")
-    exception, line, fault = None, "", ended.pc
-    if trapped is not None and not ended.ok:
+    exception, line, fault, came = None, "", ended.pc, ended.previous
+    if trapped is not None and not ended.ok and (ended.reason is not Reason.BAD_FETCH or trapped.pc != ended.pc):
         text = describe(trapped, config, core, name_of)
         exception = trap_record(trapped, text, name_of)
         remark(f"last exception: {text}")
+        came = trapped.previous
         fault = trapped.pc if ended.reason in (Reason.FAIL, Reason.TRAP_LOOP) else fault
     # a failure that the program reports itself has no source line
     if not ended.ok and (ended.reason is not Reason.FAIL or exception):
-        line = SourceLines(executable.path).location(fault)
+        lines = SourceLines(executable.path)
+        line = lines.location(fault) or ("" if came is None else lines.location(came))
     if line:
         remark(f"source: {line}")
     return {

@@ -110,6 +110,8 @@ def test_other_even_values_are_failures(block):
 FIRST, SECOND = f"0x{ENTRY:08x} (main)", f"0x{ENTRY + 4:08x} (main+0x4)"
 STUCK = "endless loop at {}, no interrupt can end it"
 TRAPS = f"trap loop: the exception handler at 0x{CODE:08x} traps at its first instruction (mcause "
+AGAIN = f"trap loop: the exception handler at 0x{CODE + 12:08x} traps again and again, as behind a stack overflow"
+AGAIN += " (mcause 11)"
 OUTSIDE = "execution outside memory: pc 0x{:08x}, coming from {}"
 ENDS = {
     "main: nop; j pc+0": (Reason.ENDLESS_LOOP, STUCK.format(SECOND)),
@@ -122,6 +124,7 @@ ENDS = {
     "ecall|ecall": (Reason.TRAP_LOOP, f"{TRAPS}11)"),
     "ecall|ebreak": (Reason.TRAP_LOOP, f"{TRAPS}3)"),
     "ecall|.word 0": (Reason.TRAP_LOOP, f"{TRAPS}2)"),
+    "ecall|j pc+8; nop; addi x5, x5, 1; ecall": (Reason.TRAP_LOOP, AGAIN),
     "main: csrrw x0, mtvec, x0; ecall": (Reason.BAD_FETCH, OUTSIDE.format(0, SECOND)),
     "main: nop; jr x0": (Reason.BAD_FETCH, OUTSIDE.format(0, SECOND)),
     "main: lui x5, 0x70000; jalr x1, 6(x5)": (Reason.BAD_FETCH, OUTSIDE.format(0x7000_0006, SECOND)),

@@ -15,6 +15,7 @@ from xpulpnn.isa.csr import csr_address
 from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
+from xpulpnn_sim.reference.programs.exits import MOST_STEPS, MOST_TRAPS
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, WORD_FIELDS
 
 KEPT_ERRORS = 64  # differences of a block that are recorded with their details
@@ -173,10 +174,12 @@ and next pc of a wrong redirect; address of a transfer outside the memory, and w
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
-    "pc previous_pc next_pc cause address write mask records lines trap_pc trap_cause resting wait_cause wait_address",
+    "pc previous_pc next_pc cause address write mask records lines trap_from trap_pc trap_cause resting wait_cause "
+    "wait_address unused",
 )
 """State of a hart: pc of the last, the previous and the next instruction; cause of the last retirement if it trapped;
-access outside memory; number of records in the buffer; interrupt lines; the last exception (cause 0: none yet); the
+access outside memory; number of records in the buffer; interrupt lines; the instruction before
+the last exception, its address and cause (0: none yet); the
 event that stops the hart, or 0; the cause of the last wait, and the address if the hart waits for a response."""
 
 GRANT = _dtype("cycle", "hart address we be wdata unused")
@@ -276,6 +279,8 @@ _CONSTANTS = {
     "JUMP_INSN": InsnClass.JUMP,
     "BRANCH_INSN": InsnClass.BRANCH,
     "KEPT_ERRORS": KEPT_ERRORS,
+    "MOST_STEPS": MOST_STEPS,
+    "MOST_TRAPS": MOST_TRAPS,
     "NO_GROUP": NO_GROUP,
     "WAIT_CAUSES": len(WaitCause),
     "BEHIND_TRANSFER": BEHIND_TRANSFER,

@@ -187,7 +187,7 @@ class Session:
             kind, size = "store" if hart["write"] else "load", mask.bit_count() or WORD_BYTES
             return exits.bad_access(kind, int(hart["address"]) + first, size, pc, name_of)
         if Event.TRAP_LOOP in events:
-            return exits.trap_loop(pc, int(hart["cause"]), name_of)
+            return exits.trap_loop(pc, int(hart["cause"]), name_of, first=pc == int(hart["next_pc"]))
         if Event.ENDLESS_LOOP in events:
             return exits.endless_loop(pc, name_of)
         if Event.STUCK in events:
@@ -199,6 +199,12 @@ class Session:
             return exits.out_of_time(self.limit, "cycles", pc, name_of)
         return None
 
+    def trapped(self, memory: Windows) -> Trapped | None:
+        """Return the last exception of the hart of the last event."""
+        last = self.model.harts[int(self.model.status["hart"])]
+        cause, at, previous = (int(last[name]) for name in ("trap_cause", "trap_pc", "trap_from"))
+        return Trapped(at, cause, fetched_word(Memory(memory).read, at), previous or None) if cause else None
+
     def result(self, end: Exit, memory: dict[int, NDArray[np.uint8]], name_of: NameOf, cycles: int) -> RunResult:
         checks, harts = self.checks, self.model.harts
         self.hand_over()
@@ -209,8 +215,6 @@ class Session:
             # the address reached meanwhile means nothing
             text = f"differences from the reference: {checks.mismatches}"
             end = replace(exits.difference(end.pc, name_of), text=text)
-        last = harts[int(self.model.status["hart"])]  # hart of the last event
-        cause, at = int(last["trap_cause"]), int(last["trap_pc"])
         return RunResult(
             exit=end,
             cycles=cycles,
@@ -220,7 +224,7 @@ class Session:
             mismatches=checks.mismatches,
             difference=checks.first,
             mismatch_position=checks.position,
-            trapped=Trapped(at, cause, fetched_word(Memory(memory).read, at)) if cause else None,
+            trapped=self.trapped(memory),
             memory=memory,
             accounts=self.accounts,
             activities=self.model.activities(),

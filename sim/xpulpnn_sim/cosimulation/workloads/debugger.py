@@ -41,14 +41,15 @@ class Debugger:
         of each hart alone, to examine it, and then of all harts."""
         return {"jtag": self.listener.fileno() + 1, "held": (harts + 1) * self.holds}
 
-    def ended(self, events: Event, end: Exit | None) -> Exit | None:
-        """Return the end of the program; None while a debugger is connected, for which the run goes on."""
+    def ended(self, events: Event, end: Exit | None, exception: str = "") -> Exit | None:
+        """Return the end of the program; None while a debugger is connected, for which the run goes on. ``exception``
+        is the last one, if the program has not ended well."""
         if Event.DEBUGGER_CAME in events:
             self._connected = True
         if Event.DEBUGGER_LEFT in events:
             self._connected = False
         if end is not None and self._connected and self.tell is not None:
-            self.tell(f"the program has ended: {end.text}")
+            self.tell(f"the program has ended: {end.text}" + f"\nlast exception: {exception}" * bool(exception))
         self.end = end or self.end
         # in a chunk of cycles that nothing has ended, not even a rest of the debugger, the program has run
         if self.halt is not None and self.end is not None and (end is not None or Event.CYCLE_LIMIT in events):

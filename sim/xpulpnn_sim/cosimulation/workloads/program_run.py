@@ -134,7 +134,9 @@ def run_program(
             session.advance(min(session.limit, session.model.cycles + CHUNK_CYCLES))
             end = channel.served() or session.ended(name_of, lines.location)
             if debugger is not None:
-                end = debugger.ended(session.model.events, end)
+                last = session.trapped(memory) if end is not None and not end.ok else None
+                why = "" if last is None else exits.describe(last, config.core, core, name_of)
+                end = debugger.ended(session.model.events, end, why)
             if session.checks.mismatches:
                 end = exits.difference(int(session.model.harts[0]["pc"]), name_of)
             try:

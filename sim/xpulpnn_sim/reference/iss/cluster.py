@@ -174,7 +174,9 @@ class ClusterSession:
             elif iss.status == RESTS:
                 hart.stuck = "sleeps in wfi" if iss.state.asleep else _LOOPS
             elif iss.status == TRAPS:
-                return exits.trap_loop(iss.state.pc, iss.csrs["mcause"], self._name_of)
+                return exits.trap_loop(
+                    iss.state.last_pc, iss.csrs["mcause"], self._name_of, first=iss.state.last_pc == iss.state.pc
+                )
         iss.csrs.pass_time(quantum - (iss.executed - start))
         return None
 

@@ -74,7 +74,7 @@ class Iss:
     ) -> None:
         self.memory = Memory() if memory is None else memory
         # pc, registers, the NN-RF and behind it the state of the coprocessor, and whether a wfi waits for an interrupt
-        self.state = NativeHart(pc=boot_address & ~1, last_pc=_NOWHERE, exception_pc=_NOWHERE)
+        self.state = NativeHart(pc=boot_address & ~1, last_pc=_NOWHERE, exception_pc=_NOWHERE, handler=_NOWHERE)
         if groups is None:
             groups = frozenset({CsrGroup.BASE})
             groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
@@ -151,10 +151,11 @@ class Iss:
         return None if self.state.last_pc == _NOWHERE else self.state.last_pc
 
     @property
-    def last_exception(self) -> tuple[int, int] | None:
-        """Address and cause of the last exception, except for a handler that traps at its first instruction."""
+    def last_exception(self) -> tuple[int, int, int] | None:
+        """Address and cause of the last exception that was not in a handler as it begins, and the address before it."""
         state = self.state
-        return None if state.exception_pc == _NOWHERE else (state.exception_pc, state.exception_cause)
+        found = state.exception_pc, state.exception_cause, state.exception_from
+        return None if state.exception_pc == _NOWHERE else found
 
     def step(self) -> Step:
         """Take an interrupt, wait one cycle in wfi, or execute one instruction."""

@@ -23,6 +23,7 @@ from xpulpnn.isa.semantics import STATE, STATE_WORDS
 from xpulpnn.isa.table import INSNS
 from xpulpnn.isa.xif import XIF_ROWS
 from xpulpnn.user_cache import cache_directory, is_usable, locked
+from xpulpnn_sim.reference.programs.exits import MOST_STEPS, MOST_TRAPS
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 from xpulpnn_sim.reference.statements import cpp
 
@@ -61,6 +62,8 @@ _CONSTANTS = {
     "TCDM_SPACE": TCDM_SPACE,
     "MTIME_ADDRESS": machine.CLINT_BASE + machine.Clint.MTIME,
     "DEBUG_WAIT": retirement.WaitCause.DEBUG,
+    "MOST_STEPS": MOST_STEPS,
+    "MOST_TRAPS": MOST_TRAPS,
     "EVENTS": len(PERFORMANCE_EVENTS),
     **{f"{name.upper()}_ADDRESS": csr.CSR_BY_NAME[name].address for name in ("mip", "pccr0")},
     "CSR_COUNT": len(CSRS),

@@ -108,8 +108,10 @@ def outside_memory(error: AccessError, iss: Iss, name_of: exits.NameOf) -> exits
 
 
 def last_trap(iss: Iss) -> exits.Trapped | None:
-    last = iss.last_exception
-    return None if last is None else exits.Trapped(*last, exits.fetched_word(iss.memory.read_bytes, last[0]))
+    if iss.last_exception is None:
+        return None
+    pc, cause, previous = iss.last_exception
+    return exits.Trapped(pc, cause, exits.fetched_word(iss.memory.read_bytes, pc), previous)
 
 
 class IssSession:
@@ -166,7 +168,7 @@ class IssSession:
         if self._channel.final is not None:
             return exits.reported(self._channel.final, last, self._name_of)
         if iss.status == TRAPS:
-            return exits.trap_loop(last, iss.csrs["mcause"], self._name_of)
+            return exits.trap_loop(last, iss.csrs["mcause"], self._name_of, first=last == iss.state.pc)
         return exits.endless_loop(last, self._name_of) if iss.status == RESTS else None
 
     def reset(self) -> None:

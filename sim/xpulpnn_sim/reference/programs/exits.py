@@ -56,6 +56,9 @@ STDOUT, STDERR = 1, 2
 TOHOST_PASS = 1
 FROMHOST_DONE = 1  # word that the host writes to `fromhost` when it has served a call
 
+MOST_TRAPS = 16  # traps in a row after which a handler that traps in the code with which it begins does so for ever
+MOST_STEPS = 16  # instructions of this code, the one before it included
+
 NameOf = Callable[[int], str]  # symbol and offset of an address, empty if there is none
 
 
@@ -81,6 +84,7 @@ class Exit:
     pc: int  # address of the last instruction, or of the one that could not be fetched
     address: int | None  # data address of a bad access
     text: str  # one line
+    previous: int | None = None  # address of the instruction before one that could not be fetched
 
     @property
     def ok(self) -> bool:
@@ -138,8 +142,9 @@ def interrupted(count: int, unit: str, pc: int, name_of: NameOf) -> Exit:
     return Exit(Reason.INTERRUPTED, 0, pc, None, text)
 
 
-def trap_loop(pc: int, cause: int, name_of: NameOf) -> Exit:
-    text = f"trap loop: the exception handler at {place(pc, name_of)} traps at its first instruction (mcause {cause})"
+def trap_loop(pc: int, cause: int, name_of: NameOf, *, first: bool) -> Exit:
+    when = "traps at its first instruction" if first else "traps again and again, as behind a stack overflow"
+    text = f"trap loop: the exception handler at {place(pc, name_of)} {when} (mcause {cause})"
     return Exit(Reason.TRAP_LOOP, 0, pc, None, text)
 
 
@@ -162,7 +167,7 @@ def bad_transfer(address: int, pc: int, *, writes: bool) -> Exit:
 
 def bad_fetch(pc: int, previous: int | None, name_of: NameOf) -> Exit:
     came = "" if previous is None else f", coming from {place(previous, name_of)}"
-    return Exit(Reason.BAD_FETCH, 0, pc, None, f"execution outside memory: pc 0x{pc:08x}{came}")
+    return Exit(Reason.BAD_FETCH, 0, pc, None, f"execution outside memory: pc 0x{pc:08x}{came}", previous)
 
 
 def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: NameOf) -> Exit:
@@ -201,6 +206,7 @@ class Trapped:
     pc: int  # address of the instruction
     cause: int  # code in mcause
     word: int  # the instruction, of 16 or 32 bits
+    previous: int | None = None  # address of the instruction before
 
 
 def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:
@@ -218,6 +224,8 @@ def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -
     """Describe the exception in one line: cause, address, instruction, and the feature that ``core`` lacks for it."""
     what = EXCEPTIONS.get(trapped.cause, f"cause {trapped.cause}")
     text = f"{what} at {place(trapped.pc, name_of)}"
+    if trapped.previous is not None and not name_of(trapped.pc):
+        text += f", coming from {place(trapped.previous, name_of)}"
     if trapped.cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT:
         return text
     text += f": {instruction(trapped.word)}"

@@ -25,6 +25,9 @@
 #define VECTORED 1
 #define CORE_MASK 31
 
+#define RETURN_COLUMN 64 /* in DWARF: address at which a function has been interrupted */
+#define MEPC_COLUMN (4096 + 0x341)
+
 #define CALLER_SAVED 1, 6, 7, 12, 13, 14, 15, 16, 17, 28, 29, 30, 31
 #define CALLEE_SAVED 3, 4, 8, 9, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27
 #define LINES 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, \
@@ -101,11 +104,30 @@ _start:
     tail exit
     .size _start, . - _start
 
+    /* where debuggers find what has been interrupted: nowhere until it is saved, as mepc is lost if saving it traps */
+    .macro entered
+    .cfi_def_cfa sp, 0
+    .cfi_register RETURN_COLUMN, MEPC_COLUMN
+    addi sp, sp, -FRAME
+    .cfi_def_cfa_offset FRAME
+    .cfi_undefined RETURN_COLUMN
+    .endm
+    .macro saved
+    .cfi_offset RETURN_COLUMN, FRAME_MEPC - FRAME
+    .irp number, CALLER_SAVED, 5, 10, 11
+    .cfi_offset \number, WORDS(\number) - FRAME
+    .endr
+    .endm
+
+    .cfi_sections .debug_frame
+    .cfi_startproc
+    .cfi_signal_frame
+    .cfi_return_column RETURN_COLUMN
     .irp line, LINES
     .weak xp_vector_\line
     .type xp_vector_\line, @function
 xp_vector_\line:
-    addi sp, sp, -FRAME
+    entered
     sw a0, WORDS(10)(sp)
     li a0, \line
     j interrupt
@@ -114,7 +136,7 @@ xp_vector_\line:
     .weak xp_vector_exception
     .type xp_vector_exception, @function
 xp_vector_exception:
-    addi sp, sp, -FRAME
+    entered
     sw a0, WORDS(10)(sp)
     csrr a0, mcause
     bgez a0, exception
@@ -122,9 +144,11 @@ xp_vector_exception:
     andi a0, a0, LINE_MASK
 
 interrupt:
+    .cfi_remember_state
     sw a1, WORDS(11)(sp)
     sw t0, WORDS(5)(sp)
     jal t0, save
+    saved
     la a1, handlers
     slli a2, a0, 2
     add a1, a1, a2
@@ -133,9 +157,12 @@ interrupt:
     j restore
 
 exception:
+    .cfi_restore_state
+    .cfi_remember_state
     sw a1, WORDS(11)(sp)
     sw t0, WORDS(5)(sp)
     jal t0, save
+    saved
     .irp number, CALLEE_SAVED
     sw x\number, WORDS(\number)(sp)
     .endr
@@ -180,6 +207,7 @@ xp_irq_\line:
 
     /* Called with the return address in t0; a0, a1 and t0 are saved already. Changes t1. */
 save:
+    .cfi_restore_state
     .irp number, CALLER_SAVED
     sw x\number, WORDS(\number)(sp)
     .endr
@@ -200,6 +228,7 @@ save:
     .endr
 #endif
     jr t0
+    .cfi_endproc
 
     .section .rodata
     .balign 4

@@ -135,7 +135,7 @@ class Driver {
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
     static constexpr uint32_t BROKEN_RULES = LOST_REQUEST | EARLY_SLEEP | WRONG_WAKE | MANY_FETCHES;
     // What a debugger may want to look at, or has brought about.
-    static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | TRAP_LOOP | BROKEN_RULES;
+    static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | BROKEN_RULES;
     static constexpr uint32_t MOST_FETCHES = 4;  // words that a core alone may have under way
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
     static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
@@ -267,8 +267,9 @@ class Driver {
             state.pc = out.pc_rdata;
             state.next_pc = out.pc_wdata;
             state.cause = out.cause;
-            // a handler that traps at its first instruction says nothing of how it was entered
-            if (__builtin_expect(out.trap && out.pc_rdata != out.pc_wdata, 0)) {
+            // a handler that traps where it begins says nothing of how it was entered
+            if (__builtin_expect(out.trap && out.pc_rdata != out.pc_wdata && !ends_[hart].again(), 0)) {
+                state.trap_from = state.previous_pc;
                 state.trap_pc = out.pc_rdata;
                 state.trap_cause = out.cause;
             }

@@ -15,13 +15,19 @@ class Ends {
     uint32_t retire(Memory& memory, const RetireOut& seen, bool quiet, bool fetches) {
         uint32_t events = 0;
         idle_ = 0;
+        const bool straight = seen.pc_wdata == seen.pc_rdata + ((seen.insn & 3) == 3 ? 4 : 2);
         if (__builtin_expect(seen.trap, 0)) {
-            // a handler whose first instruction traps returns to itself forever
-            if (trapped_ && seen.pc_rdata == seen.pc_wdata) events |= TRAP_LOOP;
+            // a handler whose first instruction traps returns to itself forever; one that traps in the code with which it
+            // begins, as it stores registers to a stack that has overflowed, traps again and again
+            again_ = steps_ ? again_ + 1 : 0;
+            if (again_ == (seen.pc_rdata == seen.pc_wdata ? 1 : MOST_TRAPS)) events |= TRAP_LOOP;
+            steps_ = 1;
         } else if (__builtin_expect(seen.pc_wdata == seen.pc_rdata && jumps(seen.insn) && quiet, 0)) {
             events |= ENDLESS_LOOP;
+        } else if (steps_) {
+            const bool goes_on = straight || (steps_ == 1 && jumps(seen.insn));
+            steps_ = goes_on && steps_ < MOST_STEPS ? steps_ + 1 : 0;
         }
-        trapped_ = seen.trap;
         // both halves of what is executed must be inside; what is only fetched ahead need not
         const uint32_t upper = seen.pc_rdata + ((seen.insn & 3) == 3 ? 2 : 0);
         const bool nearby = seen.pc_rdata - window_.base < window_.size && upper - window_.base < window_.size;
@@ -33,6 +39,9 @@ class Ends {
         }
         return events;
     }
+
+    // Whether the last trap is one of a handler, in the code with which it begins.
+    bool again() const { return again_; }
 
     uint32_t wait(bool asleep, bool quiet, uint32_t watchdog) {
         if (asleep) return quiet ? ENDLESS_LOOP : 0;
@@ -48,8 +57,7 @@ class Ends {
                (insn & (0x7F | BRANCH_OFFSET)) == BRANCH || (insn & (0xC003 | C_BRANCH_OFFSET)) == C_BRANCH;
     }
 
-    bool trapped_ = false;
-    uint32_t idle_ = 0;
+    uint32_t again_ = 0, steps_ = 0, idle_ = 0;  // steps_: instructions since a trap, it included, while straight
     Window window_ = {};  // the last one that an instruction was in
 };
 

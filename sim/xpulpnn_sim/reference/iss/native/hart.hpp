@@ -86,7 +86,9 @@ struct Hart {
   u32 pc, last_pc, asleep, halted, status, cause, taken, retired, endless;
   u32 skipped;  // counters that the instruction writes
   u32 interrupt;  // field `cause` of the next record if an interrupt was taken before it, or 0
-  u32 exception_pc, exception_cause;  // of the last exception with a handler that did not raise it again
+  u32 exception_pc, exception_cause, exception_from;  // of the last one not in a handler as it begins; from: before it
+  u32 handler, again;  // of the last exception; how many such ones in a row
+  u64 entered;  // instructions up to the handler
   u32 regs[32], nn[STATE_WORDS], csr[CSR_COUNT];
   u8 access[CSR_ADDRESSES];  // of each CSR, by address
   u32 csr_read;  // address of the CSR that the instruction reads, or of none
@@ -167,6 +169,7 @@ struct Hart {
   void pass(u64 cycles, u64 instructions, u32 inhibited);
   u32 ready() const { return flag(MSTATUS_MIE_BIT) ? csr[MIP] & csr[MIE] : 0; }
   void wait();
+  bool comes_straight(u32 place);
   void enter(u32 why);
   u64 update_lines();
   bool wakes();

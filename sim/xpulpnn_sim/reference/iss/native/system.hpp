@@ -48,6 +48,21 @@ void Hart::wait() {
   count(1 << CYCLES, counted(), csr[PCMR] & 2);
 }
 
+// Whether the handler of the last exception has come to `place` by the code with which it begins, or behind a jump there.
+bool Hart::comes_straight(u32 place) {
+  u32 from = handler;
+  if (from & 1 || fetches_anew || executed - entered >= MOST_STEPS) return false;
+  try {
+    for (u64 step = entered; step < executed; step++) {
+      const Op &op = at(from);
+      from += step == entered && op.flags & JUMP ? op.operands[1] : op.length;
+    }
+  } catch (Status) {
+    return cause = csr[MCAUSE], false;
+  }
+  return from == place;
+}
+
 // Enters the handler of an exception or interrupt. An instruction that traps counts as executed, but not as retired.
 void Hart::enter(u32 why) {
   const u32 from = pc, vector = why & MCAUSE_INTERRUPT && csr[MTVEC] & MTVEC_VECTORED ? why & ~MCAUSE_INTERRUPT : 0;
@@ -57,9 +72,11 @@ void Hart::enter(u32 why) {
   if (why & MCAUSE_INTERRUPT) {
     interrupt = CAUSE_INTERRUPT | (why & ~MCAUSE_INTERRUPT);
   } else {
+    again = comes_straight(from) ? again + 1 : 0;
+    if (pc != from && !again) exception_pc = from, exception_cause = why, exception_from = last_pc;
+    if (pc == from || again == MOST_TRAPS) status = TRAPS;
     last_pc = from, executed++, note();
-    if (pc != from) exception_pc = from, exception_cause = why;
-    else status = TRAPS;
+    handler = pc, entered = executed;
   }
 }
 
