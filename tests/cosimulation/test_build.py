@@ -22,6 +22,7 @@ from xpulpnn_sim.cosimulation.model.build import CONTROL_FILE, SHARED_FLAGS, TOP
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, rig_of
 from xpulpnn_sim.cosimulation.model.model import Block, Model
 from xpulpnn_sim.cosimulation.model.schema import HART, Event
+from xpulpnn_sim.tools import yosys
 from xpulpnn_sim.tools.yosys import require_verilator
 
 PORTS = {
@@ -115,7 +116,7 @@ def test_models_with_any_path(tmp_path, monkeypatch):
     tools["verilator/include"] = tools.pop("verilator") / "include"
     for name, folder in tools.items():
         (odd / name).symlink_to(folder)
-    monkeypatch.setattr(build, "require_verilator", lambda: odd / "verilator")
+    monkeypatch.setattr(yosys, "verilator_folder", lambda: odd / "verilator")
     monkeypatch.setattr(build, "_zig", lambda: odd / "zig" / "zig")
     monkeypatch.setattr(sys, "executable", str(odd / "bin" / Path(sys.executable).name))
     monkeypatch.setenv(user_cache.CACHE_VARIABLE, str(odd / "cache"))

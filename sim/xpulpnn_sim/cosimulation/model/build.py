@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from xpulpnn.errors import InputError, ToolError
 from xpulpnn.user_cache import cache_directory, is_usable, locked
 from xpulpnn_sim.cosimulation.model.schema import JTAG, KINDS, RETIRE, PortKind, cpp_header
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
-from xpulpnn_sim.tools.yosys import require_verilator
+from xpulpnn_sim.tools.yosys import IN_PLACE, VERILATE, link_tools, require_verilator
 
 TOP = "testbench"  # module of the wrapper
 
@@ -187,9 +186,6 @@ _UNOPTIMISED = {
 """Pragmas, by compiler, around code that runs only once and whose optimisation takes longer than it saves."""
 
 
-_VERILATOR = "verilator"  # link to its folder
-# its script in Perl cannot be in a folder with a space in its name
-_VERILATE = ("sh", "-c", f'ulimit -s unlimited 2>/dev/null; exec {_VERILATOR}/bin/verilator_bin "$@"', _VERILATOR)
 _BUILDING = "building-"
 _ABANDONED_S = 3600  # age in seconds from which on a private folder counts as left over from an aborted build
 
@@ -316,17 +312,14 @@ def build_model(
             (folder / file).write_text(text)
         compile_command.write_text(_compiler_command(chosen))
         compile_command.chmod(0o755)
-        environment = {**os.environ, "VERILATOR_ROOT": _VERILATOR, _CXX_HEADERS: _cxx_headers()}
-        # make cannot have spaces and the like in paths: all are relative, of links where they lead out of the folder
-        (folder / _VERILATOR).symlink_to(root)
-        (folder / "python3").symlink_to(sys.executable)
+        environment = {**os.environ, _CXX_HEADERS: _cxx_headers()}
+        objects.mkdir()
+        link_tools(folder)
+        link_tools(objects)
         flags += ["-CFLAGS", f"{_CXX_FLAGS} -I.."]
-        _run([*_VERILATE, *flags, CONTROL_FILE, f"{TOP}.sv", "design.v"], folder, environment)
+        _run([*VERILATE, *flags, CONTROL_FILE, f"{TOP}.sv", "design.v"], folder, environment)
         (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
-        # "python" is not on the path of every environment
-        make = ["make", "-f", f"V{TOP}.mk", "CXX=../cxx", "PYTHON3=../python3", "CURDIR=."]
-        make += [f"VERILATOR_ROOT=../{_VERILATOR}"]
-        make += optimisation
+        make = ["make", "-f", f"V{TOP}.mk", "CXX=../cxx", *IN_PLACE, *optimisation]
         kind = (how, trace, files["lz4.h"], covered)
         archive = _runtime(cache, objects, repr(kind), make, environment, trace=trace)
         parts = [f"{Path(part).stem}.o" for part in (f"{_WHOLE}.cpp", *(added or {}))]
