@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from rich.progress import Progress
@@ -45,6 +46,11 @@ BAD_INPUT = {
     "a misspelt command": (["generat", "dotp"], 'Unknown command "generat". Did you mean "generate"?'),
     "a misspelt command of a group": (["verify", "clustr"], 'Unknown command "clustr". Did you mean "cluster"?'),
     "a misspelt option": (["iss", "a.elf", "--profle"], "Unknown option: --profle. Did you mean --profile?"),
+    "a misspelt option of cc": (["cc", "--stak=9", "a.c"], "Unknown option: --stak. Did you mean --stack?"),
+    "a preset of the coprocessor": (
+        ["generate", "core", "--preset", "cva6"],
+        "TOP must be xif with --preset cva6, not",
+    ),
     "a misspelt preset": (["generate", "dotp", "--preset", "ri5y"], 'Did you mean "ri5cy"?'),
     "a misspelt variant": (["cosim", "conv", "--variant", "nn_4x5"], ", not nn_4x5. Did you mean nn_4x4?"),
     "a misspelt word of a list": (["library", "--kernel", "conv+linea"], ", not linea. Did you mean linear?"),
@@ -270,6 +276,20 @@ def test_signals_let_a_command_clean_up(number):
 def test_an_interrupt_is_one_line(text):
     done = run_python(text)
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "writing"),
+    [
+        ("library --kernel conv --precision 8x8x8 --windows 1x1", "xpulpnn_sim.cli.kernels.objects"),
+        ("explore --top nnrf --preset xpulpnn2 --no-report", "xpulpnn_sim.exploration.exploration.run_tasks"),
+    ],
+)
+def test_a_full_disk_is_named_and_no_folder_stays(words, writing, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(writing, lambda *_, **__: Path("/dev/full").write_text("text"))
+    assert cli.main([*words.split(), "-o", str(tmp_path / "new" / "out")]) == 2
+    assert capsys.readouterr().err == "error: /dev/full cannot be written, as its disk is full\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_text_that_the_terminal_lacks():

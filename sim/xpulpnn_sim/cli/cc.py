@@ -5,7 +5,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, field
+from dataclasses import asdict, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -152,6 +153,11 @@ def cc_command(request: CcOptions) -> int:
         return finish(request.json, {"files": names})
     if not request.files:
         raise InputError("FILE must be given at least once, not left out")
+    for name in (str(path).partition("=")[0] for path in request.files):
+        if name.startswith("-"):
+            known = [f"--{item.name.replace('_', '-')}" for item in fields(CcOptions)]
+            likely = get_close_matches(name, known, 1)
+            raise InputError(f"Unknown option: {name}." + "".join(f" Did you mean {option}?" for option in likely))
     for option in request.extra:
         if option.partition("=")[0] in _TARGET_OPTIONS:
             raise InputError(f"options must leave instruction set and linking model to the preset, not set {option}")

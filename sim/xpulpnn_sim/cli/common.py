@@ -2,6 +2,7 @@
 
 import fnmatch
 import json
+import os
 import re
 import sys
 import threading
@@ -97,7 +98,7 @@ def matching(patterns: Iterable[str], known: Sequence[Item], must: str, name: st
     return [item for item in known if getattr(item, name) in taken]
 
 
-_PLAIN_WIDTH = 200  # columns of output to files and pipes
+_PLAIN_WIDTH = 200  # columns of output to files and pipes, unless COLUMNS says more or less
 _QUIET_S = 1.0  # seconds without output before a bar is drawn
 
 
@@ -134,7 +135,10 @@ _TERMINAL = _Terminal()
 
 
 def _write(stream: TextIO, parts: Iterable[object]) -> None:
-    console = Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else _PLAIN_WIDTH)
+    columns = os.environ.get("COLUMNS", "")
+    chosen = int(columns) if columns.isdecimal() else 0
+    width = None if stream.isatty() else chosen or _PLAIN_WIDTH
+    console = Console(file=stream, highlight=False, emoji=False, width=width)
     with _TERMINAL.writing(stream):
         for part in parts:
             console.print(part, markup=False, soft_wrap=not hasattr(part, "__rich_console__"))

@@ -11,7 +11,7 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import ConfigError, InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import MAX_CORES
-from xpulpnn.xif.config import HOST_NAME, XifConfig, XifHost, xif_preset
+from xpulpnn.xif.config import HOST_NAME, XIF_PRESETS, XifConfig, XifHost, xif_preset
 from xpulpnn_sim.cli.options import Count, Preset, Probability, Repeated, arguments, listed
 from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, CORE_DEBUG, DEBUG_NAMES, XIF
 
@@ -63,6 +63,8 @@ class Configuration(Settings):
         """Return the configuration of the component ``top``; a core preset also stands for a cluster of such cores."""
         if top == XIF:
             return apply_settings(xif_preset(XIF if self.preset == DEFAULT_PRESET else self.preset), self.assignments)
+        if self.preset in XIF_PRESETS:
+            raise ConfigError(f"TOP must be {XIF} with --preset {self.preset}, not {top}")
         if top in DEBUG_NAMES:
             return apply_settings(DebugConfig(), self.assignments)
         if top not in CLUSTER_NAMES:

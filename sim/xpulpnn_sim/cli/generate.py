@@ -27,7 +27,7 @@ DEFAULT_PREFIX = "xpulpnn_"  # default prefix of module names
 @arguments
 class GenerateOptions(Configuration, Json):
     top: Annotated[str, Parameter(choices=ALL_TOPS, show_choices=True)] = field(kw_only=False)
-    """Component to write."""
+    """Component to write; mult of a core with two dot products at once, such as xpulpnn3, is the unit of both."""
     preset: AnyPreset = DEFAULT_PRESET
     """Configuration to start from; xif and the presets behind it are those of the coprocessor, TOP xif."""
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build")

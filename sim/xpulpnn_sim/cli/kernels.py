@@ -15,7 +15,7 @@ from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFile, NewFolder, Seed, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors
-from xpulpnn_sim.tools.files import require_folder, write_bytes, write_texts
+from xpulpnn_sim.tools.files import output_folder, replacing, write_bytes, write_texts
 from xpulpnn_sim.tools.name_lists import select_names
 from xpulpnn_sw.kernels.catalogue import KERNELS, find_kernel
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
@@ -26,7 +26,7 @@ from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import WINDOWS, Selection, library_functions
 from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz, packed
 from xpulpnn_sw.library.public import PublicFunction, PublicFunctions
-from xpulpnn_sw.library.write import objects, texts
+from xpulpnn_sw.library.write import LIBRARY_FILE, objects, texts
 from xpulpnn_sw.toolchain.build import Options, build
 from xpulpnn_sw.toolchain.compilers import COMPILERS, find_compiler
 
@@ -177,12 +177,13 @@ def library_command(options: LibraryOptions) -> int:
             for kernel in library_functions(selection, config):
                 functions[kernel.name] = kernel
                 bar.advance()
-    require_folder(options.output, "--output")
     kernels, how = list(functions.values()), {"compiler": options.compiler, "options": Options(config=config)}
-    with progress_bar(f"objects of {len(functions)} functions", None):
-        built = objects(kernels, options.output, public=public, **how)
-    headers = texts(kernels, options.title, options.command_words, public)
-    written = [built, *write_texts(options.output, headers)]
+    library = options.output / LIBRARY_FILE
+    with output_folder(options.output, "--output"), replacing(library) as built:
+        with progress_bar(f"objects of {len(functions)} functions", None):
+            objects(kernels, built, public=public, **how)
+        headers = texts(kernels, options.title, options.command_words, public)
+        written = [library, *write_texts(options.output, headers)]
     names = [name for function in public for name in function.names]
     tell(*written, f"{len(functions)} functions" + (f", {len(names)} public names" if names else ""))
     return finish(options.json, {"functions": list(functions), "public": names, "files": written})

@@ -18,7 +18,7 @@ from xpulpnn.errors import InputError, XpulpnnError, unreadable
 from xpulpnn_sim.cli.cc_words import separate_cc_options
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
 from xpulpnn_sim.cli.tree import EXTRAS, PROGRAM, app, command_name, with_default_command
-from xpulpnn_sim.tools.files import STANDARD_OUTPUT
+from xpulpnn_sim.tools.files import STANDARD_OUTPUT, path_of
 
 
 def split_words(words: Sequence[str]) -> list[str]:
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BAD_INPUT
     except OSError as error:
-        return _report(unreadable(error.filename or "output", error), BAD_INPUT)
+        return _report(unreadable(path_of(error) or "output", error), BAD_INPUT)
     except KeyboardInterrupt:
         return _report("interrupted", INTERRUPTED)
 

@@ -22,7 +22,7 @@ from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_ta
 from xpulpnn_sim.exploration.space import CLUSTER, WHOLE_CLUSTERS, Point, Space, build_space, parse_space
 from xpulpnn_sim.exploration.task import POINTS, PointStep, ResultField, Task, earlier_files, run_tasks
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
-from xpulpnn_sim.tools.files import folder_lock, require_folder
+from xpulpnn_sim.tools.files import folder_lock, output_folder
 from xpulpnn_sim.tools.named_table import NamedTable
 from xpulpnn_sim.tools.results import cached_results
 
@@ -231,8 +231,7 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
         require_dask(options.dask)
     if not options.no_report:
         require_report_packages()
-    require_folder(options.output, "output")
-    with folder_lock(options.output, "output"):
+    with output_folder(options.output, "output"), folder_lock(options.output, "output"):
         space, extra = run_points()
         what = "Search" if options.search else "Exploration"
         title = "Table II of the XpulpNN paper" if options.paper else f"{what} of {space.points[0].top}"

@@ -26,7 +26,7 @@ from xpulpnn_sim.exploration.results import (
     from_json,
 )
 from xpulpnn_sim.exploration.space import Point, folder_name
-from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.files import write_all
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.pool import Call, versions_of
 from xpulpnn_sim.tools.processes import single_interrupt
@@ -134,8 +134,8 @@ class Task:
         # a later run recognises correct results by their keys
         keys = self._by_field({key_of: "" if key_of in self.errors else key_of for key_of in self.known})
         record = {**asdict(self.result()), "keys": keys, "files": sorted(self._files)}
-        for name, text in {**files, RESULT: json.dumps(record, indent=1) + "\n"}.items():
-            write_text(self.folder / name, text)
+        files[RESULT] = json.dumps(record, indent=1) + "\n"
+        write_all({self.folder / name: text.encode() for name, text in files.items()})
 
     def _by_field(self, values: Mapping[str, Any]) -> dict[str, list[Any]]:
         listed: dict[str, list[Any]] = {field: [] for field in _FIELDS}

@@ -2,11 +2,13 @@
 
 import fcntl
 import os
+import pathlib
 import platform
 import re
 import secrets
 import shutil
 import tempfile
+import traceback
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
@@ -75,9 +77,17 @@ def replacing(path: Path) -> Generator[Path]:
             yield temporary
             temporary.replace(path)
         except OSError as error:
+            error.filename = path_of(error)
             if error.filename in (None, str(temporary)):
                 error.filename = str(path)
             raise
+
+
+def path_of(error: OSError) -> str | None:
+    """Return the path that an error names, or else that of the method that has raised it."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    paths = (frame.f_locals.get("self") for frame in frames if frame.f_code.co_filename == pathlib.__file__)
+    return error.filename or next((str(path) for path in paths if isinstance(path, Path)), None)
 
 
 def _remove_empty(folder: Path) -> None:
@@ -115,14 +125,19 @@ def write_texts(folder: Path, texts: Mapping[str, str], stale: Iterable[str] = (
         more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
         names = ", ".join(str(path.relative_to(folder)) for path in foreign[:_SHOWN])
         raise InputError(f"--output must be a folder where no file of yours is replaced, not {folder} ({names}{more})")
-    with ExitStack() as stack:
-        for path, content in changed.items():
-            stack.enter_context(replacing(path)).write_bytes(content)
+    write_all(changed)
     for path in {folder / name for name in stale} - set(paths):
         if path.is_file() and is_generated(path):
             path.unlink()
             _remove_empty(path.parent)
     return list(paths)
+
+
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write all files or none."""
+    with ExitStack() as stack:
+        for path, content in contents.items():
+            stack.enter_context(replacing(path)).write_bytes(content)
 
 
 def _has(path: Path, content: bytes) -> bool:
@@ -145,6 +160,19 @@ def require_folder(folder: Path, option: str) -> None:
         raise InputError(f"{option} must be a folder, not the file {folder}") from None
     except OSError as error:
         raise InputError(f"{option} must be in a writable folder, not {folder} ({error.strerror})") from None
+
+
+@contextmanager
+def output_folder(folder: Path, option: str) -> Generator[None]:
+    """Require a folder, and if the block fails remove it again, unless it was there or has files."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    require_folder(folder, option)
+    try:
+        yield
+    except BaseException:
+        for place in missing:
+            _remove_empty(place)
+        raise
 
 
 LEAST_FREE = 64 << 20

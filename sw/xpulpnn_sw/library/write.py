@@ -20,7 +20,7 @@ from xpulpnn_sw.toolchain.build import archive
 from xpulpnn_sw.toolchain.build_options import Options
 
 KERNELS_HEADER = "xpulpnn_kernels.h"
-LIBRARY_FILE = "libxpulpnn.a"
+LIBRARY_FILE = "lib/libxpulpnn.a"
 
 _KERNELS = f"""\
 Every function computes the share of `core` out of `cores`: call it with 0, 1 for all of it. It is reentrant and may be
@@ -37,7 +37,7 @@ _README = """\
 # Kernels of xpulpnn
 
 For {core}. `include/{header}` declares the functions below and says how operands lie in memory.
-`lib/{library}` has them, an object each, so that a program takes only those that it calls:
+`{library}` has them, an object each, so that a program takes only those that it calls:
 
 ```sh
 xpulpnn pack conv 8x8x16:16x3x3 weights.npz --precision 4x4x4 -o layer.c    # a trained layer: layer.c and layer.h
@@ -192,15 +192,13 @@ def texts(
 
 def objects(
     functions: Sequence[KernelRun],
-    folder: Path,
+    library: Path,
     *,
     compiler: str | None,
     options: Options,
     public: Sequence[PublicFunction] = (),
-) -> Path:
-    """Assemble the functions into the library of a folder, which appears complete or not at all."""
-    library = folder / "lib" / LIBRARY_FILE
-    library.parent.mkdir(parents=True, exist_ok=True)
+) -> None:
+    """Assemble the functions into a library."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-library-") as name:
         place = Path(name)
         written = {f"{run.name}.s": kernel_function(run) for run in functions}
@@ -211,7 +209,6 @@ def objects(
         sources = [*(place / file for file in written), *_parts(public)]
         options = replace(options, include=(*options.include, _PARTS, place))
         archive(sources, library, compiler=compiler, options=options)
-    return library
 
 
 def _parts(public: Sequence[PublicFunction]) -> list[Path]:

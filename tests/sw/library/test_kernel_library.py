@@ -239,7 +239,8 @@ def test_packed_layers_of_a_c_program_equal_numpy(tmp_path):
     for path, text in texts(list(functions.values()), "xpulpnn-full", "").items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
-    library = objects(list(functions.values()), tmp_path, compiler=None, options=Options(config=FULL))
+    library = tmp_path / "libxpulpnn.a"
+    objects(list(functions.values()), library, compiler=None, options=Options(config=FULL))
     elf = tmp_path / "main.elf"
     options = Options(config=FULL, include=(tmp_path, tmp_path / "include"), extra=("-Wall", "-Werror"))
     parts = [tmp_path / f"layer{number}.c" for number in range(1, len(layers))]

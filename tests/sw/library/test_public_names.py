@@ -222,8 +222,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Options:
     for path, text in texts(kernels, "", "", public).items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text)
-    objects(kernels, folder, compiler=None, options=Options(config=CORE, extra=WARNED), public=public)
-    linking = (f"-L{folder / 'lib'}", "-lxpulpnn")
+    objects(kernels, folder / "libxpulpnn.a", compiler=None, options=Options(config=CORE, extra=WARNED), public=public)
+    linking = (f"-L{folder}", "-lxpulpnn")
     return Options(config=CORE, include=(folder / "include",), linking=linking, extra=WARNED)
 
 
