@@ -313,11 +313,10 @@ def build_model(
         compile_command.write_text(_compiler_command(chosen))
         compile_command.chmod(0o755)
         environment = {**os.environ, _CXX_HEADERS: _cxx_headers()}
-        objects.mkdir()
         link_tools(folder)
-        link_tools(objects)
         flags += ["-CFLAGS", f"{_CXX_FLAGS} -I.."]
         _run([*VERILATE, *flags, CONTROL_FILE, f"{TOP}.sv", "design.v"], folder, environment)
+        link_tools(objects)
         (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
         make = ["make", "-f", f"V{TOP}.mk", "CXX=../cxx", *IN_PLACE, *optimisation]
         kind = (how, trace, files["lz4.h"], covered)
