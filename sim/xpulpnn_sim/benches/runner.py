@@ -23,14 +23,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import locked
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.launcher_data import CLOCK_NS, DATA_VARIABLE, SEED_VARIABLE
-from xpulpnn_sim.tools.yosys import (
-    IN_PLACE,
-    MAKE_VARIABLES,
-    VERILATE,
-    link_tools,
-    require_verilator,
-    verilator_folder,
-)
+from xpulpnn_sim.tools.yosys import IN_PLACE, MAKE_VARIABLES, VERILATE, link_tools, require_verilator, verilator_folder
 
 SIMULATORS = ("verilator", "icarus")  # simulators of our tests
 OTHER_SIMULATORS = ("activehdl", "dsim", "questa", "riviera", "vcs", "xcelium")  # what else cocotb can drive
