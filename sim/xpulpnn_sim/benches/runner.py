@@ -261,9 +261,7 @@ def run_bench(
             results_xml=str(written.resolve()),
             seed=seed,
             extra_env={
-                "LD_LIBRARY_PATH": os.pathsep.join(
-                    filter(None, (str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH")))
-                ),
+                "LD_LIBRARY_PATH": f"{config.libs_dir}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":"),
                 "PYTHONWARNINGS": _WARNINGS,
                 "COCOTB_REWRITE_ASSERTION_FILES": _EXPLAINED,
                 # pytest rewrites these assertions; its plugins are not needed in the simulator

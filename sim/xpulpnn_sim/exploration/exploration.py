@@ -183,7 +183,6 @@ class ExplorationLoop:
             self.watcher.remaining(self._left_s())
 
     def _left_s(self) -> float:
-        """Estimate the remaining seconds from the durations of similar steps in this run and in earlier runs."""
         took, usual = (defaultdict[ResultField, float](float) for _ in range(2))
         for task in self._tasks:
             for key, seconds in task.seconds.items():

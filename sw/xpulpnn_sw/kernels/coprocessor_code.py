@@ -171,7 +171,6 @@ class CoprocessorCode(KernelCode):
         return [partial(self._frame.load, "row0", inner.activations[0]), *inner.begin(self._b)]
 
     def _skip(self) -> None:
-        """Move the pointers back by what the first iteration of a block skips."""
         inner, frame, b = self._inner, self._frame, self._b
         if isinstance(inner, StepLoop):
             return

@@ -176,7 +176,6 @@ class KernelCode:
 
     @property
     def _filter_words(self) -> Term:
-        """Words of a filter."""
         precision = self._blocking.precision
         if self._im2col is None:
             return Argument("row_words")
@@ -347,7 +346,6 @@ class KernelCode:
             inner.emit(b, count, signed=precision.x_signed and is_first)
 
     def _next_plane(self) -> None:
-        """Shift the sums left by the width of a plane and move the weight pointers back to the start of the block."""
         b, (work, other) = self._b, self._temporaries[:2]
         pointers = dict(zip(self._inner.weights, self._prefetched_bytes(), strict=True))
         for register in self._inner.accumulators:

@@ -280,7 +280,6 @@ def gap_bytes(rule: Rule | None, bits: int, nch: int) -> int:
 
 
 def with_channel_factors(requantisation: "AnyRequantisation", channels: int) -> "AnyRequantisation":
-    """Replace a rule with one factor or none by the equivalent rule with a factor for each channel."""
     if isinstance(requantisation, Multiplication | Shifting):
         kappa = np.full(channels, requantisation.factor, np.int64)
         return Requantisation(kappa=kappa, lam=np.zeros_like(kappa), shift=requantisation.shift)

@@ -105,8 +105,6 @@ class MapLayer(LayerText):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddLayer(MapLayer):
-    """Sum of two feature maps, each scaled."""
-
     form: ClassVar[str] = "HxWxC[:shift]"
     mark = (":shift", "shifted")
     operands: ClassVar[int] = 2
@@ -116,8 +114,6 @@ class AddLayer(MapLayer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultiplyLayer(MapLayer):
-    """Product of two feature maps, rescaled."""
-
     operands: ClassVar[int] = 2
 
 

@@ -198,7 +198,6 @@ def objects(
     options: Options,
     public: Sequence[PublicFunction] = (),
 ) -> None:
-    """Assemble the functions into a library."""
     with tempfile.TemporaryDirectory(prefix="xpulpnn-library-") as name:
         place = Path(name)
         written = {f"{run.name}.s": kernel_function(run) for run in functions}

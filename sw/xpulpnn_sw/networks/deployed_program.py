@@ -294,7 +294,6 @@ class _Memory:
             yield DmaTransfer(inside=self.inside[name], outside=at.address, line=at.length, inwards=inwards)
 
     def upkeep(self, number: int, step: DeployedStep) -> Iterator[DmaTransfer]:
-        """Yield the DMA transfers of the previous step's report and of the arguments for the next tile."""
         if number and self._stores_reports:
             outside = self.outside.symbols[REPORTS].address + (number - 1) * self._report_bytes
             yield DmaTransfer(inside=self.report(number - 1), outside=outside, line=self._report_bytes, inwards=False)

@@ -145,7 +145,6 @@ def _layout_key(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]
 
 
 def pixel_distance(stage: Stage, run: KernelRun, symbol: str) -> int:
-    """Return the distance in bytes between neighbouring pixels of a map as a kernel reads it."""
     for name in ("pixel_bytes", "row_stride"):
         if name in run.arguments:
             return run.arguments[name]

@@ -298,7 +298,6 @@ class _Maps:
             self._same |= dict.fromkeys(joined, joined)
 
     def _has_gaps(self, name: str) -> bool:
-        """Return whether writer and readers of a feature map expect different numbers of channels in memory."""
         channels = self.shapes[name][-1]
         in_memory = {-(-channels // unit) * unit for unit in self._units[name]}
         if name in self._dense:

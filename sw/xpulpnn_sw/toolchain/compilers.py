@@ -194,7 +194,6 @@ def target_flags(kind: str) -> tuple[str, ...]:
 
 
 def _libcpp(compiler: Compiler) -> Path | None:
-    """Return the folder of libc++ in the zig wheel."""
     spec = util.find_spec("ziglang") if compiler.kind == "zig" else None
     return None if spec is None or spec.origin is None else Path(spec.origin).parent / "lib/libcxx"
 

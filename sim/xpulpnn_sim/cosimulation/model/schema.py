@@ -22,8 +22,6 @@ KEPT_ERRORS = 64  # differences of a block that are recorded with their details
 
 
 class Event(IntFlag):
-    """Reasons why the compiled model stops."""
-
     CYCLE_LIMIT = auto()
     RECORDS_FULL = auto()
     TOHOST = auto()

@@ -187,7 +187,7 @@ class Session:
             kind, size = "store" if hart["write"] else "load", mask.bit_count() or WORD_BYTES
             return exits.bad_access(kind, int(hart["address"]) + first, size, pc, name_of)
         if Event.TRAP_LOOP in events:
-            return exits.trap_loop(pc, int(hart["cause"]), name_of, first=pc == int(hart["next_pc"]))
+            return exits.trap_loop(pc, int(hart["cause"]), int(hart["next_pc"]), name_of)
         if Event.ENDLESS_LOOP in events:
             return exits.endless_loop(pc, name_of)
         if Event.STUCK in events:

@@ -45,8 +45,6 @@ class NetworkTarget:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Item:
-    """A run of a job: the numbers of the network, the target and the image."""
-
     task: int
     target: int
     image: int
@@ -139,8 +137,6 @@ FOLDER = "runs"
 
 
 class Journal:
-    """Stores the outcomes of runs on disk until the job is complete."""
-
     def __init__(self, job: Job, *, fresh: bool = False) -> None:
         self._job = job
         self._stores: dict[tuple[int, int], Results] = {}

@@ -143,8 +143,6 @@ def cluster_kernel(case: Case) -> "ClusterKernel":
 
 
 class ClusterKernel(KernelWork):
-    """A kernel whose work is divided among all cores of a cluster."""
-
     engine = ENGINE
 
     @abstractmethod
@@ -197,8 +195,6 @@ class ClusterWork(ClusterKernel):
 
 
 class TiledWork(ClusterKernel):
-    """A layer in tiles on a cluster, with its operands in external memory."""
-
     def __init__(self, case: Case, tensors: LayerTensors, tiles: TiledProgram) -> None:
         self.tiled = tiles
         super().__init__(case, tensors, tiles.run, cluster_executable(case, tiles))

@@ -22,8 +22,6 @@ _HOST = "127.0.0.1"
 
 @dataclass(slots=True)
 class Debugger:
-    """A server for OpenOCD's protocol remote_bitbang."""
-
     listener: socket.socket
     holds: bool = False  # whether the program does not start before the debugger has halted it once
     tell: Callable[[str], None] | None = None  # reports the end of the program while a debugger is connected

@@ -246,8 +246,6 @@ _COUNTING = "csrw 0x320, zero"  # clears mcountinhibit
 
 
 class HostProgram(KernelProgram):
-    """A kernel on a core of somebody else with our coprocessor."""
-
     prepare = _COUNTING
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun) -> None:

@@ -196,8 +196,6 @@ def text_window(executable: Executable) -> Window:
 
 
 class _Host:
-    """The host's side of the exit and output channel of a program."""
-
     def __init__(
         self,
         session: Session,

@@ -218,8 +218,6 @@ _MUTEX_CLAIMS = {
 
 
 class MutexClaims(Obligation):
-    """Properties of a mutex, with a record of its lock."""
-
     def __init__(self, config):
         registers = {"locked": ("locked", 1)}
         super().__init__(f"mutex, {config.cores} cores", MutexUnit(config), _MUTEX_CLAIMS, registers)

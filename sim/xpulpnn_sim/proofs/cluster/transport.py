@@ -21,8 +21,6 @@ _TICKS, _ROUNDS = 3, 5  # ticks of both clocks per round, and rounds until both 
 
 
 class TapStep(enum.Enum, shape=2):
-    """Action of the test access port in a cycle of TCK."""
-
     NOTHING, CAPTURE, SHIFT, UPDATE = range(4)
 
 

@@ -180,7 +180,6 @@ class OffloadClaims(Obligation):
         m.d.comb += self.results.eq(Cat(holds).all())
 
     def _count_is(self, count):
-        """Return whether this number of instructions is in the queue."""
         return self.of_used[count - 1] & ~(self.of_used[count] if count < len(self.slots) else Const(0, 1))
 
     def _claim_queue(self, m):
@@ -208,7 +207,6 @@ class OffloadClaims(Obligation):
         m.d.comb += self.queue.eq(Cat(holds).all())
 
     def _fits(self, place, slot):
-        """Return whether an instruction of the list is the one of this slot of the queue."""
         word, entry = self.words[place], data.View(entry_layout(self.config), getattr(self, f"slot_{slot}"))
         owed, decided = self.owed[place], self.decided[place]
         waiting, dropped = self.of_waiting[slot], self.of_dropped[slot]

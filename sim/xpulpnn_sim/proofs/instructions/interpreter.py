@@ -176,7 +176,6 @@ class _Execution:
         return self._z.z.choose(condition, self.value(body), self.value(orelse))
 
     def _generated(self, terms: ast.GeneratorExp) -> list[tuple[int, Number]]:
-        """Return condition and value of each term of a generator expression."""
         generated: list[tuple[int, Number]] = []
         match terms.generators:
             case [ast.comprehension(target=ast.Name(id=name), iter=values, ifs=tests)]:

@@ -88,8 +88,6 @@ def allowed_fields(insn: Insn, word: Word, z: Integers) -> list[int]:
 
 @dataclass(slots=True)
 class Gates:
-    """Arithmetic of the instruction table's interpreter on exact integers of gates."""
-
     z: Integers
 
     def unary(self, op: ast.unaryop, x: Number) -> Number:

@@ -111,7 +111,6 @@ class UnobservedRegisters:
         return ones
 
     def _variants(self, ones: Collection[int], literals: Sequence[int]) -> list[int]:
-        """Return the values of literals in a case (the lowest bit) and in random variants of the case (other bits)."""
         all_ = (1 << _VARIANTS) - 1
         small = {literal for word in self.gates.register_words.values() if len(word) <= _ALONE for literal in word}
 

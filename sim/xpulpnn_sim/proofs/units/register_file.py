@@ -16,8 +16,6 @@ _CLAIMS = {
 
 
 class RegFileClaims(Obligation):
-    """Claims about a register file, with a model of one of its registers, which all ports read."""
-
     def __init__(self, storage, *, pairs):
         title = f"register file, {storage}{', pairs' if pairs else ''}"
         super().__init__(title, RegFile(storage, pairs=pairs), _CLAIMS, {}, number=("watched", REGISTERS))

@@ -45,7 +45,6 @@ def _bounds() -> Iterator[str]:
 
 
 def _exact_bounds() -> Iterator[str]:
-    """Yield cases of pv.rqx* with the least and greatest product rounded to each bound and its neighbours."""
     cases = product(_SUFFIX, (False, True), enumerate(((0, 1), (30, 40), (30, 44), (30, 51))))
     for width, signed, (number, (scale, shift)) in cases:
         zero = (-128, 0, 127, 3 * width)[(number + width) % 4]

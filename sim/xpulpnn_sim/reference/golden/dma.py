@@ -37,8 +37,6 @@ class Moves(NamedTuple):
 
 
 class Access(NamedTuple):
-    """An access of the DMA engine to an aligned block of eight bytes."""
-
     external: bool
     address: int
     enables: int  # byte enables

@@ -20,8 +20,6 @@ class Answer(NamedTuple):
 
 
 class PortOutputs(NamedTuple):
-    """Outputs of the command ports in a cycle."""
-
     granted: Set[int]  # ports whose requests are granted
     answers: Mapping[int, Answer]  # responses in the next cycle, by port
     notified: tuple[int, int]  # cores notified of an end by event and by interrupt, a bit each
@@ -95,7 +93,6 @@ class PortsModel:
         return PortOutputs(granted, answers, notified, active > 0)
 
     def _give(self, used: int) -> dict[int, Answer]:
-        """Assign the lowest free identifier to one of the waiting ports."""
         free = [number for number in range(len(self._in_use)) if not used >> number & 1]
         if not free:
             return {}

@@ -27,16 +27,12 @@ clear."""
 
 
 class Access(NamedTuple):
-    """A granted access of the event unit."""
-
     offset: int  # in bytes within the view
     write: bool = False
     data: int = 0
 
 
 class Answer(NamedTuple):
-    """A response in the cycle after the access."""
-
     core: int | None  # None: shared view
     data: int | None  # None: store
     error: bool = False  # no such register

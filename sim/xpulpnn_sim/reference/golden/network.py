@@ -88,8 +88,6 @@ def run_scores(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Agreement of the results of a network with those of the model from which it was imported."""
-
     correlation: float  # of all results; 0 if only one side is constant
     same: int  # images with the same index of the greatest result
     images: int

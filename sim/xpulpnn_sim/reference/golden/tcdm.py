@@ -129,8 +129,6 @@ def place_of(address: int, config: ClusterConfig) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class TcdmModel:
-    """Cycle-accurate golden model of the banks of the TCDM and their arbiters."""
-
     config: ClusterConfig
     masters: int  # number of cores and other masters
     words: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])

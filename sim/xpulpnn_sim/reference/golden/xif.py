@@ -112,7 +112,6 @@ class Coprocessor:
         return weights[part * insn.fmt.lanes : (part + 1) * insn.fmt.lanes]
 
     def _block(self, insn: Insn, weights: dict[int, int], part: int) -> None:
-        """Add the products of all pixels with the weight words of some filters."""
         for pixel, number in enumerate(_ACTIVATIONS):
             activations = self._activations(insn, self.entries[number])
             for number_of_filter, word in weights.items():
@@ -151,7 +150,6 @@ class Coprocessor:
             self.entries[number] = value if number != _SHIFT else value % 64 + value // 256 % 256 * 256
 
     def _requantise(self, insn: Insn, number_of_filter: int, factor: int, summand: int) -> None:
-        """Put the codes of a filter into a lane of the first accumulator of each pixel."""
         assert insn.fmt is not None
         levels, scale = 1 << insn.fmt.width, self.entries[_SHIFT]
         least = -(levels // 2) if insn.a_signed else 0

@@ -174,9 +174,7 @@ class ClusterSession:
             elif iss.status == RESTS:
                 hart.stuck = "sleeps in wfi" if iss.state.asleep else _LOOPS
             elif iss.status == TRAPS:
-                return exits.trap_loop(
-                    iss.state.last_pc, iss.csrs["mcause"], self._name_of, first=iss.state.last_pc == iss.state.pc
-                )
+                return exits.trap_loop(iss.state.last_pc, iss.csrs["mcause"], iss.state.pc, self._name_of)
         iss.csrs.pass_time(quantum - (iss.executed - start))
         return None
 

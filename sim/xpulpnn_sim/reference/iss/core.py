@@ -147,7 +147,6 @@ class Iss:
 
     @property
     def last_pc(self) -> int | None:
-        """Address of the last executed instruction."""
         return None if self.state.last_pc == _NOWHERE else self.state.last_pc
 
     @property

@@ -50,7 +50,6 @@ class SimulatedCsrs:
         self["mip"] = lines & IRQ_BITS
 
     def call(self, function: str, *arguments: int) -> int:
-        """Call a function of the compiled simulator with the hart."""
         return getattr(library(), function)(ctypes.byref(self.hart), *map(ctypes.c_uint64, arguments)) & isa.ALL_BITS
 
     def __getitem__(self, name: str) -> int:

@@ -96,7 +96,6 @@ class Fetched:
 
     @cached_property
     def nn_activation(self) -> int | None:
-        """The NN-RF entry used as the (first) activation."""
         if self.insn.is_pair:
             return machine.SECOND_PAIR * self.operands["p"]
         return self.rs2 & machine.ACTIVATION_SELECT if self.insn.is_nn_form else None

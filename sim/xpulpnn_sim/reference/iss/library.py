@@ -109,8 +109,6 @@ def _fields(name: str) -> list[tuple[str, Any]]:
 
 
 class Operation(Structure):
-    """A translated instruction."""
-
     _fields_ = _fields("Op")
 
 

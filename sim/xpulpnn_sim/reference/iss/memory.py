@@ -69,7 +69,6 @@ class Memory:
         return all(getattr(type(self), name) is getattr(Memory, name) for name in names)
 
     def status_of(self, access: Callable[[], None]) -> int:
-        """Make an access of compiled code and return its status."""
         try:
             access()
         except BusError:

@@ -168,7 +168,7 @@ class IssSession:
         if self._channel.final is not None:
             return exits.reported(self._channel.final, last, self._name_of)
         if iss.status == TRAPS:
-            return exits.trap_loop(last, iss.csrs["mcause"], self._name_of, first=last == iss.state.pc)
+            return exits.trap_loop(last, iss.csrs["mcause"], iss.state.pc, self._name_of)
         return exits.endless_loop(last, self._name_of) if iss.status == RESTS else None
 
     def reset(self) -> None:

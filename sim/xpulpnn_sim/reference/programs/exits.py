@@ -142,8 +142,8 @@ def interrupted(count: int, unit: str, pc: int, name_of: NameOf) -> Exit:
     return Exit(Reason.INTERRUPTED, 0, pc, None, text)
 
 
-def trap_loop(pc: int, cause: int, name_of: NameOf, *, first: bool) -> Exit:
-    when = "traps at its first instruction" if first else "traps again and again, as behind a stack overflow"
+def trap_loop(pc: int, cause: int, entry: int, name_of: NameOf) -> Exit:
+    when = "traps at its first instruction" if pc == entry else "traps again and again, as behind a stack overflow"
     text = f"trap loop: the exception handler at {place(pc, name_of)} {when} (mcause {cause})"
     return Exit(Reason.TRAP_LOOP, 0, pc, None, text)
 

@@ -209,7 +209,6 @@ class _Reader:
         return relocations
 
     def _relocated(self) -> bytes:
-        """Return the file with debug information relocated to the artificial base addresses."""
         content = bytearray(self._content)
         for number, offset, kind, _name, where, value in self._relocations():
             section = self._sections[number]

@@ -58,8 +58,6 @@ def _is_fixed(name: str) -> bool:
 
 @dataclass(slots=True)
 class _Translation:
-    """The C++ lines of an instruction."""
-
     insn: Insn
     lines: list[str] = field(default_factory=list[str])
     written: list[str] = field(default_factory=list[str])  # registers in the order of their assignments

@@ -24,8 +24,6 @@ Parts = list[list[ProgramBlock]]  # what each hart has to do; a meeting adds to 
 
 
 class Meetings:
-    """Adds synchronisation between harts to the code of a phase."""
-
     def __init__(self, rng: Random, config: ClusterConfig, signals: Sequence[int]) -> None:
         self._rng, self._config, self._signals = rng, config, signals
         self.kinds = {"nothing": lambda parts: None, "event": self._event, "tasks": self._tasks, "timer": self._timer}

@@ -59,7 +59,6 @@ class Litmus:
         return " ".join([*observed, *final])
 
     def allowed(self) -> set[Outcome]:
-        """Return the outcomes of all interleavings of the threads."""
         turns = [number for number, thread in enumerate(self.threads) for _ in thread]
         return {self._outcome(order) for order in set(permutations(turns))}
 

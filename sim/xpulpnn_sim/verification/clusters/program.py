@@ -63,8 +63,6 @@ COUNTS = "counts "  # start of the kind of a block that counts up once the count
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """The code between two barriers of all harts."""
-
     kind: str
     parts: tuple[tuple[ProgramBlock, ...], ...]  # the code of each hart; as a whole the phase can be left out
 

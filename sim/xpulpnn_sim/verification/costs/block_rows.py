@@ -40,7 +40,6 @@ def _operands(step: int) -> tuple[list[str], list[str]]:
 
 
 def _by_accumulator(step: int) -> list[str]:
-    """Load eight words and add their products to sixteen accumulators."""
     pairs = ((pixel, of_filter) for pixel in range(PIXELS) for of_filter in range(FILTERS))
     products = [f"pa.accsp.b {PIXELS * p + f}, {_ACTIVATIONS[p]}, {_WEIGHTS[f]}" for p, f in pairs]
     return [*chain(*_operands(step)), *products]

@@ -280,8 +280,6 @@ def batch(source: CoverageSource, collector: Collector, seed: int) -> list[Cover
 
 @dataclass(slots=True)
 class Covered(Coverage):
-    """Coverage of one program that ran on the model that counts coverage."""
-
     crosses: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))  # numbers of those reached
     times: NDArray[np.int64] = field(default_factory=partial(np.zeros, 0, np.int64))  # how often each
     points: NDArray[np.bool_] = field(default_factory=partial(np.zeros, 0, np.bool_))  # lines and bits used

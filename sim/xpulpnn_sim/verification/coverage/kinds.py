@@ -140,7 +140,6 @@ class Words:
         return np.array([self._known[word] for word in distinct.tolist()], _DETAILS)[which]
 
     def _properties(self, word: int) -> dict[str, int]:
-        """Return those properties of a word that differ from their defaults."""
         row, fetched, size = self._decoder.decode(word), self._decode(word), instruction_size(word)
         if row is None or fetched is None:
             rows = (row for row in self.rows if row.restricted and row.size == size and word & row.mask == row.match)

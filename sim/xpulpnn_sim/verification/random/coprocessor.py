@@ -39,7 +39,6 @@ def _between(draw: Draw) -> str:
 
 
 def _pointers(draw: Draw) -> Iterator[str]:
-    """Set the pointers by one instruction or word by word."""
     registers = SCRATCH, draw.rng.choice(POOL)
     for register in registers:
         yield f"li {ABI_NAMES[register]}, 0x{sum(FAILING) + draw.rng.randrange(_REACH):x}"

@@ -52,8 +52,6 @@ Key = tuple[str, str]  # Mnemonic and operands of a row
 
 @dataclass(slots=True)
 class Coverage(Tally):
-    """Counts of instructions and events in the retirements of programs."""
-
     rows: Counter[Key] = field(default_factory=Counter[Key])  # retirements of each row, those that trapped included
     traps: Counter[int] = field(default_factory=Counter[int])  # by exception cause
     interrupts: Counter[int] = field(default_factory=Counter[int])  # by line

@@ -80,7 +80,6 @@ class Shrinker:
         return next((candidate for candidate in candidates if self._try(candidate)), case)
 
     def _machine(self, case: Case) -> Case:
-        """Remove wait states and interrupts from the machine as long as the program still fails."""
         defaults = {
             field.name: field.default
             for field in fields(case.machine)

@@ -94,7 +94,6 @@ def _check_contents(flow: counting.FlowGraph, loop: counting.NaturalLoop) -> Non
 
 
 def _distance(blocks: Sequence[BasicBlock], shape: _Shape) -> int:
-    """Return the largest possible distance in bytes from set-up to end."""
     between = blocks[shape.start : shape.end + 1]
     if not between or any(block.section != between[0].section for block in between):
         raise LoopError("its blocks are not in order")
@@ -163,7 +162,6 @@ class HardwareLoops:
     def _setup(
         self, flow: counting.FlowGraph, shape: _Shape, counter: counting.Counter, end: str, level: int, distance: int
     ) -> tuple[list[ListedOperation], bool]:
-        """Return the set-up and whether the compiler's test may be removed."""
         entry = counting.at_entry(flow, shape.loop, counter) if shape.is_tested_at_end else counting.Entry()
         turns = entry.turns(counter)
         is_exact = turns is not None or (shape.is_tested_at_end and entry.is_exact(counter))

@@ -137,7 +137,6 @@ class WindowClassifierCode(ClassifierCode):
         self._next_row("conv1", start, end, totals[0])
 
     def _pool(self, totals: list[int], work: int, inputs: int) -> None:
-        """Convert four counts of differing bits to sums and leave their maximum in the first register."""
         b, (first, *others) = self._b, totals
         b.li(work, inputs)
         for register in totals:

@@ -230,7 +230,6 @@ def _linear(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) 
 
 
 def _rows(node: OnnxNode, source: Map, weights: Quantised, before: tuple[int, ...]) -> Sums:
-    """Return the sums of a matrix product of each row of a map by itself."""
     outputs, pixels = len(weights.values), source.shape[1]
     indices = np.arange(pixels * outputs).reshape(*before, outputs)
     layer, stored = f"{dims(source.shape)}:{outputs}:p=0", weights.values[:, np.newaxis, np.newaxis]

@@ -45,7 +45,6 @@ def layer_operators(
 
 
 def _needed(operators: Sequence[TfliteOperator], outputs: Sequence[int]) -> list[TfliteOperator]:
-    """Return the operators whose results the outputs depend on."""
     wanted, kept = {*outputs}, list[TfliteOperator]()
     for operator in reversed(operators):
         if wanted & {*operator.outputs}:

@@ -63,8 +63,6 @@ _REDUCTIONS: Mapping[str, OnnxOperator] = {
 
 
 class TfliteOperators:
-    """The values of a model's tensors while its operators become layers."""
-
     def __init__(self, model: TfliteModel, options: ImportOptions) -> None:
         self._model, self._options, self._note = model, options, options.note
         self._builder = TfliteLayerBuilder(options.name, options.note, allow=options.allow, is_fast=options.is_fast)

@@ -145,7 +145,6 @@ xp_vector_exception:
 
 interrupt:
     .cfi_remember_state
-    sw a1, WORDS(11)(sp)
     sw t0, WORDS(5)(sp)
     jal t0, save
     saved
@@ -159,7 +158,6 @@ interrupt:
 exception:
     .cfi_restore_state
     .cfi_remember_state
-    sw a1, WORDS(11)(sp)
     sw t0, WORDS(5)(sp)
     jal t0, save
     saved
@@ -205,10 +203,10 @@ xp_irq_\line:
     .endr
     tail xp_irq_default
 
-    /* Called with the return address in t0; a0, a1 and t0 are saved already. Changes t1. */
+    /* Called with the return address in t0; a0 and t0 are saved already. Changes t1. */
 save:
     .cfi_restore_state
-    .irp number, CALLER_SAVED
+    .irp number, CALLER_SAVED, 11
     sw x\number, WORDS(\number)(sp)
     .endr
     csrr t1, mepc
