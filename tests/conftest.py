@@ -12,6 +12,8 @@ import pytest
 os.environ.setdefault("XPULPNN_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))
 # most models run for less time than their optimisation takes; `make cosim` runs an optimised one
 os.environ.setdefault("XPULPNN_MODEL_LEVEL", "0")
+# set by pytest-xdist; tables in pipes would be as narrow
+os.environ.pop("COLUMNS", None)
 
 
 @pytest.hookimpl(wrapper=True)
