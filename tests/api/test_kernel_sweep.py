@@ -21,7 +21,7 @@ from xpulpnn_sw.layers.precision import Precision
 CORES = (BEYOND, FULL)
 """All that there is; the second has the exact rule in software."""
 
-SAMPLE = 30  # combinations of a kernel; `xpulpnn verify kernels` runs all
+SAMPLE = 20  # combinations of a kernel; `xpulpnn verify kernels` runs all
 
 
 every = cache(lambda kernel: [*combinations((kernel,), CORES)])

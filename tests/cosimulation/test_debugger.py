@@ -90,7 +90,7 @@ def compiled(folder, name, text, *options):
 
 @pytest.mark.cosim
 @pytest.mark.flow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
 def test_signals_to_a_session(number, tmp_path):
     """No process stays. Ctrl-C, which reaches gdb too, halts the program; its end halts it again and gives the code."""
     compiled(tmp_path, "waits", WAITS, "--preset", "ri5cy")

@@ -18,12 +18,7 @@ FOLDER = ROOT / "examples/bench"
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="iverilog must be on PATH")
 @pytest.mark.parametrize(
     ("right", "wrong", "failing"),
-    [
-        ("", "", 0),
-        ("!first", "first", 4),
-        ("1'b1, 1'b0", "1'b0, 1'b0", 4),
-        ("if (rst)", "if (rst && !valid)", 1),
-    ],
+    [("", "", 0), ("!first", "first", 4), ("1'b1, 1'b0", "1'b0, 1'b0", 4), ("if (rst)", "if (rst && !valid)", 1)],
 )
 def test_bench(tmp_path, right, wrong, failing):
     text = (ROOT / "examples/bench/accumulate.v").read_text()

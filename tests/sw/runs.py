@@ -1,8 +1,9 @@
 """Kernels run on the instruction-set simulator, compared with the reference of their layer, and counted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,12 @@ from xpulpnn_sw.layers.layer import ConvLayer, Layer
 from xpulpnn_sw.layers.precision import Precision
 
 LIMIT = 1 << 21
+
+
+def alternating(rows: Iterable[Any], columns: Iterable[Any], choices: tuple[Any, Any]) -> list[tuple[Any, Any, Any]]:
+    """Every row with every column, and with one choice or the other in turn, as on a chessboard."""
+    pairs = product(enumerate(rows), enumerate(columns))
+    return [(row, column, choices[(number + place) % 2]) for (number, row), (place, column) in pairs]
 
 
 def results(run, memory):

@@ -8,7 +8,7 @@ import pytest
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.variants import XIF_VARIANTS
 
-from .runs import RULES, check_named
+from .runs import RULES, alternating, check_named
 
 LAYERS = {
     "borders, leftover pixels and channels": ("conv", "3x6x9:5x3x2:p=1x0x1x0", "8x8x8"),
@@ -29,19 +29,18 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("specialise", [False, True])
-@pytest.mark.parametrize("variant", XIF_VARIANTS)
-@pytest.mark.parametrize("name", LAYERS)
+PIXELS = [name for name, (kernel, *_) in LAYERS.items() if kernel == "linear"]
+CASES = alternating([name for name in LAYERS if name not in PIXELS], XIF_VARIANTS, (False, True))
+CASES += alternating(PIXELS, ("blk_4x1", "blkq_4x1"), (False, True))
+
+
+@pytest.mark.parametrize(("name", "variant", "specialise"), CASES)
 def test_layers(name: str, variant: str, specialise: bool):
     kernel, text, precision = LAYERS[name]
-    if kernel == "linear":
-        variant = "blkq_4x1" if variant.startswith("step") else "blk_4x1"
     check_named(kernel, text, precision, variant, specialise=specialise, cores=2 - specialise, seed=3)
 
 
-@pytest.mark.parametrize("result", ["u4", "i4"])
-@pytest.mark.parametrize("variant", XIF_VARIANTS)
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("name", "variant", "result"), alternating(RULES, XIF_VARIANTS, ("u4", "i4")))
 def test_rules_at_their_ends(name: str, variant: str, result: str):
     change = partial(replace, requantisation=RULES[name])
     check_named("matmul", "4x9x6", f"8x4x{result}", variant, seed=3, change=change)

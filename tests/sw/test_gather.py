@@ -7,7 +7,7 @@ import pytest
 from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 
-from .runs import built, check_named
+from .runs import alternating, built, check_named
 
 LAYERS = {
     "columns beside the input left and right, rows above and below": ("9x8x8:4x3x3:p=1", "8x8x8"),
@@ -31,9 +31,7 @@ LAYERS = {
 
 
 @pytest.mark.flow
-@pytest.mark.parametrize("specialise", [False, True])
-@pytest.mark.parametrize("cores", [1, 3])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(("name", "cores", "specialise"), alternating(LAYERS, (1, 3), (False, True)))
 def test_layers(name: str, cores: int, specialise: bool):
     layer, precision = LAYERS[name]
     check_named("conv", layer, precision, "x3_4x4", cores=cores, specialise=specialise)

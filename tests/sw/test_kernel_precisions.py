@@ -18,7 +18,7 @@ from xpulpnn_sw.layers.layer import ConvLayer, ImageConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.packed_layer import packed
 
-from .runs import RULES, built, check, check_named, computed, run_share, tensors_of
+from .runs import RULES, alternating, built, check, check_named, computed, run_share, tensors_of
 
 WIDTHS = ["8x4x8", "8x2x4", "4x2x2", "4x8x2", "2x8x8", "2x4x4", "i8xu4xi8", "u8xi2xi4", "u4xu2xu8"]
 
@@ -112,9 +112,7 @@ def test_extreme_values(text: str, name: str):
     )
 
 
-@pytest.mark.parametrize("result", ["u4", "i4"])
-@pytest.mark.parametrize("variant", ["rv32im_2x2", "nn_4x4"])
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("name", "variant", "result"), alternating(RULES, ("rv32im_2x2", "nn_4x4"), ("u4", "i4")))
 def test_rules_at_their_ends(name: str, variant: str, result: str):
     change = partial(replace, requantisation=RULES[name])
     check_named("matmul", "4x9x6", f"8x4x{result}", variant, seed=3, change=change)

@@ -11,10 +11,7 @@ from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.verification.units.bench_tasks import chosen_units
 
-pytestmark = [
-    pytest.mark.bench,
-    pytest.mark.skipif(not available("icarus"), reason="icarus is not installed"),
-]
+pytestmark = [pytest.mark.bench, pytest.mark.skipif(not available("icarus"), reason="icarus is not installed")]
 
 _WIDENER = UNITS["widener"].emit().text
 
