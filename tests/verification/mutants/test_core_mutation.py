@@ -169,15 +169,15 @@ def test_a_program_goes_on_outside_of_handlers() -> None:
 def test_programs_find_mutants_of_a_core(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     report = tmp_path / "report.json"
-    words = ["mutate", "core", "--preset", "ri5cy", "--mutants", "6", "--proof", "0", "--instructions", "500"]
+    words = ["mutate", "core", "--preset", "ri5cy", "--mutants", "4", "--proof", "0", "--instructions", "500"]
     words += [word for setting in SMALL for word in ("--set", setting)]
     assert main([*words, "--jobs", "1", "-o", "out", "--json", str(report)]) == 0
     result = read_results(report)[0]["cores"]["ri5cy"]
     killed = [mutant for mutant in result["mutants"] if mutant["killed"]]
-    assert len(result["mutants"]) == 6
-    assert len(killed) >= 3
+    assert len(result["mutants"]) == 4
+    assert len(killed) >= 2
     assert result["random"] + result["directed"] + result["costs"] == len(killed)
-    assert result["alive"] == 6 - len(killed)
+    assert result["alive"] == 4 - len(killed)
     assert "ri5cy" in capsys.readouterr().out
     assert main(["mutate", "--summary", "-o", "out"]) == 0
     assert f"core-ri5cy-{'-'.join(SMALL).replace('=', '-')}" in capsys.readouterr().out
