@@ -90,17 +90,17 @@ def compiled(folder, name, text, *options):
 
 @pytest.mark.cosim
 @pytest.mark.flow
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
-def test_signals_to_a_session(number, tmp_path):
+@pytest.mark.parametrize(("number", "engine"), [(signal.SIGHUP, ()), (signal.SIGINT, ()), (signal.SIGINT, ("--iss",))])
+def test_signals_to_a_session(number, engine, tmp_path):
     """No process stays. Ctrl-C, which reaches gdb too, halts the program; its end halts it again and gives the code."""
     compiled(tmp_path, "waits", WAITS, "--preset", "ri5cy")
     words = ["continue", "print 7", "set var stop = 1", "continue", "print 8", "continue", "print 9"]
-    line = [*XPULPNN, "debug", "build/waits.elf", "--preset", "ri5cy", "--batch"]
+    line = [*XPULPNN, "debug", "build/waits.elf", "--preset", "ri5cy", *engine, "--batch"]
     line += [word for text in words for word in ("--ex", text)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True) as session:
         assert any("_start" in text for text in session.stdout)
         children = Path(f"/proc/{session.pid}/task/{session.pid}/children").read_text().split()
-        assert len(children) == 2
+        assert len(children) == 2 - len(engine)
         time.sleep(1)
         (os.killpg if number == signal.SIGINT else os.kill)(session.pid, number)
         try:
@@ -167,3 +167,35 @@ def test_the_guides_session(options, harts, tmp_path):
     assert [f"xpulpnn.cpu{hart}" in shown for hart in range(1, harts + 1)] == [True] * (harts - 1) + [False] * (
         harts > 0
     )
+
+
+SIMULATED = {
+    "break 4": "Breakpoint 1 at 0x",
+    "continue": "Breakpoint 1, main () at sums.c:4",
+    "next": "3\t    for",
+    "print total + 6": "$1 = 7",
+    "set var $csr_nn0 = 9": "",
+    "print $csr_nn0 + $mhartid": "$2 = 14",
+    "set var $a0 = -1": "",
+    "print/x $a0": "$3 = 0xffffffff",
+    "info registers csr_lpcount0": "csr_lpcount0   0x0",
+    "delete": "",
+    "stepi": "",
+    "set var total = 4": "",
+    "break 5": "Breakpoint 2",
+    "continue 1": "Breakpoint 2, main () at sums.c:5",
+    "print *(int *)0x30000000": "Cannot access memory at address 0x30000000",
+    "continue 2": "the program has ended: fail",
+}
+
+
+@pytest.mark.cosim
+@pytest.mark.flow
+def test_a_session_on_the_simulator(tmp_path):
+    compiled(tmp_path, "sums", SUMS)
+    words = [word for text in SIMULATED for word in ("--ex", text)]
+    line = [*XPULPNN, "debug", "build/sums.elf", "--iss", "--hart-id", "5", "--batch", *words]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    shown = done.stdout + done.stderr
+    assert [text for text in SIMULATED.values() if text not in shown] == []
+    assert done.returncode == 1

@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import VECTOR_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
-from xpulpnn_sim.reference.iss.csrs import INHIBIT, PCMR_SATURATES, SimulatedCsrs
+from xpulpnn_sim.reference.iss.csrs import INHIBIT, PCMR_COUNTS, PCMR_SATURATES, SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word
 
 _WRITABLE = (isa.CsrAccess.RW, isa.CsrAccess.WO)
@@ -69,7 +69,8 @@ class CsrModel:
         """Advance to the next cycle: count, unless the counter is written, then enter or leave a trap."""
         file = self._file
         _, new, target = self._access(cycle)
-        inhibit, enabled, saturates = file["mcountinhibit"], file.counted_events, bool(file["pcmr"] & PCMR_SATURATES)
+        inhibit, saturates = file["mcountinhibit"], bool(file["pcmr"] & PCMR_SATURATES)
+        enabled = file["pcer"] if file["pcmr"] & PCMR_COUNTS else 0
         file.hart.skipped = 0
         if cycle["boot"]:
             file["mtvec"] = file["mtvec"] & ~isa.MTVEC_BASE | cycle["boot_addr"] & isa.MTVEC_BASE

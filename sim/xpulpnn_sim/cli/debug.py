@@ -1,4 +1,4 @@
-"""``xpulpnn debug``: debug a program on the design with gdb."""
+"""``xpulpnn debug``: debug a program on the design, or on the simulator, with gdb."""
 
 import shutil
 import signal
@@ -23,6 +23,8 @@ from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine
 from xpulpnn_sim.cosimulation.workloads.debugger import CONFIGURATION, GDB_SETTINGS, Debugger, debugged, serving
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.iss.gdb_server import GdbServer
+from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM
 
 _GDB = ("gdb-multiarch", "riscv64-unknown-elf-gdb", "riscv32-unknown-elf-gdb")
@@ -36,6 +38,8 @@ _LINKED = (TEXT_BASE, DEFAULT_ROM), (DATA_BASE, DEFAULT_RAM)
 class DebugOptions(ProgramOptions, ClusterOptions):
     execute: Annotated[Repeated, Parameter(name="--ex", metavar="COMMAND")] = ()
     """Command for gdb, behind those that connect it; repeatable."""
+    iss: bool = False
+    """Run the program on the instruction-set simulator, which is faster and needs no OpenOCD."""
     batch: bool = False
     """Let gdb end behind these commands; the command fails if the program does."""
 
@@ -44,19 +48,22 @@ class DebugOptions(ProgramOptions, ClusterOptions):
 def debug_command(options: DebugOptions) -> int:
     """
     xpulpnn debug prog.elf  # gdb before the first instruction
+    xpulpnn debug prog.elf --iss  # the same on the instruction-set simulator
     xpulpnn debug prog.elf --batch --ex 'break main' --ex continue --ex 'info registers'  # commands alone
     """
     if options.batch and not options.execute:
         raise InputError("--batch must come with --ex COMMAND, what gdb is to do, not alone")
     options = with_named_core(options)
+    gdb = next((path for name in _GDB if (path := shutil.which(name))), None)
+    if gdb is None:
+        raise ToolError("gdb-multiarch must be installed to debug: apt-get install gdb-multiarch")
+    if options.iss:
+        return _on_simulator(options, gdb)
     config = debugged(options.simulated_target)
     executable = load_program(options, config)
     linked = _LINKED[: 1 if isinstance(config, ClusterConfig) else None]  # a cluster has its own data memory
     given = {"ram": (*options.windows, *linked), "l2_latency": options.l2_latency or 1}
     machine = Machine.of(options, max_cycles=ALL_CYCLES[1], **given)
-    gdb = next((path for name in _GDB if (path := shutil.which(name))), None)
-    if gdb is None:
-        raise ToolError("gdb-multiarch must be installed to debug: apt-get install gdb-multiarch")
     if shutil.which("openocd") is None:
         raise ToolError("openocd must be installed to debug: apt-get install openocd")
     with progress_bar("compiling the model", None):
@@ -73,6 +80,23 @@ def debug_command(options: DebugOptions) -> int:
         stack.callback(_end, debugger, model)
         port = _server(stack, debugger, config.cores)
         return _gdb(stack, gdb, port, debugger, options)
+
+
+def _on_simulator(options: DebugOptions, gdb: str) -> int:
+    target = options.target
+    if isinstance(target, ClusterConfig):
+        raise InputError("--iss must be left out with --cores")
+    executable = load_program(options, target)
+    given = {"errors": options.bus_errors, "hart_id": options.hart_id, "clint": options.clint, "output": show}
+    with progress_bar("compiling the simulator", None):
+        session = IssSession(executable, target, ram=(*options.windows, *_LINKED), **given)
+    server = GdbServer(session, tell)
+    serving_gdb = Thread(target=server.serve, daemon=True)
+    serving_gdb.start()
+    with ExitStack() as stack:
+        stack.callback(serving_gdb.join)
+        stack.callback(server.close)
+        return _gdb(stack, gdb, server.port, server, options)
 
 
 def _end(debugger: Debugger, model: Thread) -> None:
@@ -107,7 +131,7 @@ def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
     raise ToolError(f"openocd must serve gdb, not end with: {''.join(seen[-5:]).strip()}")
 
 
-def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger, options: DebugOptions) -> int:
+def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger | GdbServer, options: DebugOptions) -> int:
     batch, quiet = (["-batch"], ["set pagination off", "set confirm off"]) if options.batch else ([], [])
     commands = (*quiet, f"target extended-remote localhost:{port}", *options.execute)
     words = [word for text in commands for word in ("-ex", text)]
@@ -116,7 +140,8 @@ def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger, options: Deb
     session = subprocess.Popen([gdb, "-q", *batch, "-x", str(GDB_SETTINGS), *words, str(options.program)])
     stack.callback(session.wait)
     stack.callback(session.kill)
-    debugger.halt = partial(session.send_signal, signal.SIGINT)
+    if isinstance(debugger, Debugger):
+        debugger.halt = partial(session.send_signal, signal.SIGINT)
     code = session.wait()
     end = debugger.end if options.batch else None
     if end is None:

@@ -3,16 +3,17 @@
 import pytest
 from tests.reference.iss.conftest import booted
 
-from xpulpnn.isa.csr import PERFORMANCE_EVENTS
+from xpulpnn.isa.csr import PERFORMANCE_EVENTS, CsrGroup
 from xpulpnn_sw.assembly.asm import assemble
 
 BASE = 0x1000
 ALL = 0x1_FFFF
+COUNTING = frozenset({CsrGroup.BASE, CsrGroup.HWLOOP, CsrGroup.PERFORMANCE})
 
 
 def run(source):
     """Registers after a program that ends at ``ebreak``; x5 = all ones, x8 points to data."""
-    iss = booted(f"{source}; ebreak", BASE, performance_counters=True)
+    iss = booted(f"{source}; ebreak", BASE, groups=COUNTING)
     iss.state.regs[5], iss.state.regs[8] = 0xFFFF_FFFF, 0x2000
     iss.run(10_000, until=BASE + len(assemble(source, BASE).to_bytes()))
     return iss
@@ -103,7 +104,7 @@ def test_values(source, expected):
 
 
 def test_instructions_that_trap_are_not_counted():
-    iss = booted("csrrw x0, 0xcc0, x5; ecall; nop; csrrwi x0, 0xcc0, 0", BASE + 0x80, performance_counters=True)
+    iss = booted("csrrw x0, 0xcc0, x5; ecall; nop; csrrwi x0, 0xcc0, 0", BASE + 0x80, groups=COUNTING)
     handler = "csrrs x6, mepc, x0; addi x6, x6, 4; csrrw x0, mepc, x6; mret"
     iss.memory.write_bytes(BASE, assemble(handler, BASE).to_bytes())
     iss.state.regs[5] = 0xFFFF_FFFF
@@ -113,7 +114,7 @@ def test_instructions_that_trap_are_not_counted():
 
 
 def test_sleep_counts_cycles_only():
-    iss = booted("csrrwi x0, 0xcc0, 3; wfi", BASE, performance_counters=True)
+    iss = booted("csrrwi x0, 0xcc0, 3; wfi", BASE, groups=COUNTING)
     for _ in range(6):
         iss.step()
     assert counts(iss) == {"cycles": 5, "instructions": 1}

@@ -104,8 +104,7 @@ class Discrepancy:
 
 
 class Checker(ABC):
-    """Receives the blocks of a run in program order and compares them with a reference. All methods raise
-    :class:`DifferenceError` for a difference, after which the checker is not called again."""
+    """Receives the blocks of a run in program order and compares them with a reference."""
 
     @abstractmethod
     def __call__(self, block: Block) -> None: ...

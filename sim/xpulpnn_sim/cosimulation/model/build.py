@@ -74,8 +74,7 @@ class Rig:
         }
 
     def _no_inline(self) -> Iterator[str]:
-        """Yield Verilator directives by which instances of the repeated module share one compiled function. The module
-        is not inlined, and its inputs stay variables, which Verilator would otherwise replace by their drivers."""
+        """Yield Verilator directives by which instances of the repeated module share one compiled function."""
         if not self.repeated:
             return
         yield f'no_inline -module "{self.repeated}"'

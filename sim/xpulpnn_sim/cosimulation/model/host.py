@@ -73,8 +73,7 @@ def _folder() -> Path:
 
 
 def core_sources(*, mended: bool = False) -> str:
-    """Return the core's SystemVerilog, of simulation models only the clock gate. A ``mended`` core offers instructions
-    only while EX is ready."""
+    """Return the core's SystemVerilog, of simulation models only the clock gate."""
     folder = _folder()
     listed = re.findall(r"^\$\{DESIGN_RTL_DIR\}/(\S+)$", (folder / "cv32e40x_manifest.flist").read_text(), re.MULTILINE)
     names = [f"rtl/{name}" for name in listed if "/bhv/" not in f"/{name}"] + ["bhv/cv32e40x_sim_clock_gate.sv"]

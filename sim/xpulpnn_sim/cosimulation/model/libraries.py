@@ -83,8 +83,7 @@ def _bus(kind: schema.PortKind, prefix: str, directions: Mapping[str, str]) -> A
 
 
 def _hart(number: str, directions: Mapping[str, str]) -> Adapter:
-    """Return the adapter of core ``number`` (empty without a cluster). The adapter of core 0 drives the shared
-    inputs."""
+    """Return the adapter of core ``number`` (empty without a cluster)."""
     ports = {name: f"{name}[{number}]" if number else name for name in schema.HART.seen if name in directions}
     if number in ("", "0"):
         ports |= {name: name for name in schema.HART.driven if directions.get(name) == "input"}
@@ -168,8 +167,7 @@ def model_library(
 
 
 def write_coverage(library: Path, path: Path) -> None:
-    """Write the coverage of the model of ``library`` that this thread simulated last, before that model is closed.
-    Raises :class:`ToolError` for a library without coverage."""
+    """Write the coverage of the model of ``library`` that this thread simulated last, before that model is closed."""
     try:
         function = ctypes.CDLL(str(library)).write_coverage
     except (OSError, AttributeError):

@@ -137,8 +137,7 @@ class Model(_Native):
         return int(self.status["cycles"])
 
     def account(self, hart: int, base: int, size: int) -> NDArray[np.uint64]:
-        """Start to count the cycles of a hart. Returns the array of counts, with a row for each half-word of the text
-        and one for all other addresses, and with a column for each cause in STALLS."""
+        """Start to count the cycles of a hart."""
         rows = np.zeros((size // HALF_BYTES + 1, len(schema.STALLS)), np.uint64)
         self._buffers.append(rows)
         self._call("account", hart, base, size, rows)

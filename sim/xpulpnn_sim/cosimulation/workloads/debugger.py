@@ -35,8 +35,7 @@ class Debugger:
         return self.listener.getsockname()[1]
 
     def settings(self, harts: int) -> dict[str, int]:
-        """Return fields of ``SETTINGS``. With ``holds`` the program starts only after a debugger has requested a halt
-        of each hart alone, to examine it, and then of all harts."""
+        """Return fields of ``SETTINGS``."""
         return {"jtag": self.listener.fileno() + 1, "held": (harts + 1) * self.holds}
 
     def ended(self, events: Event, end: Exit | None, exception: str = "") -> Exit | None:

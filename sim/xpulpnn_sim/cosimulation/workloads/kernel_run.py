@@ -144,8 +144,7 @@ class Case:
 def run_case(
     case: Case, engine: str = "stream", waves: Waves | None = None, progress: Progress | None = None
 ) -> Result:
-    """Run a case on one of :data:`ENGINES` and compare its results with the reference layer. With ``waves``, which
-    require an instruction stream, the model writes waveforms."""
+    """Run a case on one of :data:`ENGINES` and compare its results with the reference layer."""
     tensors = case_tensors(case)
     work = {work_class.engine: work_class for work_class in (KernelStream, KernelProgram)}[engine]
     if case.host is not None:

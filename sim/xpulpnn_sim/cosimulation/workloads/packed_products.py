@@ -125,8 +125,7 @@ class SweepPoint:
 
 
 def run_point(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: bool = True) -> workload.Result:
-    """Compute a matrix product on the core and compare its results; with ``check`` every retirement is checked too.
-    ``cycles`` of the record exclude ``packing_cycles``, in which the core packs activations."""
+    """Compute a matrix product on the core and compare its results; with ``check`` every retirement is checked too."""
     if point.variant is not None:
         return _library(point, config, machine, check=check)
     weights, activations = point.operands(machine.seed)
@@ -184,8 +183,7 @@ def _recorded(point: SweepPoint, result: workload.Result, packing: int) -> workl
 def run_sweep_points(
     points: Sequence[SweepPoint], config: CoreConfig, machine: Machine, *, check: bool = True, jobs: int = 1
 ) -> Iterator[workload.Result]:
-    """Compute matrix products on ``jobs`` processes and yield the results in order; the model is compiled first. Equal
-    points, also of different sweeps, run once."""
+    """Compute matrix products on ``jobs`` processes and yield the results in order; the model is compiled first."""
     names, same = [repr(replace(point, sweep="", facts={})) for point in points], dict[str, SweepPoint]()
     for name, point in zip(names, points, strict=True):
         same.setdefault(name, point)

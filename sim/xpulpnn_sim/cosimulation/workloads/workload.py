@@ -213,8 +213,7 @@ def executable_of(program: BareProgram, name: str, outside: Iterable[Image] = ()
 
 
 def function_cycles(outcome: RunResult, function: Program, text_base: int) -> NDArray[np.uint64]:
-    """Return the cycles spent at each instruction of a function, ``[core][instruction][cause]``. The run must have
-    counted cycles for each half-word of code from ``text_base`` on."""
+    """Return the cycles spent at each instruction of a function, ``[core][instruction][cause]``."""
     first, step = (int(function.pcs[0]) - text_base) // HALF_BYTES, WORD_BYTES // HALF_BYTES
     return np.stack([rows[first::step][: len(function)] for rows in outcome.accounts])
 

@@ -54,8 +54,7 @@ def _register_triples() -> Iterator[tuple[str, str, str]]:
 
 
 def _every_register(*forms: str) -> str:
-    """Emit the instructions ``forms`` for every triple of registers. The third operand is set to 4 before them, and the
-    pointer is read after them."""
+    """Emit the instructions ``forms`` for every triple of registers."""
     lines = [
         f"li {p}, 0x{WINDOW:x}; li {s}, 4; {'; '.join(forms).format(p=p, d=d, s=s)}; sub {d}, {p}, {s}\n"
         for p, d, s in _register_triples()

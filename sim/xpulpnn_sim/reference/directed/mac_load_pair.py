@@ -33,8 +33,7 @@ _NARROW = {"h": "b0 b1 n0 n1 n2 n3", "b": "n0 n1 c0 c1 c2 c3", "n": "c0 c1"}
 
 
 def _narrower_weights() -> Iterator[str]:
-    """Yield cases with every slice of narrower weights in all formats and signs. A Mac&Load that loads replaces an
-    entry that it multiplies; the next instruction uses the new word."""
+    """Yield cases with every slice of narrower weights in all formats and signs."""
     names = [f"{suffix}.{part}" for suffix in SUFFIXES for part in _NARROW.get(suffix[-1], "").split()]
     for number, name in enumerate(names):
         weight, pair = number % 4, number // 4 % 2

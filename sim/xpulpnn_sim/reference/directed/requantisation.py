@@ -34,8 +34,7 @@ def _codes(width: int, signed: bool) -> tuple[int, ...]:
 
 
 def _bounds() -> Iterator[str]:
-    """Yield cases whose results before clipping are at, just inside and just outside both bounds of every format. The
-    bits that are shifted out are all zeros or all ones."""
+    """Yield cases whose results before clipping are at, just inside and just outside both bounds of every format."""
     for width, signed in product(_SUFFIX, (False, True)):
         for number, code in enumerate(_codes(width, signed)):
             for dropped, shift in ((0, 7), ((1 << 11) - 1, 11)):

@@ -14,14 +14,12 @@ _ZERO, _RA, _SP = 0, 1, 2
 
 
 def expanded(half: int) -> int | None:
-    """Return the 32-bit instruction equivalent to a compressed one; None if the word is reserved. Only the link address
-    of a jump differs: it is 2 instead of 4 bytes after the jump."""
+    """Return the 32-bit instruction equivalent to a compressed one; None if the word is reserved."""
     return (_quadrant_0, _quadrant_1, _quadrant_2)[half & 3](half, half >> 13)
 
 
 def _bits(half: int, *spans: tuple[int, int, int], sign: int = 0) -> int:
-    """Assemble an immediate from parts of a word, each (first bit, last bit, position). ``sign`` is the value of the
-    sign bit."""
+    """Assemble an immediate from parts of a word, each (first bit, last bit, position)."""
     value = sum((half >> low) % (1 << high - low + 1) << place for high, low, place in spans)
     return value - 2 * sign if sign and value & sign else value
 

@@ -57,8 +57,7 @@ def dot_product(insn: Insn, src: Sources) -> Effects:
 
 
 def _mac(insn: Insn, src: Sources, factors: U32, lanes: I32, old: U32 | None = None) -> U32:
-    """Return the sum of products modulo 2**32, plus ``old`` (default rd) if the instruction accumulates. If ``lanes``
-    has a single lane, it is multiplied by every factor."""
+    """Return the sum of products modulo 2**32, plus ``old`` (default rd) if the instruction accumulates."""
     assert insn.fmt is not None
     total = (unpack(factors, insn.fmt, signed=insn.a_signed) * lanes).sum(axis=0, dtype=np.int32).view(np.uint32)
     return (src.rd if old is None else old) + total if insn.accumulates else total

@@ -114,8 +114,7 @@ HANDLERS: dict[str, Handler] = {
 
 
 def execute(insn: Insn, src: Sources) -> Effects:
-    """Return the effects of N executions of ``insn``. Raises :class:`EncodingError` for ``pv.qnt``, whose reads depend
-    on each other."""
+    """Return the effects of N executions of ``insn``."""
     handler = HANDLERS.get(insn.op)
     if handler is None:
         raise EncodingError(f"`insn.op` must be one of the reference operations, not `{insn.op}`")

@@ -35,11 +35,8 @@ class _Hart:
 
 
 class ClusterSession:
-    """One run of a program on a cluster.
-
-    The harts execute up to ``quantum`` instructions each in round robin, always in the same order, except for harts
-    that wait for the event unit, sleep or loop endlessly. Time is one cycle per instruction: all harts have the same
-    mcycle after each round. A program without races does not depend on the quantum."""
+    """One run of a program on a cluster, whose harts take turns of ``quantum`` instructions, unless they wait. Time is
+    one cycle per instruction: all harts have the same mcycle after each round."""
 
     def __init__(
         self,
@@ -148,14 +145,11 @@ class ClusterSession:
         except AccessError as error:
             return self._of_core(outside_memory(error, iss, self._name_of))
         if self._channel.final is not None:
-            assert iss.last_pc is not None
-            end = exits.reported(self._channel.final, iss.last_pc, self._name_of)
-            return end if end.ok else self._of_core(end)
-        return None if end is None else self._of_core(end)
+            end = exits.reported(self._channel.final, iss.state.last_pc, self._name_of)
+        return end if end is None or end.ok else self._of_core(end)
 
     def _turn(self, hart: _Hart, begin: int, quantum: int, done: int) -> exits.Exit | None:
-        """Execute up to ``quantum`` instructions of a hart, some of them done; returns the end of the run for a loop of
-        traps."""
+        """Execute up to ``quantum`` instructions of a hart, some of them done; returns the end for a loop of traps."""
         iss, devices = hart.iss, self.devices
         if devices.waits_at(hart.core) is not None:
             iss.csrs.pass_time(quantum)
@@ -204,11 +198,9 @@ class ClusterSession:
     def _goes_on(self, hart: _Hart) -> bool:
         if self.devices.waits_at(hart.core) is not None:
             return False
-        csrs, asleep = hart.iss.csrs, hart.iss.state.asleep
-        csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
-        if asleep or hart.stuck == _LOOPS:
-            return csrs.wakes if asleep else csrs.ready
-        return True
+        hart.iss.csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
+        rests = hart.iss.state.asleep or hart.stuck == _LOOPS
+        return not rests or bool(hart.iss.csrs.call("wakes") & 1)
 
     def _of_core(self, end: exits.Exit) -> exits.Exit:
         return replace(end, text=f"core {self.memory.core}: {end.text}")

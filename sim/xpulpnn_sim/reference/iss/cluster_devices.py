@@ -30,12 +30,8 @@ def canonical(address: int) -> int:
 
 
 class ClusterMemory(Memory):
-    """Memory as the harts of a cluster see it.
-
-    Loads of the test&set view of the TCDM return the word and set it to all ones. The alias of the TCDM is the same
-    memory. Accesses of :attr:`core` to peripherals call :attr:`reach`; they raise :class:`PostponedError` if they must
-    wait. Unmapped addresses inside the cluster are answered with bus errors.
-    """
+    """Memory as the harts of a cluster see it, with the alias and the test&set view of the TCDM. Accesses of
+    :attr:`core` to peripherals call :attr:`reach`; they raise :class:`PostponedError` if they must wait."""
 
     def __init__(
         self,

@@ -22,12 +22,9 @@ _ADDRESS = (RETIREMENT.names or ()).index("mem_addr")
 
 
 class ClusterLockstep:
-    """Simulated harts that share a memory and are stepped by the retirements of all cores of a cluster.
-
-    An instruction with a memory access takes effect when the bus grants it. An access across two words takes effect
-    with the grant of the second half, while its first half uses memory at the grant of the first half. Writes of DMA
-    engine and host are taken from the bus, responses of peripherals from the retirements.
-    """
+    """Simulated harts that share a memory and are stepped by the retirements of all cores of a cluster. An instruction
+    takes effect when the bus grants its access, the second one if there are two. Writes of DMA engine and host are
+    taken from the bus, responses of peripherals from the retirements."""
 
     def __init__(
         self,

@@ -66,7 +66,6 @@ class Iss:
         *,
         extensions: frozenset[Extension] = DEFAULT_EXTENSIONS,
         widths: frozenset[int] = ALL_WIDTHS,
-        performance_counters: bool = False,
         groups: frozenset[CsrGroup] | None = None,
         hart_id: int = 0,
         memory: Memory | None = None,
@@ -74,14 +73,12 @@ class Iss:
     ) -> None:
         self.memory = Memory() if memory is None else memory
         # pc, registers, the NN-RF and behind it the state of the coprocessor, and whether a wfi waits for an interrupt
-        self.state = NativeHart(pc=boot_address & ~1, last_pc=_NOWHERE, exception_pc=_NOWHERE, handler=_NOWHERE)
+        self.state = NativeHart(pc=boot_address & ~1, last_pc=_NOWHERE, handler=_NOWHERE)
         if groups is None:
             groups = frozenset({CsrGroup.BASE})
             groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
-            groups |= {CsrGroup.PERFORMANCE} if performance_counters else set()
         is_xpulp = Extension.XPULPV2 in extensions
         self.csrs = SimulatedCsrs(boot_address, hart_id, groups, self.state, is_xpulp=is_xpulp)
-        self.breakpoints: set[int] = set()  # memory must forget what it has translated there
         # takes the addresses of executed instructions, in order
         self.note: Callable[[Sequence[int]], object] | None = None
         self.decode, self._xif = decoding(extensions, widths, xif), xif
@@ -111,9 +108,8 @@ class Iss:
             self.memory.write(address + machine.WORD_BYTES * index, machine.WORD_BYTES, word)
 
     def run(self, limit: int, until: int | None = None) -> int:
-        """Execute up to ``limit`` instructions, at most up to the address ``until``; returns their number. Stops
-        earlier after :meth:`halt`, and where :attr:`status` says so. An access outside memory leaves ``pc`` at the
-        instruction."""
+        """Execute up to ``limit`` instructions, at most up to ``until``, :meth:`halt` or where :attr:`status` says so;
+        returns their number. An access outside memory leaves ``pc`` at the instruction."""
         path, state = None, self.state
         if self.note is not None:
             limit = min(limit, _PATH)
@@ -127,13 +123,12 @@ class Iss:
         return done
 
     def _require_access(self) -> None:
-        if self.state.status == RAISED:
+        if self.status == RAISED:
             raise self.memory.raised
 
     @property
     def status(self) -> int:
-        """Why the last run ended: ``DONE``; ``RESTS`` if nothing ends its sleep or its jump to itself, ``TRAPS`` if the
-        handler of an exception raises it, ``AGAIN`` before an access to a device that depends on time."""
+        """``DONE``, or why a run ended early: ``RESTS``, ``TRAPS``, ``AGAIN`` or ``BREAK`` of the library."""
         return self.state.status
 
     def halt(self) -> None:
@@ -149,13 +144,6 @@ class Iss:
     def last_pc(self) -> int | None:
         return None if self.state.last_pc == _NOWHERE else self.state.last_pc
 
-    @property
-    def last_exception(self) -> tuple[int, int, int] | None:
-        """Address and cause of the last exception that was not in a handler as it begins, and the address before it."""
-        state = self.state
-        found = state.exception_pc, state.exception_cause, state.exception_from
-        return None if state.exception_pc == _NOWHERE else found
-
     def step(self) -> Step:
         """Take an interrupt, wait one cycle in wfi, or execute one instruction."""
         state, pc = self.state, self.state.pc
@@ -167,22 +155,14 @@ class Iss:
     @property
     def retired(self) -> Retired:
         """The last instruction that was executed by a step."""
-        record = self.observed
+        valid, fields = self.state.valid, self.state.record
+        record = {name: getattr(fields, name) for place, name in enumerate(WORD_FIELDS) if valid >> place & 1}
         return Retired(self.decode(record["insn"]), record.get("trap") and record["cause"], record)
-
-    @property
-    def observed(self) -> dict[str, int]:
-        """Fields of the record of the last instruction that was executed by a step."""
-        valid, record = self.state.valid, self.state.record
-        return {name: getattr(record, name) for place, name in enumerate(WORD_FIELDS) if valid >> place & 1}
 
     def _translate(self, pc: int, operation: Any) -> int:
         """Fetch and decode an instruction for compiled code; return the status of the fetch."""
 
         def translate() -> None:
-            if pc in self.breakpoints:
-                operation[0] = Operation(flags=STOP, run=function_of("breakpoint"))
-                return
             raw = self.memory.fetch(pc)
             if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
                 raw &= machine.HALF_MASK

@@ -1,6 +1,7 @@
 """CSRs of the simulator (guide, "Machine state")."""
 
 import ctypes
+from typing import Any
 
 from xpulpnn.isa import csr as isa
 from xpulpnn.isa.machine import IRQ_BITS
@@ -21,24 +22,20 @@ class SimulatedCsrs:
         boot_address: int,
         hart_id: int,
         groups: frozenset[isa.CsrGroup],
-        hart: NativeHart | None = None,
+        hart: Any = None,
         *,
         is_xpulp: bool,
     ) -> None:
         """Set all CSRs of a hart, if there is one, to their reset values. Debug mode is not simulated."""
-        self.hart = hart or NativeHart()
-        self._reset = {csr: csr.reset for csr in isa.CSRS if csr.group in groups}
-        self._reset[isa.CSR_BY_NAME["mtvec"]] |= boot_address & isa.MTVEC_BASE
-        self._reset[isa.CSR_BY_NAME["mhartid"]] = hart_id
-        self._reset[isa.CSR_BY_NAME["misa"]] &= isa.ALL_BITS if is_xpulp else ~isa.MISA_X
-        for csr in self._reset:
-            if csr.group is not isa.CsrGroup.DEBUG:
-                self.hart.access[csr.address] = _ACCESS.get(csr.access, PRESENT)
-        self.reset()
-
-    def reset(self) -> None:
-        for csr, value in self._reset.items():
-            self[csr.name] = value
+        self.hart = hart or NativeHart(fetches_anew=1)  # without memory
+        for csr in isa.CSRS:
+            if csr.group in groups:
+                self[csr.name] = csr.reset
+                is_debug = csr.group is isa.CsrGroup.DEBUG
+                self.hart.access[csr.address] = 0 if is_debug else _ACCESS.get(csr.access, PRESENT)
+        self["mtvec"] |= boot_address & isa.MTVEC_BASE
+        self["mhartid"] = hart_id
+        self["misa"] &= isa.ALL_BITS if is_xpulp else ~isa.MISA_X
 
     @property
     def irq(self) -> int:
@@ -58,21 +55,6 @@ class SimulatedCsrs:
 
     def __setitem__(self, name: str, value: int) -> None:
         self.hart.csr[CSR_PLACES[name]] = value
-
-    @property
-    def counted_events(self) -> int:
-        """A bit mask of the events that the performance counters count now."""
-        return self["pcer"] if self["pcmr"] & PCMR_COUNTS else 0
-
-    @property
-    def wakes(self) -> bool:
-        """Return whether an enabled interrupt is pending. It ends wfi even if MIE is 0."""
-        return bool(self.irq & self["mie"])
-
-    @property
-    def ready(self) -> bool:
-        """Return whether an interrupt is taken before the next instruction."""
-        return self.wakes and bool(self["mstatus"] & isa.MSTATUS_MIE)
 
     def pass_time(self, cycles: int) -> None:
         self.hart.skipped = 0

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from typing import Any
 
 from xpulpnn.isa import machine
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
@@ -147,7 +148,7 @@ class Fetched:
         return tuple(EVENTS[name] for name, times in happen for _ in range(times))
 
     @cached_property
-    def operation(self) -> library.Operation:
+    def operation(self) -> Any:
         """The instruction as the compiled simulator executes it."""
         insn, access, operands = self.insn, self.access, self.operands
         to_itself = operands.get("boff13", operands.get("joff21")) == 0
@@ -179,8 +180,7 @@ def _mask(bits: Iterable[bool]) -> int:
 def decoding(
     extensions: frozenset[Extension], widths: frozenset[int], xif: XifConfig | None = None
 ) -> Callable[[int], Fetched | None]:
-    """Return a function that decodes a word or a compressed half-word, and returns None for an illegal one. Harts with
-    the same instructions share it and its cache."""
+    """Return a function that decodes a word or a compressed half-word, and returns None for an illegal one."""
     decoder = Decoder([*enabled(extensions, widths), *(xif.insns if xif else ())])
 
     @lru_cache(_WORDS)

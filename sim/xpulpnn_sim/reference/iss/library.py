@@ -108,35 +108,18 @@ def _fields(name: str) -> list[tuple[str, Any]]:
     return fields
 
 
-class Operation(Structure):
-    _fields_ = _fields("Op")
+def _structure(name: str) -> Any:
+    return type(name, (Structure,), {"_fields_": _fields(name)})
 
 
+Operation: Any = _structure("Op")  # a translated instruction
 Translate = _TYPES["Translate"] = CFUNCTYPE(c_uint32, c_uint32, POINTER(Operation))
-
-
-class NativeMemory(Structure):
-    _fields_ = _fields("Memory")
-
-
-class NativeRecord(Structure):
-    _fields_ = (("order", c_uint64), ("cycle", c_uint64), *((name, c_uint32) for name in WORD_FIELDS))
-
-
-_TYPES["Record"] = NativeRecord
-
-
-class NativeHart(Structure):
-    _fields_ = _fields("Hart")
-
-
-class Follower(Structure):
-    _fields_ = _fields("Follower")
-
-
-class Walk(Structure):
-    _fields_ = _fields("Walk")
-
+_wide, _words = (("order", c_uint64), ("cycle", c_uint64)), tuple((name, c_uint32) for name in WORD_FIELDS)
+_TYPES["Record"] = type("Record", (Structure,), {"_fields_": (*_wide, *_words)})
+NativeMemory: Any = _structure("Memory")
+NativeHart: Any = _structure("Hart")
+Follower: Any = _structure("Follower")
+Walk: Any = _structure("Walk")
 
 Table = c_void_p * (1 << 32 - PAGE_BITS)
 
@@ -189,8 +172,9 @@ def _built() -> Path:
 
 
 @cache
-def library() -> ctypes.CDLL:
-    loaded = ctypes.CDLL(str(_built()))
+def library() -> Any:
+    loaded: Any = ctypes.CDLL(str(_built()))
+    loaded.functions = (c_void_p * len(_ROWS)).in_dll(loaded, "ROWS")
     loaded.walk.restype = c_bool
     loaded.run.restype = loaded.follow.restype = loaded.take_turns.restype = c_uint64
     return loaded
@@ -200,9 +184,4 @@ def function_of(insn: Insn | str) -> int:
     """Return the address of the function that executes a row of the instruction table, or that has a name."""
     if isinstance(insn, str):
         return ctypes.cast(getattr(library(), insn), c_void_p).value or 0
-    return _functions()[_PLACES[insn.key]]
-
-
-@cache
-def _functions() -> Any:
-    return (c_void_p * len(_ROWS)).in_dll(library(), "ROWS")
+    return library().functions[_PLACES[insn.key]]

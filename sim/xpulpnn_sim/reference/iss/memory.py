@@ -47,7 +47,6 @@ class Memory:
     def __init__(self, windows: Iterable[tuple[int, int]] | None = None) -> None:
         self._windows = None if windows is None else tuple(windows)
         self._pages: dict[int, bytearray] = {}
-        self._whole: dict[int, bytearray] = {}  # pages that are memory from end to end
         self._watched: set[int] = set()
         self.watchers: list[Listener] = []
         self.errors: tuple[tuple[int, int], ...] = ()
@@ -114,10 +113,8 @@ class Memory:
         self._pages[number] = page
         if self._fails(number << PAGE_BITS, _PAGE):
             return
-        is_whole = self.inside(number << PAGE_BITS, _PAGE)
-        if is_whole:
-            self._whole[number] = page
         if self.keeps_code:
+            is_whole = self.inside(number << PAGE_BITS, _PAGE)
             address = ctypes.addressof(ctypes.c_char.from_buffer(page))
             places = is_whole, is_whole and number not in self._watched, True
             for pages, is_there in zip(self._tables, places, strict=True):
@@ -156,11 +153,7 @@ class Memory:
             library().forget(ctypes.byref(self.native), address & _ADDRESS_MASK, size)
 
     def read(self, address: int, size: int) -> int:
-        """Return the ``size``-byte number at ``address``, zero-extended. Raises :class:`AccessError` outside memory and
-        :class:`BusError` where the bus answers with an error."""
-        page, offset = self._whole.get(address >> PAGE_BITS), address & (_PAGE - 1)
-        if page is not None and offset + size <= _PAGE:
-            return int.from_bytes(page[offset : offset + size], "little")
+        """Return the ``size``-byte number at ``address``, zero-extended."""
         return self._read(address, size, "load")
 
     def _read(self, address: int, size: int, kind: str) -> int:
@@ -173,23 +166,11 @@ class Memory:
         return int.from_bytes(self.read_bytes(address, size), "little")
 
     def fetch(self, address: int) -> int:
-        """Return the word at ``address``, or the half-word of a compressed instruction at the end of memory. Raises
-        :class:`AccessError` outside memory and :class:`BusError` where the bus answers with an error."""
-        page, offset = self._whole.get(address >> PAGE_BITS), address & (_PAGE - 1)
-        if page is not None and offset <= _PAGE - WORD_BYTES:
-            return int.from_bytes(page[offset : offset + WORD_BYTES], "little")
-        if self.errors:
-            if self._fails(address, HALF_BYTES):
-                raise BusError
-            if self._fails(address + HALF_BYTES, HALF_BYTES):
-                half = self._read(address, HALF_BYTES, "fetch")
-                if half & LENGTH_MASK == LENGTH_MASK:
-                    raise BusError
-                return half
-        if self.inside(address, WORD_BYTES):
-            return self.read(address, WORD_BYTES)
-        half = self._read(address, HALF_BYTES, "fetch")
-        return half if half & LENGTH_MASK != LENGTH_MASK else self._read(address, WORD_BYTES, "fetch")
+        """Return the half-word at ``address`` if it is a compressed instruction, else the word."""
+        half, behind = self._read(address, HALF_BYTES, "fetch"), address + HALF_BYTES & _ADDRESS_MASK
+        if half & LENGTH_MASK != LENGTH_MASK:
+            return half
+        return half | self._read(behind, HALF_BYTES, "fetch") << BYTE_BITS * HALF_BYTES
 
     def _fails(self, address: int, size: int, kind: str = "fetch") -> bool:
         """Return whether the bus answers any of ``size`` bytes from ``address`` with an error; addresses wrap at 2**32.

@@ -30,10 +30,7 @@ def kernel_memory(run: KernelRun) -> Memory:
 
 
 def executed(run: KernelRun, call: KernelCall, memory: Memory, *, limit: int = 1 << 32) -> Iterator[NDArray[np.uint32]]:
-    """Execute a call and yield the positions of the executed instructions in its program, block by block.
-
-    Raises :class:`XpulpnnError` if an instruction traps or more than ``limit`` are executed.
-    """
+    """Execute a call and yield the positions of the executed instructions in its program, block by block."""
     program = call.program
     base, entry = program.pcs[0], int(program.pcs[call.entry])
     extensions = BASE_EXTENSIONS | run.extensions
@@ -108,10 +105,9 @@ def outside_memory(error: AccessError, iss: Iss, name_of: exits.NameOf) -> exits
 
 
 def last_trap(iss: Iss) -> exits.Trapped | None:
-    if iss.last_exception is None:
-        return None
-    pc, cause, previous = iss.last_exception
-    return exits.Trapped(pc, cause, exits.fetched_word(iss.memory.read_bytes, pc), previous)
+    state = iss.state
+    pc, cause, previous = state.exception_pc, state.exception_cause, state.exception_from
+    return exits.Trapped(pc, cause, exits.fetched_word(iss.memory.read_bytes, pc), previous) if cause else None
 
 
 class IssSession:
@@ -133,7 +129,7 @@ class IssSession:
         self.memory = loaded_memory(executable, [*ram, *added], errors, ClintMemory if clint else Memory)
         self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
         self.iss.note = None if visits is None else visits.update
-        self._entry, self._name_of = executable.entry, executable.symbol_at
+        self._name_of = executable.symbol_at
         self._observer = observer
         self._channel = HostChannel(executable, self.memory, self.iss.halt, output)
 
@@ -170,11 +166,6 @@ class IssSession:
         if iss.status == TRAPS:
             return exits.trap_loop(last, iss.csrs["mcause"], iss.state.pc, self._name_of)
         return exits.endless_loop(last, self._name_of) if iss.status == RESTS else None
-
-    def reset(self) -> None:
-        """Start the program again, with memory and registers as they are."""
-        self.iss.state.pc, self.iss.state.asleep, self._channel.final = self._entry, False, None
-        self.iss.csrs.reset()
 
     @property
     def executed(self) -> int:

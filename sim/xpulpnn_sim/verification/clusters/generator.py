@@ -196,10 +196,7 @@ class _Writer:
 
 
 def generate_cluster(config: ClusterConfig, seed: int, *, budget: int = BUDGET) -> ClusterProgram:
-    """Return the random program number ``seed``.
-
-    Raises :class:`InputError` if programs cannot run on the cluster.
-    """
+    """Return the random program number ``seed``."""
     require(config)
     rng = Random(f"cluster program {seed}")
     writer = _Writer(config, rng)

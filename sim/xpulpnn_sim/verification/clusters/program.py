@@ -294,10 +294,7 @@ class SharedBlocks:
         return ProgramBlock("registers", tuple(lines))
 
     def transfer(self, meanwhile: tuple[ProgramBlock, ...] = (), slot: int = SLOT) -> ProgramBlock:
-        """Return code that starts one or two DMA commands, executes ``meanwhile``, and waits for the transfers' end.
-
-        The word at ``slot`` behind sp holds the identifier of the transfer meanwhile.
-        """
+        """Return code that starts one or two DMA commands, executes ``meanwhile``, and waits for the transfers' end."""
         rng = self._rng
         by_event = bool(rng.randrange(2))
         commands = [self._command(event=by_event) for _ in range(rng.choice((1, 1, 1, 2)))]

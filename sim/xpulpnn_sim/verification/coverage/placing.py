@@ -294,8 +294,7 @@ class Placer:
         raise NoWayError
 
     def _link_value(self, register: int, value: str) -> tuple[tuple[list[str], list[str]], list[str]]:
-        """Return a jump whose link is the address of the word behind it, and lines for the end of the code. If
-        ``value`` is a number, the word may be overwritten; else the word is a jump to these last lines."""
+        """Return a jump whose link is the address of the word behind it, and lines for the end of the code."""
         over, out = self.draw.label("over"), self.draw.label("out")
         number = value[0].isdigit()
         behind = ".word 0x00000013" if number else f"jal zero, {out}"

@@ -45,10 +45,7 @@ class Aimed(NamedTuple):
 
 
 def aimed_run(insn: Insn, rng: Random) -> Aimed:
-    """Return operands of a pv.rq: random factor and accumulator, and a lambda that puts the result near its bounds.
-
-    Sometimes the bits that are shifted out are all zeros or all ones, so that the sum is exactly at a bound.
-    """
+    """Return operands of a pv.rq: random factor and accumulator, and a lambda that puts the result near its bounds."""
     assert insn.fmt is not None
     width = insn.fmt.width
     low = -(1 << (width - 1)) if insn.a_signed else 0

@@ -93,7 +93,7 @@ struct Hart {
   u8 access[CSR_ADDRESSES];  // of each CSR, by address
   u32 csr_read;  // address of the CSR that the instruction reads, or of none
   u32 address, loaded, stored;  // of the last memory access
-  u8 exact, fetches_anew;  // devices may be accessed; memory has other bytes at each fetch
+  u8 exact, fetches_anew, debugged;  // devices may be accessed; each fetch has other bytes; ebreak ends a run
   u64 valid;  // fields of the record
   Record record;
   u64 executed, idle;  // instructions; cycles that were slept through
@@ -104,7 +104,7 @@ struct Hart {
   Translate translate;
 
   [[noreturn, gnu::cold]] void stop(u32 why) { throw Status(why); }
-  void trap(I why) { cause = u32(why), stop(TRAP); }
+  void trap(I why) { cause = u32(why), stop(debugged && why == BREAKPOINT ? BREAK : TRAP); }
   u32 load(u32 address, u32 size, bool of_step = false) {
     const u8 *page = memory->whole[address >> PAGE_BITS];
     const u32 offset = address % PAGE;

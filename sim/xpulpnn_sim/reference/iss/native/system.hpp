@@ -85,6 +85,7 @@ extern "C" void enter(Hart &hart, u32 why) { hart.enter(why); }
 extern "C" u32 read_csr(Hart &hart, u32 address) { return hart.read_csr(address); }
 extern "C" void write_csr(Hart &hart, u32 address, u32 value) { hart.write_csr(address, value); }
 extern "C" void pass(Hart &hart, u64 cycles, u64 done, u32 inhibited) { hart.pass(cycles, done, inhibited); }
+extern "C" bool wakes(Hart &hart) { return hart.wakes(); }
 extern "C" void count(Hart &hart, u32 events, u32 enabled, bool saturates) { hart.count(events, enabled, saturates); }
 
 // Sets time and lines of the core-local interruptor, if any. Returns the cycles until the line of the timer rises.
@@ -166,7 +167,6 @@ const Op *Hart::execute() {
 }
 
 extern "C" u32 illegal(Hart &hart, const Op &, u32, u32) { return hart.trap(ILLEGAL_INSTRUCTION), 0; }
-extern "C" u32 breakpoint(Hart &hart, const Op &, u32, u32) { hart.stop(BREAK); }
 
 // Takes an interrupt, waits a cycle in wfi, or executes one instruction.
 extern "C" void step(Hart &hart) {

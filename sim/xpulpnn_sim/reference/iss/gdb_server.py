@@ -1,0 +1,119 @@
+"""Serves gdb's remote protocol for a program on the simulator."""
+
+import re
+import select
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+from xpulpnn.isa.csr import CSR_BY_ADDRESS, NN_BASE, CsrGroup
+from xpulpnn.isa.machine import NNRF_WORDS, REGISTERS, WORD_BYTES
+from xpulpnn_sim.reference.iss.library import BREAK
+from xpulpnn_sim.reference.iss.session import IssSession
+from xpulpnn_sim.reference.programs import exits
+from xpulpnn_sw.assembly.disasm import ABI_NAMES
+
+_PC, _CSRS = REGISTERS, 65  # gdb's numbers of pc and of the CSR with the address 0
+_FOREVER = 1 << 62  # instructions
+_STOPPED = "S05"  # by the signal of a breakpoint
+
+
+class GdbServer:
+    """A server for one gdb, which writes ``ebreak`` where it sets breakpoints."""
+
+    def __init__(self, session: IssSession, tell: Callable[[str], None]) -> None:
+        # `tell` reports the end of the program
+        self._session, self._iss, self._tell = session, session.iss, tell
+        self._iss.state.debugged = 1
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.end: exits.Exit | None = None  # of the program
+
+    def serve(self) -> None:
+        """Answer packets until gdb leaves."""
+        received = b""
+        with suppress(OSError), self._listener.accept()[0] as self._connection:
+            while data := self._connection.recv(1 << 14):
+                received += data
+                while match := re.search(rb"\$([^#]*)#..", received):
+                    received = received[match.end() :]
+                    self._connection.sendall(b"+")
+                    answer = self._answer(match[1].decode("latin-1"))
+                    self._connection.sendall(f"${answer}#{sum(answer.encode()) % 256:02x}".encode())
+
+    def close(self) -> None:
+        """Wait no longer for gdb."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+
+    def _answer(self, packet: str) -> str:
+        kind, (first, *rest) = packet[:1], re.split("[,:;=]", packet[1:])
+        match kind:
+            case "?":
+                return _STOPPED
+            case "g":
+                return "".join(map(self._register, range(_PC + 1)))
+            case "p":
+                return self._register(int(first, 16))
+            case "P":
+                self._set_register(int(first, 16), int.from_bytes(bytes.fromhex(rest[0]), "little"))
+            case "m" | "M":
+                return self._access(int(first, 16), int(rest[0], 16), bytes.fromhex("".join(rest[1:])))
+            case "c" | "s":
+                return self._resume(_FOREVER if kind == "c" else self._iss.executed + 1)
+            case "q" if packet.startswith("qSupported"):
+                return "PacketSize=4000;qXfer:features:read+"
+            case "q" if packet.startswith("qXfer:features:read:target.xml:"):
+                begin, size = (int(number, 16) for number in rest[3:])
+                text = self._description()
+                return ("m" if begin + size < len(text) else "l") + text[begin : begin + size]
+            case _ if kind not in "DH!":
+                return "1" if packet.startswith("qAttached") else ""
+        return "OK"
+
+    def _description(self) -> str:
+        """Return the description of all registers, with the words of the NN-RF as CSRs in every core."""
+        present = {address for address, access in enumerate(self._iss.state.access) if access}
+        csrs = [CSR_BY_ADDRESS[address] for address in present.union(range(NN_BASE, NN_BASE + NNRF_WORDS))]
+        names = {_CSRS + csr.address: csr.name if csr.group is CsrGroup.BASE else f"csr_{csr.name}" for csr in csrs}
+        text = '<?xml version="1.0"?><target><architecture>riscv:rv32</architecture>'
+        for feature, registers in (("cpu", dict(enumerate((*ABI_NAMES, "pc")))), ("csr", names)):
+            rows = (f'<reg name="{name}" bitsize="32" regnum="{number}"/>' for number, name in registers.items())
+            text += f'<feature name="org.gnu.gdb.riscv.{feature}">{"".join(rows)}</feature>'
+        return f"{text}</target>"
+
+    def _register(self, number: int) -> str:
+        state = self._iss.state
+        is_csr = number > _PC
+        value = self._iss.csrs.call("read_csr", number - _CSRS) if is_csr else (*state.regs, state.pc)[number]
+        return value.to_bytes(WORD_BYTES, "little").hex()
+
+    def _set_register(self, number: int, value: int) -> None:
+        state = self._iss.state
+        if number > _PC:
+            self._iss.csrs.call("write_csr", number - _CSRS, value)
+        elif number == _PC:
+            state.pc = value
+        elif number:
+            state.regs[number] = value
+
+    def _access(self, address: int, size: int, data: bytes) -> str:
+        memory = self._session.memory
+        if not memory.inside(address, size):
+            return "E01"
+        memory.write_bytes(address, data)
+        return "OK" if data else memory.read_bytes(address, size).hex()
+
+    def _resume(self, limit: int) -> str:
+        """Execute up to ``limit`` instructions in all, up to a breakpoint, Ctrl-C or the end of the program."""
+        end = self._session.run(limit, self._poll)
+        if end.reason is exits.Reason.INTERRUPTED:
+            return _STOPPED if self._iss.status == BREAK else "S02"
+        if end.reason is not exits.Reason.MAX_CYCLES:
+            self.end = end
+            self._tell(f"the program has ended: {end.text}")
+        return _STOPPED
+
+    def _poll(self, _executed: int) -> None:
+        is_heard = select.select([self._connection], [], [], 0)[0]
+        if self._iss.status == BREAK or (is_heard and self._connection.recv(1) in (b"\x03", b"")):
+            raise exits.StoppedError
