@@ -115,7 +115,6 @@ def leaves(fields: data.View, prefix: str = "") -> Iterator[tuple[str, Any, Any]
 Choice = tuple[int, Mapping[int, list[str]]]
 """An output for one major opcode: its most frequent value, and the patterns for every other value."""
 
-
 Rows = tuple[Insn, ...]
 Control = Callable[[Insn], Mapping[str, Any]]
 """Values of the outputs of an instruction, except those that are 0, by dotted names."""

@@ -23,7 +23,6 @@ _RUNS = [(PROMPT, habits, 0.0) for habits in (STRAIGHT, LOOPING, _FULL)]
 _RUNS += [(timing, ROUGH, 0.0) for timing in prefetch.FETCH_TIMINGS]
 _RUNS += [(PROMPT, LOOPING, 1 / 6), (prefetch.SLOWEST, ROUGH, 1 / 6)]
 
-
 _INSN = "insn__ready insn__valid insn__payload__word insn__payload__pc insn__payload__compressed insn__payload__error"
 _PORTS = f"redirect target loop_back loop_start pc {_INSN} id_after id_looped idle instr__req instr__gnt instr__rvalid"
 

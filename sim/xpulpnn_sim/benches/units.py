@@ -155,7 +155,6 @@ _DMA: Sequence[Need] = [
     (lambda config: min(config.cores, config.dma_transfers) > 1, "two cores and two transfers or more")
 ]
 
-
 _FULL = "xpulpnn-full"  # preset with every row of the papers
 _EVERYTHING = f"{_FULL} mac_load_cross=on mac_load_dot=on mac_load_pair=on mixed_weights=on requantise=on"
 _EVERYTHING += " requantise_exact=on multiplier=dot-product"

@@ -82,7 +82,6 @@ module {wrapper} (input clk, input rst, input serial_in, output serial_out);
 endmodule
 """
 
-
 REVISION = "2"  # part of the cache key: raised when results change although no setting does
 _TARGET_MHZ = 100
 """Default clock constraint for placement and routing; large components do not reach it, so the tools optimise fully."""

@@ -37,7 +37,6 @@ REFERENCE_LIBRARY = "sg13g2_stdcell_typ_1p20V_25C"
 
 _PERCENT = 100.0
 
-
 _AUTHORS: Mapping[tuple[str, str, str], tuple[float, float]] = {
     ("ex-stage", "area [kGE]", "area"): (27.1, 37.4),
     ("ex-stage", "area [kGE]", "speed"): (33.0, 44.4),

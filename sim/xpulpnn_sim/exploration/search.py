@@ -21,7 +21,6 @@ from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
 
 _PS_PER_NS = 1e3
 
-
 _HEADINGS = {
     column.name: column
     for column in (

@@ -101,7 +101,6 @@ _SHIFTS = {"mul": "slli", "divu": "srli"}  # operations with a power of two as s
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "divu": 1}  # right operands that leave the left one unchanged
 _WORKING = 4  # registers reserved for computing a term
 
-
 # a number that is 0 or not 0, and the numbers of which only the first or the second group is then computed
 Alternatives = tuple[str, Collection[str], Collection[str]]
 

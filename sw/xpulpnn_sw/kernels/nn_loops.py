@@ -80,7 +80,6 @@ class NnLoop(InnerLoop):
 _ACCUMULATING, _FRESH = "mlsdot", "mldot"
 _OTHER_ENTRY = {_ACCUMULATING: "rd~,(rs1!),nnimm5'", _FRESH: "rd,(rs1!),nnimm5'"}
 
-
 _TURNS = {2: "00' 01 02 03+ 10* 11* 12* 13*", 4: "01' 02 12 11 10 13+ 03 00+ 20 30* 31 21* 22 32* 33+ 23*"}
 """Iterations of the inner loop for two and four pixels, with one word of each row. Each item consists of the pixel and
 the channel of a product and a mark of the word fetched: ``'`` for the activation that the product does not use, ``+``

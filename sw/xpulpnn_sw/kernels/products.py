@@ -31,7 +31,6 @@ _BLOCK, _GROUP = 40, 40  # estimated cycles of a channel step without products, 
 _AHEAD = 2
 """Words after the input that may be read: one is fetched ahead, one completes a pair or the last run of an image."""
 
-
 _PRODUCT = """\
 weights, parameters: as `xpulpnn pack` lays them out. Output: room for whole groups of pixels (in 4x4 blocks: 4).
 Functions whose name ends with qnt need parameters at a multiple of 64 bytes, or of 16 for results of 2 bits."""

@@ -26,7 +26,6 @@ _FACTOR_BITS = 31  # width of factors of the exact rule, without sign
 _SPREAD_BITS = 25
 UNIFORM_VARIANCE = 1 / 12  # variance of a uniform number of an interval of length 1
 
-
 FilterLayer = ProductLayer | DepthwiseLayer  # layers with filters
 
 

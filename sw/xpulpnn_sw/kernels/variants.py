@@ -167,7 +167,6 @@ _X3 = _X2 | {Extension.XPULPML_PAIR, Extension.XPULPML_MIXED}
 _XIF = frozenset({Extension.XIF, Extension.XIF_MIXED, Extension.XIF_SIMD, Extension.XIF_PULP})
 _RQ, _STEP = frozenset({Extension.XIF_RQ}), frozenset({Extension.XIF_STEP})
 
-
 # by family: style, extensions, operand widths
 _FAMILIES = {
     "rv32im": (LoopStyle.SCALAR, frozenset[Extension](), _NARROW),

@@ -177,7 +177,6 @@ class Diagrams:
 
 _MOST_READINGS = 8
 
-
 _Column = tuple[int, ...]  # up to two literals
 
 

@@ -27,7 +27,6 @@ CHOICE, CHOICE_BITS = "chosen_fault", 8
 
 PROGRAMS, COSTS = "verify random", "verify costs"  # checks that are programs
 
-
 LOST_RESET = "lost reset"  # stands for the fault that a register is not reset
 
 _NAMES = {each.__name__: each for each in (Cat, Const, Mux, Value, CsrOp, ImmSel, MacLoad, MemSize, System, TargetSel)}

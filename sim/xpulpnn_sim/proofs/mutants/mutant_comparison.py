@@ -29,7 +29,6 @@ _OUTSTANDING_BITS = 3
 _QUESTIONS = 10  # time limit of an induction with many short questions, as a multiple of the limit of a question
 _RESET = "rst"
 
-
 Values = Mapping[str, Collection[int]]
 """Possible values of inputs or internal words, any if not named; ``name[2]`` is a bit of a word."""
 

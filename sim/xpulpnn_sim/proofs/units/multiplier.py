@@ -37,7 +37,6 @@ _MOST_TERMS = 20_000
 _LATE = "the operation must be done in one cycle, and the unit idle after it"
 _BEFORE_SHIFT = 3  # unused code of `op`: the half-word sum without its shift
 
-
 _OPERANDS = {"op_a": "dotp_a", "op_b": "dotp_b", "op_c": "op_c", "nn_kappa": "dotp_b", "nn_lambda": "nn_lambda"}
 """Operands of a multiplier, and the ports for them on a unit that multiplies with dot-product arrays."""
 
@@ -122,7 +121,6 @@ _UPPER_SIGNS: Mapping[str, Signs] = {
     "mulhsu": {"a_signed": True, "b_signed": False},
     "mulhu": {"a_signed": False, "b_signed": False},
 }
-
 
 _Expected = Callable[[_Run], Polynomial]
 

@@ -83,11 +83,9 @@ _FAR_AWAY = programs(f"""
     {"".join(f"li a0, 0x{start:x}; {_MOVES} => a0! {start + 2 * WORD_BYTES}{chr(10)}" for start in _PIECES)}
 """)
 
-
 _FIRST, _SIZE = FAILING
 _LOAD, _STORE = 5, 7
 _VALUE = 0x1234_5678
-
 
 _AWAY = """
 exception:

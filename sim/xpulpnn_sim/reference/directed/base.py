@@ -32,7 +32,6 @@ def _fields(register: str) -> str:
 _WORD = 0x27D8_B14E
 _LIMITS = ("clip", "clipu")
 
-
 _BY_REGISTER = (f"p.{name}r a2, {value}, a0" for name in _LIMITS for value in ("a3", "a4"))
 _BY_NUMBER = (f"p.{name} a2, {value}, {places}" for places in range(XLEN) for name in _LIMITS for value in ("a0", "a1"))
 _REGISTERS = [ABI_NAMES[number] for number in range(1, XLEN)]
@@ -142,7 +141,6 @@ _OPERANDS = f"""
     => a0 0
 """
 
-
 _SLOT = 3 * WORD_BYTES
 _SP = ABI_NAMES[2]
 
@@ -199,7 +197,6 @@ _COMPRESSED = f"""
     {"".join(_TRAPS)}
     => a0 {2 * len(_WORDS)}
 """
-
 
 _BASE = f"""
 == integer: compare, shift, upper immediates

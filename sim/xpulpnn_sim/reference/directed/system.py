@@ -82,7 +82,6 @@ _NUMBERS_AND_BITS = f"""
     => s3 0
 """
 
-
 _NOPS = "c.nop; "
 
 
@@ -184,10 +183,8 @@ _COUNTERS = f"""
     2: addi a0, zero, 0
 """
 
-
 _BUS_ERROR, _BUS_ERROR_SIZE = UNFETCHED
 _BEHIND_IT = _BUS_ERROR + _BUS_ERROR_SIZE
-
 
 _KEPT = (("a1", "a2"), ("a3", "a4"), ("a5", "a6"), ("a7", "s3"))
 
@@ -227,7 +224,6 @@ _LOOP_INTERRUPTS = directed(
     """,
     handlers=Handlers(("j interrupt",) * (VECTORS - 1), nests=True, loops=True),
 )
-
 
 _SYSTEM = f"""
 == CSRs: write, set, clear, fields, reads without a write

@@ -86,7 +86,6 @@ SEQUENCER_OPS = (
 """Operations on CSRs, traps and hardware loops, which have no effect here; only the instruction-set simulator executes
 them."""
 
-
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(scalar.BINARY, scalar.binary),
     **dict.fromkeys(scalar.UNARY, scalar.unary),

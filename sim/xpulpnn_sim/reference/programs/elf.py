@@ -39,7 +39,6 @@ _KINDS = {
     "ET_CORE": "a core dump",
 }
 
-
 # ends of the lowest stacks of a core and of a cluster, and distance within which an access below is a stack overflow
 _STACK_BOTTOMS, _STACK_REACH = ("__stack_bottom", "__stacks_bottom"), 1 << 20
 

@@ -26,7 +26,6 @@ RETIREMENT = np.dtype([(name, np.uint64) for name in WIDE_FIELDS] + [(name, np.u
 
 Records = NDArray[Any]  # a block of retirements: an array of `RETIREMENT`
 
-
 TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
 
 HEADER_OF_CORES = f"core {TRACE_HEADER}"

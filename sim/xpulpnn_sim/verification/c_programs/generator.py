@@ -11,7 +11,6 @@ from contextlib import contextmanager
 ARRAYS = {"b": "int8_t", "c": "uint8_t", "s": "int16_t", "t": "uint16_t", "w": "int32_t", "x": "uint32_t"}
 """Element type of the global array ``g_NAME``, by NAME; no access goes past the end of an array."""
 
-
 SMALL = """\
 static int32_t g_n = 3;
 static uint8_t g_u;

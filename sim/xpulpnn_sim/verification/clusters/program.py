@@ -179,7 +179,6 @@ _LONGEST = 300
 _STATUS = f"0x{Dma.STATUS:x}"
 Piece = tuple[int, int]
 
-
 TEST_SET_LOCKS = 3  # the last is taken by its lowest byte
 _BASE = ABI_NAMES[BASE]
 _READ_EVENTS = (

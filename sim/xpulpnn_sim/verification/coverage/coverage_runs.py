@@ -164,7 +164,6 @@ _MAX_CYCLES = 400_000  # a program that runs longer has failed; it has no long l
 _SLOTS = ("mret", "mret", "mret", "mret", "j quick", "j skip")
 _INTERRUPTS = frozenset({"interrupt", "across an interrupt", "interrupt in a loop"})
 
-
 _IDEAL = {"grant_stalls": 0.0, "response_latency": 1, "fetch_grant_stalls": 0.0, "fetch_latency": 1}
 
 

@@ -258,7 +258,6 @@ SIMULATOR = "simulator"  # what the simulator's own checks find
 
 _ENDED = 0
 
-
 Tell = Callable[[int, Finding], None]  # keeps what was found of a mutant
 
 

@@ -51,7 +51,6 @@ _OF_UNITS: Mapping[str, Sequence[tuple[Mapping[str, set[int]], Sequence[str]]]] 
 }
 """For units with other port names, by bench: port values, and the ports or bits that matter only with these values."""
 
-
 _ALLOWED: Mapping[str, Sequence[Mapping[str, set[int]]]] = {
     "prefetch": ({"take": {0}}, {"valid": {1}}),
     "quantiser": ({"granted": {0}}, {"request": {1}}),

@@ -20,7 +20,6 @@ _LOADS = frozenset({"lb", "lh", "lw", "lbu", "lhu"})
 _STORES = frozenset({"sb", "sh", "sw"})
 _OFFSET = WORD_FIELDS["imm12"]
 
-
 # counts of changed loads and stores: `increments` of their base, `sums` of two registers as the address
 Tally = Counter[str]
 Changed = list[ListedOperation] | None

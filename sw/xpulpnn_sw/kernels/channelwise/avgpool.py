@@ -31,7 +31,6 @@ from xpulpnn_sw.layers.precision import Precision
 _TURNS = 0x06020400  # selector of ``pv.shuffle2.b`` that interleaves the even bytes of two words
 _FACTOR_BITS = 8  # width of random factors
 
-
 AVGPOOL_ARGUMENTS = argument_structure(
     "avgpool",
     *POOL,

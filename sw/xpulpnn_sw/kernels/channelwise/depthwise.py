@@ -197,7 +197,6 @@ _MOST_HELD = 3  # largest height and width of filters held in registers
 _LONGEST_STEP = 2  # longest step of filters of so many rows
 _READ_AHEAD = 2  # words behind the input that may be read
 
-
 DEPTHWISE_ARGUMENTS = kernel.argument_structure(
     "depthwise",
     ArgumentField("input", "activations, a feature map channel by channel", pointer=True),

@@ -25,7 +25,6 @@ from xpulpnn_sw.layers.text import random_sizes
 
 _UNROLLED = 4  # words per iteration, enough to avoid load-use stalls
 
-
 RELU_ARGUMENTS = argument_structure(
     "relu",
     ArgumentField("input", "feature map", pointer=True),
@@ -308,7 +307,6 @@ RELU = map_kernels.same_kernel(
     random=random_relu,
     structures=(RELU_ARGUMENTS,),
 )
-
 
 ADD = map_kernels.element_kernel(
     name="add",

@@ -24,7 +24,6 @@ from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 _LOADS = {(8, False): "lbu", (8, True): "lb", (16, False): "lhu", (16, True): "lh", (32, False): "lw", (32, True): "lw"}
 _BY_REGISTER = {"l": builder.LOAD_BY_REGISTER, "s": builder.BY_REGISTER}
 
-
 # registers of the arguments, allocated first: no number may live there while others are computed
 ARGUMENT_REGISTERS = (ARGUMENTS_POINTER, CORE, CORES)
 

@@ -24,7 +24,6 @@ _WINDOW = ("kernel_height", "kernel_width", "stride_y", "stride_x")
 _UNROLLED = 3  # most rows and columns of unrolled windows
 _EDGE_REGISTERS = 7
 
-
 POOL = (
     ArgumentField("input", "feature map, not changed", pointer=True),
     ArgumentField("output", "results", pointer=True),
