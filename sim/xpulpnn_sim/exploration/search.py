@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from itertools import chain, product
 from math import prod
+from operator import lt
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from xpulpnn.config import CoreConfig, DotpConfig
@@ -93,11 +94,8 @@ def pareto_front(points: Sequence[PointResult], objectives: Sequence[Objective])
         for number, point in enumerate(points)
         if (known := objective_values(point, objectives)) is not None
     }
-
-    def is_dominated(cost: list[float]) -> bool:
-        return any(other != cost and all(a <= b for a, b in zip(other, cost, strict=True)) for other in costs.values())
-
-    return [number for number, mine in costs.items() if not is_dominated(mine)]
+    others = costs.values()
+    return [n for n, mine in costs.items() if all(mine == other or any(map(lt, mine, other)) for other in others)]
 
 
 def pareto_table(points: Sequence[PointResult], objectives: Sequence[Objective]) -> NamedTable:

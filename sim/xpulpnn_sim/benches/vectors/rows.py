@@ -17,7 +17,6 @@ from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.insn import HALF_PRODUCT_OPS, Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.benches.vectors.operands import BIT_FIELDS, FIELD_WIDTH_LSB, NORMALISING_STEMS
-from xpulpnn_sim.reference.golden.dotp import widened
 from xpulpnn_sim.reference.golden.effects import I64, IMMEDIATES, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.execute import execute, half_product_sum
 from xpulpnn_sim.reference.golden.scalar import offset
@@ -281,10 +280,6 @@ Expectation = Callable[[Insn, Effects, OperandColumns], dict[str, U32]]
 def value_of_rd(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:
     assert effects.rd is not None
     return {"result": effects.rd}
-
-
-def weights_of_row(insn: Insn, _: Effects, operands: OperandColumns) -> dict[str, U32]:
-    return {"result": widened(insn, operands["word"])}
 
 
 def row_vectors(

@@ -302,7 +302,7 @@ def run_seeds(seeds: Iterable[int], settings: Sequence[Setting]) -> ProgramCompa
     return run_texts({seed: generator.draw(seed, generator.pieces) for seed in seeds}, settings)
 
 
-def shrink_c_program(failure: Failure, progress: Callable[[int], None] | None = None) -> Failure:
+def shrink_c_program(failure: Failure) -> Failure:
     smallest, draw = failure, GENERATORS[failure.setting.generator].draw
 
     def fails(pieces: tuple[int, ...]) -> bool:
@@ -310,8 +310,6 @@ def shrink_c_program(failure: Failure, progress: Callable[[int], None] | None = 
         failures = run_texts({failure.seed: draw(failure.seed, pieces)}, [failure.setting]).failures
         if failures:
             smallest = replace(failures[0], pieces=pieces)
-        if progress is not None:
-            progress(len(smallest.pieces))
         return bool(failures)
 
     if failure.pieces:

@@ -93,9 +93,6 @@ class Aims:
         """Return operands of ``row`` that select an NN-RF entry, and an instruction that loads the entry."""
         rng, operands, pins = self._rng, dict[str, int](), dict[str, int]()
 
-        def loaded_by(other: Insn) -> bool:
-            return other.op == row.op and other.entry == row.entry
-
         if row.is_pair:
             operands = {"w": rng.randrange(4), "p": rng.randrange(2)}
             number = machine.SECOND_PAIR * operands["p"] + (entry == ENTRIES[-1])
@@ -116,7 +113,7 @@ class Aims:
                 pins = {"nnimm5": machine.RELOADS_WEIGHT | weight | rng.randrange(2)}
             rows = [other for other in self._crosses.rows if other.is_nn_form and not other.reloads_other]
         else:
-            rows = [other for other in self._crosses.rows if loaded_by(other)]
+            rows = [other for other in self._crosses.rows if (other.op, other.entry) == (row.op, row.entry)]
         return operands, self._placer.place(rng.choice(rows), pins, scratch=PRODUCER)
 
     def _wait(self, row: Insn, cause: WaitCause) -> Lines:

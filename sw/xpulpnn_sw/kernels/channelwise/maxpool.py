@@ -40,10 +40,6 @@ def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generato
     return 2 * elements - 1 if is_sign else elements
 
 
-def random_maxpool(layer: MaxPoolLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
-    return MapTensors(activations=random_map(layer, precision, rng))
-
-
 def maxpool_kernel(request: KernelRequest) -> KernelRun:
     layer, tensors = request.layer, request.tensors
     if tensors.folded and not takes_folded(layer):
@@ -185,7 +181,7 @@ MAXPOOL = same_kernel(
     usual="32x32x32:3x3:s=2,p=0x1x0x1",
     write=maxpool_kernel,
     variants=POOL_LEVELS,
-    random=random_maxpool,
+    random=lambda *drawn: MapTensors(activations=random_map(*drawn)),
     random_text=lambda rng: random_window_text(rng, MOST_CHANNELS),
     structures=(MAXPOOL_ARGUMENTS,),
     samples=("{side}x{side}x4:{window}",),
