@@ -34,7 +34,6 @@ _SETTINGS = (Sbcs.READONADDR, Sbcs.AUTOINCREMENT, Sbcs.READONDATA)
 _CLEAR_BUS = 7 << 12  # all bits of sberror
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def the_bus_is_read_and_written(env: debug.DebugEnv) -> None:
     """System bus accesses of every size, aligned or not, failing or not, are started by every register that can."""
@@ -52,7 +51,6 @@ async def the_bus_is_read_and_written(env: debug.DebugEnv) -> None:
         await env.compare(DmReg.SBDATA0, DmReg.SBADDRESS0, DmReg.SBCS, where=f"step {step}")
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def the_bus_has_lanes_and_carries(env: debug.DebugEnv) -> None:
     """System bus accesses of every size in every byte lane; incremented addresses carry into any bit."""
@@ -79,7 +77,6 @@ async def the_bus_has_lanes_and_carries(env: debug.DebugEnv) -> None:
             await env.compare(DmReg.SBADDRESS0, where=f"a carry to bit {bit}")
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def the_bus_has_errors(env: debug.DebugEnv) -> None:
     """Errors are cleared bit by bit; the system bus makes no access while an error bit is set."""

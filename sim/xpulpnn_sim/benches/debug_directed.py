@@ -2,8 +2,6 @@
 
 from itertools import product
 
-import cocotb
-
 from xpulpnn.isa.debug import DEBUG_BYTES, DMI_ADDRESS_BITS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.debug import CommandError as Error
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
@@ -14,7 +12,6 @@ from xpulpnn_sim.reference.golden.debug_memory import memory_words
 _EVERYWHERE = range(0, DEBUG_BYTES, WORD_BYTES)
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def each_flag_is_of_its_hart(env: debug.DebugEnv) -> None:
     """Random reports of harts and writes of the debugger change only the status of the hart concerned."""
@@ -46,7 +43,6 @@ async def each_flag_is_of_its_hart(env: debug.DebugEnv) -> None:
     env.dut.unavailable.value = 0
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def every_bit_of_registers_is_kept(env: debug.DebugEnv) -> None:
     """Registers hold words and their complements; read data are stable; an inactive module reads as 0."""
@@ -77,7 +73,6 @@ async def every_bit_of_registers_is_kept(env: debug.DebugEnv) -> None:
                 await env.access(address, rng.choice((value, value ^ WORD_MASK)))
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def every_word_of_the_memory_is_known(env: debug.DebugEnv) -> None:
     """Harts read all words of the module's memory during a command or a resume request; other writes change nothing."""
@@ -124,7 +119,6 @@ async def every_word_of_the_memory_is_known(env: debug.DebugEnv) -> None:
         await env.compare(*debug.HALT_REGISTERS, *debug.DATA_REGISTERS, where=where)
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def commands_become_instructions(env: debug.DebugEnv) -> None:
     """The instructions of a command are checked for every register, every bit of a CSR number and every command bit."""
@@ -158,7 +152,6 @@ async def commands_become_instructions(env: debug.DebugEnv) -> None:
             await env.finish(0)
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def a_command_is_of_one_hart(env: debug.DebugEnv) -> None:
     """Only the selected hart is told to execute a command; only reports and resets of this hart end it."""
@@ -217,7 +210,6 @@ async def a_command_is_of_one_hart(env: debug.DebugEnv) -> None:
             await env.compare(*debug.HALT_REGISTERS, where=where)
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def a_command_is_not_disturbed(env: debug.DebugEnv) -> None:
     """Each forbidden access during a command sets the sticky busy error; all other accesses are made."""
@@ -271,7 +263,6 @@ async def a_command_is_not_disturbed(env: debug.DebugEnv) -> None:
         await env.compare(*debug.DM_REGISTERS, where="behind other accesses")
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
 @debug.debug_test
 async def each_register_may_start_a_command(env: debug.DebugEnv) -> None:
     """Each abstractauto bit makes accesses to its register start a command, except after an error."""

@@ -5,6 +5,7 @@ from functools import wraps
 from random import Random
 from typing import Any
 
+import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import MAX_HARTS, Command, Control, DmReg, Flag, Place
@@ -207,9 +208,10 @@ class DebugEnv:
         self.board.equal(words, command_code(self.command) * 2, f"{where}: code of {self.command:#x}")
 
 
-def debug_test(test: Callable[[DebugEnv], Coroutine[Any, Any, None]]) -> Callable[[Dut], Coroutine[Any, Any, None]]:
-    """Run the decorated test with an active debug module and an agent that answers its system bus."""
+def debug_test(test: Callable[[DebugEnv], Coroutine[Any, Any, None]]) -> Any:
+    """Make a test for cocotb that runs with an active debug module and an agent that answers its system bus."""
 
+    @cocotb.test(timeout_time=20, timeout_unit="ms")
     @wraps(test)
     async def run(dut: Dut) -> None:
         env = DebugEnv(dut, await start(dut))
