@@ -33,8 +33,7 @@ def requantise_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
     if insn.op == "pv.rqld":
         return {"load": True}
     if insn.requantises:
-        assert insn.fmt is not None
-        return {"valid": True, "to_signed": insn.a_signed, "fmt": insn.fmt}
+        return {"valid": True, "to_signed": insn.a_signed, "fmt": insn.elements}
     return None
 
 

@@ -66,5 +66,4 @@ def dotp_control(insn: Insn) -> dict[str, ElemFmt | bool] | None:
     """
     if not insn.uses_dotp:
         return None
-    assert insn.fmt is not None
-    return {"fmt": insn.fmt, "a_signed": insn.a_signed, "b_signed": insn.b_signed, "accumulate": insn.accumulates}
+    return {"fmt": insn.elements, "a_signed": insn.a_signed, "b_signed": insn.b_signed, "accumulate": insn.accumulates}

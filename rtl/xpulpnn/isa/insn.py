@@ -160,6 +160,12 @@ class Insn:
         )
 
     @property
+    def elements(self) -> ElemFmt:
+        """Element format of a row that has one."""
+        assert self.fmt is not None, self
+        return self.fmt
+
+    @property
     def reloads_other(self) -> bool:
         """True if a Mac&Load has both update bits set: it reloads the activation that its product does not use."""
         return self.extension is Extension.XPULPML_CROSS

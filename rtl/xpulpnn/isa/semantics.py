@@ -121,8 +121,7 @@ def _weight(insn: Insn, fmt: ElemFmt, word: str, *, signed: bool) -> str:
 
 def parts_of_weights(insn: Insn) -> int:
     """Return how many words of activations the weights of a word are for."""
-    assert insn.fmt is not None
-    return 1 if insn.wgt_fmt is None else insn.fmt.width // insn.wgt_fmt.width
+    return 1 if insn.wgt_fmt is None else insn.elements.width // insn.wgt_fmt.width
 
 
 def _block_operands(insn: Insn, fmt: ElemFmt) -> dict[str, object]:
@@ -176,8 +175,7 @@ def is_lane(insn: Insn, name: str) -> bool:
 
 
 def lane_width(insn: Insn) -> int:
-    assert insn.fmt is not None
-    return insn.fmt.width
+    return insn.elements.width
 
 
 def width_read(insn: Insn, node: ast.expr) -> int:

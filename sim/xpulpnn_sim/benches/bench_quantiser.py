@@ -128,8 +128,7 @@ async def codes_and_addresses_match_golden(dut: Dut, timing: ObiTiming) -> None:
             if rng.random() < _GAP_PROBABILITY:
                 await driver.idle(rng.randint(1, 3))
             insn = rng.choice(rows)
-            assert insn.fmt is not None
-            least = QUANTISED_PIXELS * insn.fmt.width + 1
+            least = QUANTISED_PIXELS * insn.elements.width + 1
             if rng.random() < 0.15:
                 await driver.execute(random_operation(insn, rng), rng.randrange(1, least))
                 await driver.idle(1)

@@ -99,9 +99,8 @@ def widener_rows(config: CoreConfig) -> list[ControlledRow]:
     """Return the Mac&Load instructions of two products, with the control word of the weight widener."""
     rows: list[ControlledRow] = []
     for insn in filter(lambda insn: insn.is_pair, instructions(config)):
-        assert insn.fmt is not None
-        ratio = 0 if insn.wgt_fmt is None else insn.wgt_fmt - insn.fmt
-        control = {"fmt": insn.fmt.value, "part": insn.entry or 0, "is_signed": int(insn.a_signed)}
+        ratio = 0 if insn.wgt_fmt is None else insn.wgt_fmt - insn.elements
+        control = {"fmt": insn.elements.value, "part": insn.entry or 0, "is_signed": int(insn.a_signed)}
         rows.append((insn.mnemonic, insn.operands, control | {"half": int(ratio == 1), "quarter": int(ratio == 2)}))
     return rows
 

@@ -33,10 +33,9 @@ _DECIDED = frozenset({*_COUNTS, *BIT_FIELDS, *NORMALISING_STEMS, *HALF_PRODUCT_O
 
 def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
     """Return a sum whose shifted value is often next to a clipping bound; its low bits are often all equal."""
-    assert insn.fmt is not None
     if rng.random() >= 0.7:
         return rng.getrandbits(XLEN)
-    levels = 1 << insn.fmt.width
+    levels = 1 << insn.elements.width
     bound = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1))
     # sometimes a single bit above the result differs from its sign
     far = rng.choice((0, 1 << rng.randrange(XLEN)))
@@ -46,14 +45,13 @@ def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
 
 def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
     """Return shifts, zero points, factors and sums; results are often next to a clipping or rounding boundary."""
-    assert insn.fmt is not None
     rows: list[tuple[int, int, int]] = []
-    least = -(1 << insn.fmt.width - 1) if insn.a_signed else 0
+    least = -(1 << insn.elements.width - 1) if insn.a_signed else 0
     for scale in rs2.tolist():
         places = rng.choice((0, 1, 31, 32, 62, 63, *(rng.randrange(64) for _ in range(6))))
         zero = rng.choice((0, rng.randrange(-128, 128)))
         sign = rng.choice((1, -1))
-        levels = 1 << insn.fmt.width
+        levels = 1 << insn.elements.width
         # `far` differs in one bit from a number that is not clipped; `moved` is a power of two plus the zero point
         far = rng.randrange(least, least + levels) ^ 1 << rng.randrange(2 * XLEN - places)
         moved = zero + (sign << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))

@@ -178,8 +178,7 @@ def _signed(word: U32) -> I64:
 
 def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
     if insn.is_exact:
-        assert insn.fmt is not None
-        lane = (src.word >> np.uint32(27)) % np.uint32(insn.fmt.lanes)
+        lane = (src.word >> np.uint32(27)) % np.uint32(insn.elements.lanes)
         further = {"zero": src.rs2 >> np.uint32(8) & np.uint32(0xFF), "rounds": np.ones_like(src.rs2)}
         shift = {"sum": _signed(src.rs1 + src.wgt) * _signed(src.act), "places": src.rs2 & np.uint32(63), "lane": lane}
         return {**further, **shift, "old": src.rd}

@@ -91,8 +91,7 @@ class XifPrograms:
                         yield self.make("pa.ptr", self._pointer(), self._pointer())
                     yield word, rs1 & -1 << STEP_BITS & WORD_MASK | rng.choice(_STEPS), rs2
                 case "pa.blk":
-                    assert insn.fmt is not None
-                    corners = corner_words(insn.fmt.width)
+                    corners = corner_words(insn.elements.width)
                     for pair in range(2):
                         yield self.make("pa.ld", rng.choice((random_word(rng), *corners)), rng.choice(corners), e=pair)
                     yield word, rs1, rs2

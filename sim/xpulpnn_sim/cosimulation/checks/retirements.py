@@ -35,8 +35,7 @@ from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records, decode
 
 
 def lanes(word: int, insn: Insn, *, signed: bool) -> list[int]:
-    assert insn.fmt is not None
-    return unpack(np.array([word], np.uint32), insn.fmt, signed=signed)[:, 0].tolist()
+    return unpack(np.array([word], np.uint32), insn.elements, signed=signed)[:, 0].tolist()
 
 
 def result_lines(raw: int, expected: int, got: int) -> list[str]:

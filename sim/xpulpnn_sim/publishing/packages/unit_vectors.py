@@ -129,9 +129,8 @@ _ISSUED = {"dotp_a": "id_dotp_a", "dotp_b": "id_dotp_b"}
 
 def _issue(insn: Insn, given: Values, ports: set[str]) -> Values:
     """Return the inputs of the cycle before an operation, in which ID loads the operand registers with its factors."""
-    assert insn.fmt is not None
     signs = (insn.b_signed, insn.a_signed) if insn.is_pair else (insn.a_signed, insn.b_signed)
-    fields = {"fmt": insn.fmt, "a_signed": signs[0], "b_signed": signs[1], "accumulate": insn.accumulates}
+    fields = {"fmt": insn.elements, "a_signed": signs[0], "b_signed": signs[1], "accumulate": insn.accumulates}
     issued = {port: given[name] for name, port in _ISSUED.items()} | {"id_dotp_enable": 1}
     if "later_pair" in ports:
         issued["id_nn_act_addr"] = given["later_pair"] * NNRF_ACTIVATIONS

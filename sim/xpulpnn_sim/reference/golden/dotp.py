@@ -52,27 +52,24 @@ def operand2_lanes(insn: Insn, src: Sources, fmt: ElemFmt, *, signed: bool) -> I
 
 def dot_product(insn: Insn, src: Sources) -> Effects:
     """Compute ``rd = [rd +] sum(rs1[i] * b[i])`` with the second operand b; ``a_signed`` refers to rs1."""
-    assert insn.fmt is not None
-    return Effects(rd=_mac(insn, src, src.rs1, operand2_lanes(insn, src, insn.fmt, signed=insn.b_signed)))
+    return Effects(rd=_mac(insn, src, src.rs1, operand2_lanes(insn, src, insn.elements, signed=insn.b_signed)))
 
 
 def _mac(insn: Insn, src: Sources, factors: U32, lanes: I32, old: U32 | None = None) -> U32:
     """Return the sum of products modulo 2**32, plus ``old`` (default rd) if the instruction accumulates."""
-    assert insn.fmt is not None
-    total = (unpack(factors, insn.fmt, signed=insn.a_signed) * lanes).sum(axis=0, dtype=np.int32).view(np.uint32)
+    total = (unpack(factors, insn.elements, signed=insn.a_signed) * lanes).sum(axis=0, dtype=np.int32).view(np.uint32)
     return (src.rd if old is None else old) + total if insn.accumulates else total
 
 
 def mac_load_nn(insn: Insn, src: Sources) -> Effects:
     """Multiply NN-RF entries, then load one; with both update bits set, load the activation that is not multiplied."""
-    assert insn.fmt is not None
     selector = immediate("uimm5", src.word)
     reloads_activation = (selector & RELOADS_ACTIVATION) != 0
     reloads = (selector & (RELOADS_ACTIVATION | RELOADS_WEIGHT)) != 0
     other = reloads_activation & ((selector & RELOADS_WEIGHT) != 0)
     weight_index = FIRST_WEIGHT + (selector >> WEIGHT_SELECT_LSB & WEIGHT_SELECT)
     index = np.where(reloads_activation, (selector & ACTIVATION_SELECT) ^ other, weight_index)
-    return reload(src, index, reloads, _mac(insn, src, src.wgt, unpack(src.act, insn.fmt, signed=insn.b_signed)))
+    return reload(src, index, reloads, _mac(insn, src, src.wgt, unpack(src.act, insn.elements, signed=insn.b_signed)))
 
 
 def reload(src: Sources, index: U32, happens: Bits | None = None, rd: U32 | None = None) -> Effects:
@@ -87,16 +84,14 @@ def widened(insn: Insn, words: U32) -> U32:
     """Extend one slice of words of narrower weights to the width of the activations; return other words unchanged."""
     if insn.wgt_fmt is None:
         return words
-    assert insn.fmt is not None
     assert insn.entry is not None
     elements = unpack(words, insn.wgt_fmt, signed=insn.a_signed)
-    return pack(elements.reshape(-1, insn.fmt.lanes, len(words))[insn.entry], insn.fmt)
+    return pack(elements.reshape(-1, insn.elements.lanes, len(words))[insn.entry], insn.elements)
 
 
 def mac_load_pair(insn: Insn, src: Sources) -> Effects:
     """Execute Mac&Load of a weight with two activations. The second sum, in the register after rd, is ``src.rs2``."""
-    assert insn.fmt is not None
-    first, second = (unpack(words, insn.fmt, signed=insn.b_signed) for words in (src.act, src.act2))
+    first, second = (unpack(words, insn.elements, signed=insn.b_signed) for words in (src.act, src.act2))
     weights = widened(insn, src.wgt)
     sums = _mac(insn, src, weights, first), _mac(insn, src, weights, second, src.rs2)
     if not insn.writes_base:
@@ -107,9 +102,8 @@ def mac_load_pair(insn: Insn, src: Sources) -> Effects:
 def mac_load_cu(insn: Insn, src: Sources) -> Effects:
     """Multiply an NN-RF entry and rs2, then load the entry; entry i is numbered as weight i."""
     assert insn.entry is not None
-    assert insn.fmt is not None
     index = np.full(len(src.word), FIRST_WEIGHT + insn.entry, np.uint32)
-    return reload(src, index, rd=_mac(insn, src, src.wgt, unpack(src.rs2, insn.fmt, signed=insn.b_signed)))
+    return reload(src, index, rd=_mac(insn, src, src.wgt, unpack(src.rs2, insn.elements, signed=insn.b_signed)))
 
 
 _HALF = 1 << 16
@@ -143,11 +137,10 @@ def requantise(insn: Insn, src: Sources) -> Effects:
 
 def requantise_exactly(insn: Insn, src: Sources) -> Effects:
     """Execute pv.rqxu and pv.rqxs with unbounded integers; ``act`` is the factor, ``wgt`` the summand."""
-    assert insn.fmt is not None
     rows = zip(*(column.tolist() for column in (src.rs1, src.wgt, src.act, src.rs2)), strict=True)
     # values beyond the bounds of all formats are clipped so that they fit the array
     quotient = [min(max(rounded(*row), -_WORD), _WORD) for row in rows]
-    lane = src.word.astype(np.int64) // _EXACT_LANE_FIELD % insn.fmt.lanes
+    lane = src.word.astype(np.int64) // _EXACT_LANE_FIELD % insn.elements.lanes
     return Effects(rd=_with_element(insn, src, np.array(quotient, np.int64), lane))
 
 
@@ -165,8 +158,7 @@ def _as_signed(number: int, modulus: int) -> int:
 
 def _with_element(insn: Insn, src: Sources, value: I64, lane: I64) -> U32:
     """Return rd with the clipped value in the element ``lane``."""
-    assert insn.fmt is not None
-    levels = 1 << insn.fmt.width
+    levels = 1 << insn.elements.width
     least = -(levels // 2) if insn.a_signed else 0
     element = np.clip(value, least, least + levels - 1) % levels
     place = np.int64(levels) ** lane
@@ -202,11 +194,10 @@ def _search(pixel: I32, middle: U32, fmt: ElemFmt, read_half: ReadHalf) -> U32:
 def quantise(insn: Insn, src: Sources, read_half: ReadHalf) -> Effects:
     """Execute pv.qnt: return the codes of both 16-bit pixels in rs1, found in thresholds around the address rs2, whose
     bit 0 is ignored."""
-    assert insn.fmt is not None
     low_half = np.uint32((1 << HALF_WORD_BITS) - 1)
     # Pixel 1's middle address: the distance is added to the low half of the address only.
     first = src.rs2 & ~np.uint32(1)
-    middles = first, (first & ~low_half) | ((first + PIXEL_DISTANCE[insn.fmt]) & low_half)
+    middles = first, (first & ~low_half) | ((first + PIXEL_DISTANCE[insn.elements]) & low_half)
     pixels = sign_extend(src.rs1, HALF_WORD_BITS).view(np.int32), src.rs1.view(np.int32) >> HALF_WORD_BITS
-    q0, q1 = (_search(pixel, middle, insn.fmt, read_half) for pixel, middle in zip(pixels, middles, strict=True))
-    return Effects(rd=(q1 << np.uint32(insn.fmt.width)) | q0)
+    q0, q1 = (_search(pixel, middle, insn.elements, read_half) for pixel, middle in zip(pixels, middles, strict=True))
+    return Effects(rd=(q1 << np.uint32(insn.elements.width)) | q0)

@@ -60,8 +60,7 @@ OPERATIONS = SIGNED_OPERATIONS | UNSIGNED_OPERATIONS
 
 
 def _format(insn: Insn) -> ElemFmt:
-    assert insn.fmt is not None
-    return insn.fmt
+    return insn.elements
 
 
 def lane_wise(insn: Insn, src: Sources) -> Effects:

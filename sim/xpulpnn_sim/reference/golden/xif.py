@@ -101,15 +101,13 @@ class Coprocessor:
 
     @staticmethod
     def _activations(insn: Insn, word: int) -> list[int]:
-        assert insn.fmt is not None
-        return _elements(word, insn.fmt.width, signed=insn.a_signed)
+        return _elements(word, insn.elements.width, signed=insn.a_signed)
 
     @staticmethod
     def _weights(insn: Insn, word: int, part: int = 0) -> list[int]:
         """Return the weights that meet the activations of one word."""
-        assert insn.fmt is not None
-        weights = _elements(word, (insn.wgt_fmt or insn.fmt).width, signed=insn.b_signed)
-        return weights[part * insn.fmt.lanes : (part + 1) * insn.fmt.lanes]
+        weights = _elements(word, (insn.wgt_fmt or insn.elements).width, signed=insn.b_signed)
+        return weights[part * insn.elements.lanes : (part + 1) * insn.elements.lanes]
 
     def _block(self, insn: Insn, weights: dict[int, int], part: int) -> None:
         for pixel, number in enumerate(_ACTIVATIONS):
@@ -118,8 +116,7 @@ class Coprocessor:
                 self._add(_FILTERS * pixel + number_of_filter, _dot(activations, self._weights(insn, word, part)))
 
     def _step(self, insn: Insn, step: int) -> None:
-        assert insn.fmt is not None
-        ratio = insn.fmt.width // (insn.wgt_fmt or insn.fmt).width
+        ratio = insn.elements.width // (insn.wgt_fmt or insn.elements).width
         activations, weights = self.pointers
         sources = [(number, activations + 4 * pixel) for pixel, number in enumerate(_ACTIVATIONS)]
         sources[2:2] = [(number, weights + 4 * place) for place, number in enumerate(_WEIGHTS)]
@@ -150,8 +147,7 @@ class Coprocessor:
             self.entries[number] = value if number != _SHIFT else value % 64 + value // 256 % 256 * 256
 
     def _requantise(self, insn: Insn, number_of_filter: int, factor: int, summand: int) -> None:
-        assert insn.fmt is not None
-        levels, scale = 1 << insn.fmt.width, self.entries[_SHIFT]
+        levels, scale = 1 << insn.elements.width, self.entries[_SHIFT]
         least = -(levels // 2) if insn.a_signed else 0
         for first in range(0, len(self.accumulators), _FILTERS):
             total = self.accumulators[first + number_of_filter]
@@ -160,6 +156,6 @@ class Coprocessor:
             else:
                 value = _signed((factor * total + summand) % _WORD) // 2 ** (scale % 32)
             code = min(max(value, least), least + levels - 1) % levels
-            lanes = _elements(self.accumulators[first] if number_of_filter else 0, insn.fmt.width, signed=False)
+            lanes = _elements(self.accumulators[first] if number_of_filter else 0, insn.elements.width, signed=False)
             lanes[number_of_filter] = code
             self.accumulators[first] = sum(lane * levels**place for place, lane in enumerate(lanes))

@@ -46,8 +46,7 @@ class Aimed(NamedTuple):
 
 def aimed_run(insn: Insn, rng: Random) -> Aimed:
     """Return operands of a pv.rq: random factor and accumulator, and a lambda that puts the result near its bounds."""
-    assert insn.fmt is not None
-    width = insn.fmt.width
+    width = insn.elements.width
     low = -(1 << (width - 1)) if insn.a_signed else 0
     high = low + (1 << width) - 1
     ends = (low - 1, low, high, high + 1)

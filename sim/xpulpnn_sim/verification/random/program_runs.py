@@ -88,8 +88,7 @@ class Coverage(Tally):
                 self._elements(row, int(words[number]), records["rd_wdata"][written & (which == number)])
 
     def _elements(self, row: Insn, word: int, results: Records) -> None:
-        assert row.fmt is not None
-        width = row.fmt.width
+        width = row.elements.width
         elements = results >> np.uint32(width * row.decode(word)["lane"]) & np.uint32((1 << width) - 1)
         least = 1 << width - 1 if row.a_signed else 0
         bounds = least, (least - 1) % (1 << width)
