@@ -53,12 +53,6 @@ def refused(capfd: pytest.CaptureFixture[str]) -> Callable[..., str]:
 
 
 @pytest.fixture
-def optimised(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models of a test that runs for millions of cycles."""
-    monkeypatch.delenv("XPULPNN_MODEL_LEVEL")
-
-
-@pytest.fixture
 def nets() -> Path:
     """The folder XPULPNN_NETS: TFC_1W1A.onnx, resnet8_int8.tflite, cnv_w1a1_cifar10.npz, cmsis_cifar10.npz, cifar20."""
     folder = os.environ.get("XPULPNN_NETS")

@@ -31,7 +31,6 @@ MOST_CYCLES = 2_300_000
 MOST_CYCLES_OF_FOUR = 1_400_000 / 3.75
 
 
-@pytest.mark.usefixtures("optimised")
 def test_every_layer_is_right_and_soon():
     result = build_network(cifar10_case(8)).run()
     record, layers = result.record, result.record["layers"]

@@ -250,7 +250,6 @@ LIMITS = {"resnet8_int8.tflite": (4_300_000, 18), "cnv_w1a1_cifar10.npz": (7_500
 """Most cycles of a model for an image, and number of the 20 that are classified as labelled."""
 
 
-@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("name", LIMITS)
 def test_models(name, nets):
     cycles, least = LIMITS[name]

@@ -1,5 +1,6 @@
 """Longest paths: our estimate against a path reckoned by hand, OpenSTA and ABC against the estimate."""
 
+import re
 from copy import copy, deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from xpulpnn.config import preset
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.liberty import Table, TimingArc
@@ -56,15 +57,52 @@ def test_the_estimate_is_the_sum_of_the_tables(library: Library) -> None:
     assert longest_paths(replace(NETLIST, gates=[], outputs={}), library)[0] is None
 
 
+WIRES = """
+  wire_load ("near") {{ capacitance : {c}; resistance : 0; slope : 2; fanout_length (1, 1); fanout_length (3, 2); }}
+  wire_load ("far") {{ capacitance : {c}; resistance : 0; slope : 3; fanout_length (1, 2); fanout_length (4, 8); }}
+  wire_load_selection ("areas") {{ wire_load_from_area (0, 50, near); wire_load_from_area (50, 5000, far); }}
+  default_wire_load_selection : "areas";
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def wired(library: Library) -> Library:
+    """The built-in library with two wire loads, in input capacitances of an inverter."""
+    text = library.content.decode().rstrip().removesuffix("}")
+    pin = re.search(r"capacitance : ([\d.e-]+)", text[text.index("cell (INV_X1)") :])
+    return Library((text + WIRES.format(c=pin[1])).encode(), "wired", physical=False)
+
+
+def test_wires_add_the_load_of_their_fan_out(wired: Library, opensta: OpenSta, tmp_path: Path) -> None:
+    near = wired.with_wires("near")
+    # one sink has length 1, the two of n6 have 1.5; the driver has size 4 and the inverter 2
+    expected = ARRIVALS[-1] + 1 / 4 + 1 + 1.5 / 2 + 1
+    assert longest_paths(NETLIST, near)[0].delay_ps == pytest.approx(10 * expected, abs=0.01)
+    assert opensta.delay_ps(NETLIST, near, tmp_path) == pytest.approx(10 * expected, abs=0.05)
+    pin = near.wire_load(0).capacitance_ff(1)
+    assert [near.wire_load(0).capacitance_ff(count) / pin for count in (0, 2, 3, 5)] == [1, 1.5, 2, 6]
+    by_area = wired.with_wires("library")
+    assert [by_area.wire_load(area).name for area in (0, 49, 50, 1e6)] == ["near", "near", "far", "far"]
+    assert wired.wire_load(0) is None
+    with pytest.raises(InputError, match=r"^wire_load must be one of none, library, near, far, not middle$"):
+        wired.with_wires("middle")
+
+
 def test_opensta_agrees_on_the_chain(library: Library, opensta: OpenSta, tmp_path: Path) -> None:
     assert opensta.delay_ps(NETLIST, library, tmp_path) == pytest.approx(10 * ARRIVALS[-1], abs=0.02)
 
 
-def test_opensta_abc_and_the_estimate_agree_on_a_component(library, opensta, monkeypatch):
+def test_opensta_abc_and_the_estimate_agree_on_a_component(library, wired, opensta, monkeypatch):
     design = emit_design("nnrf", preset("xpulpnn"))
     timed = AsicFlow(library, "builtin", "area").run(design)
     path = timed.result.path
     assert path.tool == TOOL
+    far = AsicFlow(wired.with_wires("library"), "builtin", "area").run(design).result
+    assert far.delay_ps > 1.2 * path.delay_ps
+    assert "wire load by area, as the library says" in " ".join(far.conditions)
+    assert far.path.delay_ps == pytest.approx(far.delay_ps, abs=1.0)
+    assert far.path.others[f"OpenSTA {opensta.version}"] == pytest.approx(far.delay_ps, rel=0.001)
     assert path.others[f"OpenSTA {opensta.version}"] == pytest.approx(path.delay_ps, abs=0.05)
     assert path.others["ABC"] == timed.result.delay_ps
     assert path.others["ABC"] == pytest.approx(path.delay_ps, abs=1.0)

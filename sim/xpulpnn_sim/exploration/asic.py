@@ -14,8 +14,10 @@ from typing import Any
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration import liberty, mapped_netlist
 from xpulpnn_sim.exploration.library import (
+    BY_LIBRARY,
     DESIGN,
     LIBRARY,
+    NO_WIRES,
     Library,
     abc_commands,
     delay_ps,
@@ -104,6 +106,7 @@ class AsicFlow:
         self.library, self.name, self.script = library, name, script
         self.clock_ps = None if clock_ns is None else clock_ns * 1e3
         self.repeat, self.yosys, self.keep = repeat, yosys, keep
+        self._commands = abc_commands(script, self.clock_ps, wires=library.wires != NO_WIRES)
 
     def settings(self) -> dict[str, str]:
         yosys, opensta = find_yosys(self.yosys), find_opensta()
@@ -113,7 +116,8 @@ class AsicFlow:
             "library": self.library.sha256,
             "driver": self.library.driving_cell,
             "load": f"{self.library.output_load_ff:g}",
-            "commands": abc_commands(self.script, self.clock_ps),
+            **({"wires": self.library.wires} if self.library.wires != NO_WIRES else {}),
+            "commands": self._commands,
             "clock": f"{self.clock_ps}",
             "repeat": f"{self.repeat}",
             "revision": REVISION,
@@ -171,8 +175,7 @@ class AsicFlow:
         written = ""
         for number in range(1, self.repeat + 1):
             with flow_folder(files, _folder(number, self.repeat)) as folder:
-                commands = abc_commands(self.script, self.clock_ps)
-                write_inputs(folder, design.verilog, self.library, _COMMANDS, commands, yosys)
+                write_inputs(folder, design.verilog, self.library, _COMMANDS, self._commands, yosys)
                 results = ["mapped.json", "mapped.v", "mapped.log"]
                 read = [*read_verilog(design.module)]
                 after = list[str]()
@@ -200,17 +203,18 @@ class AsicFlow:
         return runs
 
     def circumstances(self) -> list[str]:
-        library, commands = self.library, abc_commands(self.script, self.clock_ps)
+        library, texts = self.library, {NO_WIRES: "no wire load", BY_LIBRARY: "wire load by area, as the library says"}
+        wires = texts.get(library.wires, f"wire load {library.wires}")
         volt, celsius = library.liberty.voltage, library.liberty.temperature
         return [
             (
                 f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner; "
                 f"1 GE is {library.nand2}, 1 FO4 is {library.fo4_ps:g} ps ({library.fo4_inverter})."
             ),
-            f"Flattened; ABC script {self.script}: {commands}.",
+            f"Flattened; ABC script {self.script}: {self._commands}.",
             (
                 f"Inputs and register outputs driven by {library.driving_cell}, outputs and register inputs loaded "
-                f"with {library.output_load_ff:g} fF; no wire load, no placement, no clock tree, no scan chain."
+                f"with {library.output_load_ff:g} fF; {wires}, no placement, no clock tree, no scan chain."
             ),
         ]
 

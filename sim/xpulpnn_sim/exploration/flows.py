@@ -210,7 +210,8 @@ def flow_steps(options: ExploreOptions) -> list[PointStep]:
                 raise InputError(f"flow must be asic or builtin for {top}, not {name}")
             flows.append(FpgaFlow(name, options.seeds, clock_ns=clock_ns, yosys=options.yosys))
             continue
-        cells, keep = library(None if name == "builtin" else options.liberty), top in WHOLE_CLUSTERS
+        cells = library(None if name == "builtin" else options.liberty).with_wires(options.wire_load)
+        keep = top in WHOLE_CLUSTERS
         for script_name in SCRIPTS if script == "both" else (script,):
             settings = {"repeat": options.repeat, "clock_ns": clock_ns, "yosys": options.yosys, "keep": keep}
             flow = AsicFlow(cells, name, script_name, **settings)

@@ -105,7 +105,7 @@ def parse_library(text: str) -> LibertyGroup:
         elif match["open"] == "{":
             open_groups.append(LibertyGroup(name, items))
         elif match["arguments"] is not None:
-            open_groups[-1].lists[name] = items
+            open_groups[-1].lists.setdefault(name, []).extend(items)
         elif name:
             open_groups[-1].attributes[name] = match["plain"].strip() if match["quoted"] is None else match["quoted"]
         elif match["mark"] == "}":
@@ -285,6 +285,21 @@ class LibraryCell:
         return expression(output.function).truth_table([pin.name for pin in self.inputs])
 
 
+class WireLoad:
+    """Capacitance of a net by its number of sinks, between the fan-outs of a library and above them on a line."""
+
+    def __init__(self, group: LibertyGroup, units: _Units) -> None:
+        self.name = group.arguments[0]
+        listed = [float(item) for item in group.lists.get("fanout_length", ("1", "0"))]
+        self._fanouts, self._lengths = listed[::2], listed[1::2]
+        self._slope = group.number("slope")
+        self._load_ff = group.number("capacitance") * units.load
+
+    def capacitance_ff(self, fanout: int) -> float:
+        beyond, length = max(0.0, fanout - self._fanouts[-1]), float(np.interp(fanout, self._fanouts, self._lengths))
+        return (length + self._slope * beyond) * self._load_ff
+
+
 class Liberty:
     def __init__(self, library: LibertyGroup) -> None:
         units = _Units(library)
@@ -294,6 +309,12 @@ class Liberty:
         self.temperature = library.number("nom_temperature", 25.0)  # degrees Celsius
         self.default_input_pin_cap_ff = library.number("default_input_pin_cap") * units.load
         self.cells = {cell.name: cell for cell in cells}
+        self.wire_loads = {load.name: load for load in (WireLoad(one, units) for one in library.subgroups("wire_load"))}
+        selections = {one.arguments[0]: one.lists for one in library.subgroups("wire_load_selection")}
+        areas = selections.get(library.attributes.get("default_wire_load_selection"), {}).get("wire_load_from_area", ())
+        # the least areas of combinational cells from which on wire loads are those of a design, ascending
+        self.wire_load_areas = [(float(low), name) for low, name in zip(areas[::3], areas[2::3], strict=False)]
+        self.wire_load_areas = self.wire_load_areas or [(0.0, library.attributes.get("default_wire_load", ""))]
         if not self.cells:
             raise ValueError("it holds no cell")
 

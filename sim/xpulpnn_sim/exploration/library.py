@@ -5,10 +5,11 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.liberty import LibraryCell, TimingArc, read_liberty
+from xpulpnn.errors import InputError, ToolError
+from xpulpnn_sim.exploration.liberty import LibraryCell, TimingArc, WireLoad, read_liberty
 from xpulpnn_sim.tools.yosys import Yosys
 
 NO_TECHNOLOGY = (
@@ -21,6 +22,8 @@ _INVERTER = 0b01
 _BUFFER = 0b10
 _NAND2 = 0b0111
 _FO4_STEPS = 100
+NO_WIRES, BY_LIBRARY = "none", "library"
+WIRE_LOAD_CHOICE = re.compile(r"^\s*default_wire_load(?:_selection)?\s*:.*$", re.MULTILINE)
 
 
 class Library:
@@ -28,6 +31,7 @@ class Library:
 
     def __init__(self, content: bytes, source: object, *, name: str = "", physical: bool = True) -> None:
         self.content, self.physical = content, physical
+        self.wires = NO_WIRES
         self.sha256 = hashlib.sha256(content).hexdigest()
         self.liberty = read_liberty(content.decode(errors="replace"), source)
         self.name = name or self.liberty.name  # name in reports
@@ -61,6 +65,25 @@ class Library:
         # of them
         default, smallest = self.liberty.default_input_pin_cap_ff, inverters[0].inputs[0].capacitance_ff
         self.output_load_ff = default if smallest <= default <= 10 * smallest else 4 * smallest
+
+    def with_wires(self, wires: str) -> "Library":
+        """Return the library with the wire load of a name, none, or for ``library`` the one that it chooses by area."""
+        known = [NO_WIRES, *([BY_LIBRARY] if self._chosen(0.0) else []), *self.liberty.wire_loads]
+        if wires not in known:
+            raise InputError(f"wire_load must be one of {', '.join(known)}, not {wires}")
+        library = copy(self)
+        library.wires = wires
+        if wires not in (NO_WIRES, BY_LIBRARY):
+            named = WIRE_LOAD_CHOICE.sub("", self.content.decode(errors="replace")).rstrip().removesuffix("}")
+            library.content = f'{named}  default_wire_load : "{wires}";\n}}\n'.encode()
+        return library
+
+    def wire_load(self, area: float) -> WireLoad | None:
+        """Return the wire load of a design by the area of its combinational cells; None without."""
+        return self.liberty.wire_loads.get(self._chosen(area) if self.wires == BY_LIBRARY else self.wires)
+
+    def _chosen(self, area: float) -> str:
+        return [name for low, name in self.liberty.wire_load_areas if low <= area][-1]
 
 
 def load_library(path: Path) -> Library:
@@ -157,13 +180,14 @@ _STATISTICS = "stats.txt"
 _NATIVE_ALIAS = "alias stat print_stats"
 
 
-def abc_commands(script: str, clock_ps: float | None = None) -> str:
-    target = "" if clock_ps is None else f" -D {clock_ps:.0f}"
-    sized = f"upsize{target}; dnsize{target}"
+def abc_commands(script: str, clock_ps: float | None = None, *, wires: bool = False) -> str:
+    target, loads = "" if clock_ps is None else f" -D {clock_ps:.0f}", " -c" * wires
+    sized = f"upsize{target}{loads}; dnsize{target}{loads}"
+    buffered, timed = f"{_BUFFERED}{loads}", f"{_TIMED}{loads}"
     if script == "area":
-        return f"{_PREPARE}; dch -f; map -B 0.9{target}; {_BUFFERED}; {sized}; {_TIMED}"
+        return f"{_PREPARE}; dch -f; map -B 0.9{target}; {buffered}; {sized}; {timed}"
     mapped = f"map -B 0.9{target or f' -D {_SPEED_PS:g}'}"
-    return f"{_PREPARE}; {_DEEP}; if -g -K 6; strash; dch -f; {mapped}; {_BUFFERED}; {sized}; {sized}; {_TIMED}"
+    return f"{_PREPARE}; {_DEEP}; if -g -K 6; strash; dch -f; {mapped}; {buffered}; {sized}; {sized}; {timed}"
 
 
 def write_inputs(folder: Path, verilog: str, library: Library, name: str, commands: str, yosys: Yosys) -> None:

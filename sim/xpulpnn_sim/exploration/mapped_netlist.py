@@ -69,6 +69,7 @@ class CombinationalCells:
                 self.ends += [(gate.pins[pin], name) for pin in entering if gate.pins.get(pin, ONE) > ONE]
         gates = [gate for gate in netlist.gates if not gate.cell.sequential]
         self.gates = sort_gates(gates, lambda gate: gate.read, lambda gate: gate.driven)
+        self.area = sum(gate.cell.area for gate in gates)
 
 
 def mapped_module(

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from xpulpnn.config import DEFAULT_PRESET
 from xpulpnn.errors import InputError
-from xpulpnn_sim.exploration.library import SCRIPTS
+from xpulpnn_sim.exploration.library import NO_WIRES, SCRIPTS
 from xpulpnn_sim.exploration.search import OBJECTIVES
 from xpulpnn_sim.exploration.space import CLUSTER, DEBUG_PRESET, WHOLE_CLUSTERS
 from xpulpnn_sim.tools.component_names import ALL_TOPS, CLUSTER_NAMES, DEBUG_NAMES, XIF
@@ -77,6 +77,8 @@ class ExploreOptions:
     flow: Annotated[str | None, Parameter(help=_FLOW, metavar="LIST")] = None
     liberty: Path | None = None
     """Cell library of the flow asic and of --energy."""
+    wire_load: Annotated[str, Parameter(metavar="NAME")] = NO_WIRES
+    """Wire load of the library for mapping, sizing and timing; ``library`` for the one that it chooses by area."""
     script: Annotated[str | None, Parameter(choices=_SCRIPTS)] = None
     """Synthesis for area or for speed (default area)."""
     seeds: _Count = DEFAULT_SEEDS

@@ -2,13 +2,13 @@
 
 The conventions are those of ABC's ``stime``. Register outputs count as inputs, register inputs as outputs. The
 library's driving cell drives every input; only the load-dependent part of its delay counts. Every output has the output
-load, and wires have no load. Slew and arrival of a net are each the worst over its timing arcs. Among several arcs
-between two pins, the worst table counts, with the unateness of the first arc.
+load, and a wire what the library has for its fan-out, if anything. Slew and arrival of a net are each the worst over
+its timing arcs. Among several arcs between two pins, the worst table counts, with the unateness of the first arc.
 """
 
 import re
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.liberty import LibraryCell, Table, TimingArc
-from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.library import WIRE_LOAD_CHOICE, Library
 from xpulpnn_sim.exploration.mapped_netlist import CombinationalCells, MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import CriticalPath, PathStep
 from xpulpnn_sim.tools.netlists import ONE
@@ -26,8 +26,6 @@ from xpulpnn_sim.tools.yosys import command_output, run_tool
 _TIMEOUT_S = 600.0
 _TOP = "combinational"
 _LIBRARY = "timing.lib"
-# a library may name default wire loads, but ABC has none
-_WIRE_LOAD = re.compile(r"^\s*default_wire_load(?:_selection)?\s*:.*$", re.MULTILINE)
 _REPORT = "timing.rpt"
 # the period is near the delays, since slacks are single-precision floats
 _SCRIPT = """\
@@ -40,6 +38,7 @@ set_input_delay 0 -clock longest [all_inputs]
 set_output_delay 0 -clock longest [all_outputs]
 set_driving_cell -lib_cell {driver} -pin {pin} [all_inputs]
 set_load {load} [all_outputs]
+{wires}
 report_checks -path_delay max -format full -digits 6 > {report}
 """
 _ARRIVAL = re.compile(r"^\s*-?[\d.]+\s+(-?[\d.]+)\s+[v^]\s+o\d+\s+\(out\)$", re.MULTILINE)
@@ -60,10 +59,14 @@ class OpenSta:
             return None
         (folder / "timing.v").write_text(_verilog(part))
         liberty = library.content.decode(errors="replace")
-        (folder / _LIBRARY).write_text(_WIRE_LOAD.sub("", liberty), encoding="utf-8")
+        (folder / _LIBRARY).write_text(WIRE_LOAD_CHOICE.sub("", liberty), encoding="utf-8")
+        wires = library.wire_load(part.area)
+        model = f"set_wire_load_mode top\nset_wire_load_model -name {wires.name}" if wires else ""
         driver = library.cells[library.driving_cell]
         pin, load = driver.outputs[0].name, library.output_load_ff / 1e3
-        script = _SCRIPT.format(library=_LIBRARY, report=_REPORT, top=_TOP, driver=driver.name, pin=pin, load=load)
+        script = _SCRIPT.format(
+            library=_LIBRARY, report=_REPORT, top=_TOP, driver=driver.name, pin=pin, load=load, wires=model
+        )
         (folder / "timing.tcl").write_text(script)
         report = folder / _REPORT
         report.unlink(missing_ok=True)
@@ -163,6 +166,11 @@ class _Analysis:
                 self.load[gate.pins.get(pin.name, ONE)] += pin.capacitance_ff
         for net, _ in self.logic.ends:
             self.load[net] += library.output_load_ff
+        if wires := library.wire_load(self.logic.area):
+            sinks = Counter(gate.pins.get(pin.name, ONE) for gate in self.logic.gates for pin in gate.cell.inputs)
+            sinks.update(net for net, _ in self.logic.ends)
+            for net, fanout in sinks.items():
+                self.load[net] += wires.capacitance_ff(fanout)
         self.fixed: frozenset[int] = frozenset()
         self.previous: _Analysis | None = None
         driver = library.cells[library.driving_cell]

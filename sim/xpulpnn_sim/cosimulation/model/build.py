@@ -292,8 +292,8 @@ def build_model(
     root = require_verilator()
     # the version makes model and run-time library come from the same Verilator
     tools = (str(root), (root / "include" / "verilated_config.h").read_text(), _compiler_command(chosen))
-    how = (*tools, _CXX_FLAGS, optimisation[1], *_WAVES)
-    identity = (sorted(files.items()), flags, how, optimisation[0], *_LINK, _whole((), chosen))
+    how = (*tools, _CXX_FLAGS, *optimisation, *_WAVES)
+    identity = (sorted(files.items()), flags, how, *_LINK, _whole((), chosen))
     cache = cache_directory()
     library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
     if is_usable(library):

@@ -115,7 +115,6 @@ def call(run: Classifier, memory: Memory, *, core: int, cores: int, trace: bool)
 
 
 @pytest.mark.cosim
-@pytest.mark.usefixtures("optimised")
 def test_every_layer_is_right_and_soon():
     case = BnnCase(popcount="hardware", config=FULL, machine=Machine(max_cycles=1 << 40, seed=2), checked=False)
     result = run_bnn(case)
