@@ -279,6 +279,21 @@ def test_an_interrupt_is_one_line(text):
 
 
 @pytest.mark.parametrize(
+    ("content", "rule"),
+    [
+        (b"'a", "must be a file of words as in a shell (No closing quotation)"),
+        (b"@words", "must be a file without itself in it"),
+        (b"\xfc.c", "source must be an existing file, not \\udcfc.c"),
+    ],
+)
+def test_bad_files_of_words(content, rule, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("words").write_bytes(content)
+    assert cli.main(["cc", "@words"]) == 2
+    assert rule in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "writing"),
     [
         ("library --kernel conv --precision 8x8x8 --windows 1x1", "xpulpnn_sim.cli.kernels.objects"),

@@ -30,6 +30,7 @@ from xpulpnn_sim.tools.files import (
     write_texts,
 )
 from xpulpnn_sim.tools.results import Results, digest
+from xpulpnn_sw.toolchain.build import _put
 
 
 @pytest.mark.parametrize(
@@ -273,6 +274,15 @@ def test_a_full_disk_is_named_and_leaves_no_part(tmp_path, monkeypatch):
     text = f"{place}/last.v cannot be written, as its disk is full"
     assert unreadable(caught.value.filename, caught.value) == text
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("write", [write_text, lambda path, text: _put(SimpleNamespace(read_bytes=text.encode), path)])
+def test_devices_are_written_and_not_replaced(write):
+    master, slave = os.openpty()
+    place = Path(os.ttyname(slave))
+    write(place, "text")
+    assert os.read(master, 10) == b"text"
+    assert place.is_char_device()
 
 
 def test_places_below_files_and_on_full_disks_are_refused(tmp_path, monkeypatch):

@@ -8,8 +8,10 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from xpulpnn.errors import InputError
 from xpulpnn_sw.toolchain.compilers import SOURCE_SUFFIXES, TARGETS, find_compiler
 
 _WITH_VALUE = ("-I", "-D", "-j", "-T", "-o")  # options of `cc` whose value may follow without space
@@ -74,14 +76,20 @@ def _separate_option(word: str, left: deque[str]) -> Iterator[str]:
         yield word
 
 
-def _expanded(words: Iterable[str]) -> Iterator[str]:
+def _expanded(words: Iterable[str], within: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield words with those of response files, ``@FILE``, in their places."""
     for word in words:
         path = Path(word[1:])
-        if word.startswith("@") and path.is_file():
-            yield from _expanded(shlex.split(path.read_text()))
-        else:
+        if not (word.startswith("@") and path.is_file()):
             yield word
+            continue
+        if word in within:
+            raise InputError(f"{word} must be a file without itself in it")
+        try:
+            inner = shlex.split(path.read_text(errors="surrogateescape"))
+        except ValueError as error:
+            raise InputError(f"{word} must be a file of words as in a shell ({error})") from None
+        yield from _expanded(inner, (*within, word))
 
 
 def _standard_input(suffix: str) -> str:
@@ -100,7 +108,9 @@ def compiler_main() -> int:
     """Run ``xpulpnn cc`` as a build tool expects of a C compiler: without messages on success, to ``a.out``."""
     from xpulpnn_sim.cli.main import main
 
-    words = list(_expanded(sys.argv[1:]))
+    words = sys.argv[1:]
+    with suppress(InputError):  # which the command reports
+        words = list(_expanded(words))
     questions = [word for word in words if word in _QUESTIONS or word.startswith("-print-")]
     if questions:
         kind = next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "--compiler"), None)

@@ -240,8 +240,6 @@ class PointResult:
 
 
 class Flow(Protocol):
-    """A synthesis flow with its tools, and the results that they report for a design."""
-
     name: str
     script: str
 

@@ -70,10 +70,12 @@ def replacing(path: Path) -> Generator[Path]:
             if not folder.exists():
                 folder.mkdir(exist_ok=True)
                 stack.callback(_remove_empty, folder)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        stack.callback(temporary.unlink, missing_ok=True)
+        is_file = path.is_file() or not path.exists()  # devices and pipes are written in place
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}") if is_file else path
+        if is_file:
+            stack.callback(temporary.unlink, missing_ok=True)
         try:
-            temporary.touch(exist_ok=False)
+            temporary.touch(exist_ok=not is_file)
             yield temporary
             temporary.replace(path)
         except OSError as error:

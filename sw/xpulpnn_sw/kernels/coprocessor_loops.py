@@ -131,8 +131,6 @@ class BlockLoop(CoprocessorLoop):
 
 
 class StepLoop(CoprocessorLoop):
-    """Steps whose words the coprocessor loads."""
-
     def body(self, b: Builder, *, signed: bool) -> None:
         b(self._mnemonic("step", signed=signed), self.temporaries[0])
 

@@ -14,8 +14,6 @@ CHANNELS_PER_BLOCK = 4
 
 
 class LoopStyle(Enum):
-    """Inner loop of a MatMul, by the source of its operands."""
-
     SCALAR = "one element per load, mul and add"
     XPULPV2 = "packed 8-bit words; narrower weights are unpacked in the loop"
     SIMD = "packed words of the layer's width"

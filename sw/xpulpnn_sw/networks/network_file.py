@@ -197,7 +197,7 @@ def read_network(path: Path) -> NetworkModel:
         content = json.loads(path.read_text())
     except OSError as error:
         raise InputError(f"network {unreadable(path, error)}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"network must be a JSON file that can be read, not {path}: {error}") from None
     is_first = isinstance(content, dict) and "version" not in content
     entries = _object(content, "network", _NETWORK, is_first=is_first)

@@ -219,6 +219,9 @@ def _write(path: Path, text: str) -> None:
 def _put(built: Path, output: Path) -> None:
     temporary = output.with_name(f".{output.name}.new")
     try:
+        if output.exists() and not output.is_file():  # /dev/null and other devices stay what they are
+            output.write_bytes(built.read_bytes())
+            return
         shutil.copy(built, temporary)
         temporary.replace(output)
     except OSError as error:

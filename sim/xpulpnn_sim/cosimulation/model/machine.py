@@ -131,8 +131,6 @@ class Waves:
 
 
 class Memory:
-    """Byte access to memory that consists of several arrays."""
-
     def __init__(self, pieces: Mapping[int, NDArray[np.uint8]]) -> None:
         self.pieces = pieces
 

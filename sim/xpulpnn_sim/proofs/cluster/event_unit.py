@@ -176,8 +176,6 @@ _BARRIER_CLAIMS = {
 
 
 class BarrierClaims(Obligation):
-    """Properties of a barrier, with a record of the cores that have triggered since the barrier was last complete."""
-
     def __init__(self, config):
         super().__init__(f"barrier, {config.cores} cores", BarrierUnit(config), _BARRIER_CLAIMS, {})
 

@@ -162,6 +162,8 @@ def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
 
 
 def content_of(path: Path) -> bytes:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ElfError(f"{path} must be a file, not a device or pipe")
     try:
         return path.read_bytes()
     except OSError as error:

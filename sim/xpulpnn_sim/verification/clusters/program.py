@@ -69,8 +69,6 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProgram(BareProgram):
-    """A cluster program, which ends with a store to ``tohost`` by hart 0."""
-
     harts: int  # cores that run it
     phases: tuple[Phase, ...]
     functions: tuple[ProgramBlock, ...] = ()  # functions that may be called

@@ -122,8 +122,6 @@ def command_words(transfers: list[DmaTransfer]) -> list[int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineMap:
-    """A feature map in memory, divided into the lines that form tiles."""
-
     symbol: str  # argument with its address
     line: int  # bytes of a line of a plane
     read_ahead: int = 0  # bytes behind the map that may be read
