@@ -164,7 +164,6 @@ class CoprocessorCode(KernelCode):
             write()
 
     def _first_loads(self) -> list[Callable[[], None]]:
-        """Return functions that load the first words of a block."""
         inner = self._inner
         if isinstance(inner, StepLoop):
             return []

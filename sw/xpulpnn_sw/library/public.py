@@ -115,7 +115,6 @@ class PublicFunctions:
             yield from self._byte_functions()
 
     def _byte_functions(self) -> Iterator[PublicFunction]:
-        """Yield the functions of the public 8-bit library, whose biases are bytes."""
         shared = ("Ho_parallel", "Co_parallel", "HoWo_parallel")
         convolutions = tuple(f"pulp_nn_{kind}_{split}" for kind in ("conv", "pointwise") for split in shared)
         yield self._conv(_BYTES, convolutions)

@@ -25,7 +25,6 @@ _ROUND = 12  # rows between two inspections of the whole state
 
 
 def _without_x0(instruction: Instruction) -> Instruction:
-    """Return an instruction whose operands from x0 are 0."""
     word, *operands = instruction
     rs1, rs2 = (value if word >> lsb & 31 else 0 for value, lsb in zip(operands, (15, 20), strict=True))
     return word, rs1, rs2

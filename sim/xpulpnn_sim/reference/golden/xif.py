@@ -105,7 +105,6 @@ class Coprocessor:
 
     @staticmethod
     def _weights(insn: Insn, word: int, part: int = 0) -> list[int]:
-        """Return the weights that meet the activations of one word."""
         weights = _elements(word, (insn.wgt_fmt or insn.elements).width, signed=insn.b_signed)
         return weights[part * insn.elements.lanes : (part + 1) * insn.elements.lanes]
 

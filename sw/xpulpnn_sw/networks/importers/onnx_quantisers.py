@@ -244,7 +244,6 @@ def _limits(node: OnnxNode, zero: Value | None) -> tuple[int, int]:
 
 
 def _bias(values: Value | None, *scales: Value | None) -> Quantised | None:
-    """Return integer biases with their scale, which is the product of ``scales``."""
     if values is None:
         return None
     if not isinstance(values, np.ndarray) or values.dtype.kind != "i":

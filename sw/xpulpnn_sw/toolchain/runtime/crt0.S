@@ -26,7 +26,7 @@
 #define CORE_MASK 31
 
 #define RETURN_COLUMN 64 /* in DWARF: address at which a function has been interrupted */
-#define MEPC_COLUMN (4096 + 0x341)
+#define MEPC_COLUMN 4929 /* 4096 and the number of the CSR */
 
 #define CALLER_SAVED 1, 6, 7, 12, 13, 14, 15, 16, 17, 28, 29, 30, 31
 #define CALLEE_SAVED 3, 4, 8, 9, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27
