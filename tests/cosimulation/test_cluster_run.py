@@ -219,7 +219,7 @@ def test_moving_meanwhile_saves_time():
     ("correct", "wrong", "report"),
     [
         # the tile before the one that is computed comes out, when the results of the next are there
-        (" bne t1, zero, wait;", "", "output["),
+        (" bne t1, zero, wait{number};", "", "output["),
         ("mv s4, t0;", "mv s4, s3;", ""),
     ],
     ids=["not-awaited", "old-description"],

@@ -15,6 +15,7 @@ from xpulpnn.errors import LayerError, ToolError
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.networks import network_program as module
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden.network import run_reference
@@ -165,12 +166,16 @@ def test_faults_are_noticed(fault: str, tmp_path: Path):
     assert ("results must be those of the reference" in text) != (fault == "an expected score")
 
 
-def test_a_network_larger_than_the_memory_is_refused():
+def test_memory_grows_with_a_network(monkeypatch: pytest.MonkeyPatch):
     builder = NetworkBuilder("large")
     arrays = {"weights": np.ones((2048, 2048), np.int8), "shift": np.array(1)}
     builder.add("row", "linear", "2048:2048", "8x8x8", arrays, requantise="shift")
     network = builder.finish().network
     inputs = Inputs(values=np.zeros((1, 2048), int))
+    program = c_program(network, inputs, ClusterConfig(core=CORE, cores=4))
+    assert program.ram == 5 << 20
+    assert " --ram 5M $(CFLAGS)" in program.texts["Makefile"]
+    monkeypatch.setattr(module, "MAX_ROM", 4 << 20)
     message = r"^program must be at most 4194304 bytes, not \d+: weights 42\d+, .* of large, in the memory of code .*$"
     with pytest.raises(LayerError, match=message):
         c_program(network, inputs, CORE)

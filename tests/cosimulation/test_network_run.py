@@ -18,7 +18,7 @@ from xpulpnn_sim.cosimulation.networks.summary import classified
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Symbol
-from xpulpnn_sw.kernels.tiling.division import DmaTransfer
+from xpulpnn_sw.kernels.tiling.transfer import DmaTransfer
 from xpulpnn_sw.networks import kernels as module
 from xpulpnn_sw.networks.importers.registry import ImportOptions, import_model
 from xpulpnn_sw.networks.kernels import input_pieces, kernels

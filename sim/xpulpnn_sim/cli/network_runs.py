@@ -121,6 +121,7 @@ def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> Network
 def _show(shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
     for record in shown:
         tell(tables.layer_table(record), tables.cause_legend(record), tables.memory_table(record))
+        tell(tables.memory_summary(record))
     # answers do not depend on the target
     networks = {record["kernel"]: record for record in shown}.values()
     for record in networks:
@@ -163,7 +164,7 @@ class NetRunOptions(NetworkRuns, ImageOptions, Dask, Fresh):
     network: Path = field(kw_only=False)
     """The layers, FILE.json; their weights are in the npz file that it names."""
     l2_bytes: Count = USUAL_L2_BYTES
-    """Size of the memory outside a cluster, or of the memory of a single core, for code and data."""
+    """Most bytes of code and data in the memory outside a cluster, or in that of a single core."""
     check: Literal["first", "all", "results", "none"] = "first"
     """Images for which every retirement is checked: the first, all, or none (also called results). The results of every
     layer are checked for all images."""

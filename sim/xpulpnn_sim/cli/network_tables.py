@@ -84,6 +84,15 @@ def memory_table(record: Record) -> Table:
     return record_table(columns, record["steps"] if is_cluster else record["layers"], title=title)
 
 
+def memory_summary(record: Record) -> str:
+    if "steps" not in record:
+        return f"memory: code {record['code_bytes']:,} bytes, data {record['data_bytes']:,}"
+    moved = f"DMA moves {record['loaded']:,} in and {record['stored']:,} out in {record['moving']:,} cycles"
+    room = f"{record['data_bytes']:,} of {record['tcdm_bytes']:,} bytes of TCDM and {record['l2_bytes']:,} of L2"
+    share = record["waiting"] / max(record["cycles"], 1)
+    return f"memory: at most {room}, with code; {moved}; the cores wait for it {share:.1%} of the time"
+
+
 _DMA = {"TCDM in use": "{[tcdm_bytes]}", "DMA in": "{[loaded]}", "DMA out": "{[stored]}"}
 _MOVED = {**_DMA, **plain("moving", "waiting")}
 _ACCESSED = {"loaded": "{[read]}", "stored": "{[written]}"}

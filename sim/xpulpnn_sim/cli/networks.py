@@ -230,7 +230,8 @@ def net_generate_command(request: NetGenerateOptions) -> int:
     folder: Path = request.output
     written = write_texts(folder, program.texts)
     if request.build:
-        options = program_options(config, core=request.title, include=(folder / "include",), extra=("-Wall", "-Wextra"))
+        how = {"include": (folder / "include",), "extra": ("-Wall", "-Wextra"), "ram": program.ram}
+        options = program_options(config, core=request.title, **how)
         with progress_bar("compiling", None):
             sources = [folder / name for name in program.sources]
             printed = build(sources, folder / _PROGRAM, compiler=request.compiler, options=options)

@@ -196,17 +196,20 @@ class OutputLayout:
     pixel_bytes: int  # bytes between two pixels
     signed: bool = False  # whether results below 32 bits are two's complement
     planes: bool = False  # whether results lie channel by channel, each row padded to whole words
+    flat: bool = False  # whether results lie channel by channel, each channel padded to whole words
 
     @property
     def in_rows(self) -> "OutputLayout":
-        if not self.planes:
+        if not self.planes and not self.flat:
             return self
         rows, columns, channels = self.shape
-        return replace(self, shape=(channels, rows, columns), planes=False)
+        shape = (channels, rows * columns) if self.flat else (channels, rows, columns)
+        return replace(self, shape=shape, planes=False, flat=False)
 
     def decode(self, image: Image, memory: NDArray[np.uint8]) -> NDArray[np.int64]:
-        if self.planes:
-            return self.in_rows.decode(image, memory).transpose(1, 2, 0)
+        if self.planes or self.flat:
+            rows, columns, channels = self.shape
+            return self.in_rows.decode(image, memory).reshape(channels, rows, columns).transpose(1, 2, 0)
         pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
         count = int(np.prod(self.shape[:-1]))
         elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]

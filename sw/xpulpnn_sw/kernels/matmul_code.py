@@ -160,18 +160,25 @@ class KernelCode:
             terms[f"weights{lane}"] = Name(f"weights{lane - 1}") + Name("weight_stride")
         if blocking.by_channels:
             return terms | {**starts, **given("shift"), **({} if self._im2col is None else self._im2col.terms())}
-        out_stride, steps = Argument("out_stride"), Name("steps")
+        steps = Name("steps")
+        # bytes between results of neighbouring pixels, and of neighbouring steps of channels
+        pixel, step = (Argument("out_stride"), Number(blocking.step_bytes))
+        if blocking.flat:
+            pixel, step = Number(1), Argument("out_stride") * blocking.channel_step
+        starts["out0"] = Argument("output") + first * step
         if self._parts[0] == 1:
             starts = {"out0": Argument("output"), **given("parameters")}
             terms["steps"] = (Argument("out_channels") + (blocking.channel_step - 1)) // blocking.channel_step
-        for pixel in range(len(self._out)):
-            terms[f"out{pixel}"] = starts["out0"] + (Name("first_pixel") + pixel) * out_stride
-        gap = self._order.select(out_stride * Argument("out_width"), out_stride * npx) - steps * blocking.step_bytes
+        for number in range(len(self._out)):
+            terms[f"out{number}"] = starts["out0"] + (Name("first_pixel") + number) * pixel
+        gap = self._order.select(pixel * Argument("out_width"), pixel * npx) - steps * step
         terms |= {"parameters": starts["parameters"], **given("shift"), "out_gap": gap}
         if self._walks or self._im2col is not None:
-            terms["out_stride"] = out_stride
-        if self._walks:
-            terms["out_back"] = Number(blocking.stored_bits // BYTE_BITS) - out_stride * (blocking.stored_pixels - 1)
+            terms["out_stride"] = pixel
+        if blocking.flat:
+            terms["plane"] = Argument("out_stride")
+        elif self._walks:
+            terms["out_back"] = Number(blocking.stored_bits // BYTE_BITS) - pixel * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())
 
     @property

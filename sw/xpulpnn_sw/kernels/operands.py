@@ -34,10 +34,17 @@ class Blocking:
     """Sizes of the loops around the MatMul block, and the requantisation rule, None if results are accumulators."""
 
     def __init__(
-        self, variant: Variant, precision: Precision, rule: Rule | None, *, biased: bool = True, folded: bool = False
+        self,
+        variant: Variant,
+        precision: Precision,
+        rule: Rule | None,
+        *,
+        biased: bool = True,
+        folded: bool = False,
+        flat: bool = False,
     ) -> None:
         check_rule(variant, precision, rule)
-        self.variant, self.precision, self.rule, self.folded = variant, precision, rule, folded
+        self.variant, self.precision, self.rule, self.folded, self.flat = variant, precision, rule, folded, flat
         nch, bits = variant.nch, precision.y
         # whether the cores share the channels of the only pixel, not the pixels
         self.by_channels = variant.npx == 1
@@ -67,6 +74,8 @@ class Blocking:
         self.stored_pixels = variant.npx - folded
         if folded and not self.folds:
             raise LayerError(f"variant of folded results must be one that requantises, not {variant.name}")
+        # whether a word may have results of four pixels instead of four channels
+        self.flattens = self.folds and nch * bits == XLEN
 
     @property
     def stored_bits(self) -> int:
@@ -113,6 +122,9 @@ def place_operands(request: KernelRequest, blocking: Blocking, layer: ProductLay
     # padded as the input of the next layer
     width = blocking.precision.y if blocking.precision.requantised else blocking.precision.w
     pixel_bytes = layout.padded_channels(layer.out_channels, width) * blocking.precision.y // BYTE_BITS
+    # distance between results of neighbouring pixels, or of neighbouring channels if they lie channel by channel
+    pixels = -(-layer.pixels // npx) * npx
+    stride = pixels if blocking.flat else pixel_bytes
     requantisation = tensors.requantisation
     starts = _starts(blocking, layer, tensors)
     if blocking.requantises:
@@ -126,9 +138,9 @@ def place_operands(request: KernelRequest, blocking: Blocking, layer: ProductLay
             (parameters.astype(np.int64) & WORD_MASK).astype(np.uint32),
             alignment=rules.parameter_alignment(blocking.rule, blocking.precision.y),
         ),
-        "output": memory.reserve("output", -(-layer.pixels // npx) * npx * pixel_bytes),
+        "output": memory.reserve("output", pixels * pixel_bytes),
         "out_channels": layer.out_channels,
-        "out_stride": pixel_bytes,
+        "out_stride": stride,
         "weight_stride": stream_words * WORD,
         "shift": 0 if requantisation is None else requantisation.applied_shift,
     }

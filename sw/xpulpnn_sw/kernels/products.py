@@ -5,6 +5,7 @@ Memory symbols: ``input``, ``weights`` (streams of filter rows), ``parameters``,
 variant.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -107,6 +108,23 @@ are padded to whole words of weights.
 )
 
 
+def channel_parts(blocking: Blocking, cores: int, row_words: int, sizes: Sequence[tuple[int, int]]) -> int:
+    """Return into how many parts ``cores`` split the channels: a power of two with the fewest estimated cycles.
+
+    ``sizes`` are pixels and channels of all calls of a function.
+    """
+    variant, step = blocking.variant, blocking.channel_step
+    calls = [(-(-pixels // variant.npx), -(-channels // step)) for pixels, channels in sizes]
+    step_cycles = step * variant.npx * row_words // 2 + _BLOCK
+
+    def cycles(parts: int) -> int:
+        return sum(-(-groups * parts // cores) * (steps // parts * step_cycles + _GROUP) for groups, steps in calls)
+
+    able = [1 << bits for bits in range(cores.bit_length()) if cores % (1 << bits) == 0]
+    able = [parts for parts in able if all(steps % parts == 0 for _, steps in calls)]
+    return min(able, key=cycles) if calls and variant.npx > 1 and variant.in_place else 1
+
+
 class _ProductKernel:
     def __init__(
         self, request: KernelRequest, layer: ProductLayer, variant: Variant | None = None, *, biased: bool = True
@@ -115,20 +133,9 @@ class _ProductKernel:
         if not Blocking(level, request.precision, tensors.rule).requantises:
             tensors = tensors.in_software(request.precision)
         self.request, self.layer, self.variant = replace(request, level=level, tensors=tensors), layer, level
-        self.blocking = Blocking(level, request.precision, tensors.rule, biased=biased, folded=tensors.folded)
-
-    def _parts(self, row_words: int) -> int:
-        """Return into how many parts cores split the channels: a power of two with the fewest estimated cycles."""
-        variant, cores = self.variant, self.request.cores
-        groups, step = -(-self.layer.pixels // variant.npx), self.blocking.channel_step
-        steps = -(-self.layer.out_channels // step)
-        step_cycles = step * variant.npx * row_words // 2 + _BLOCK
-
-        def cycles(parts: int) -> int:
-            return -(-groups * parts // cores) * (steps // parts * step_cycles + _GROUP)
-
-        able = [1 << bits for bits in range(cores.bit_length()) if cores % (1 << bits) == steps % (1 << bits) == 0]
-        return min(able, key=cycles) if variant.npx > 1 else 1
+        self.blocking = Blocking(
+            level, request.precision, tensors.rule, biased=biased, folded=tensors.folded, flat=tensors.flat
+        )
 
     def row_stride(self, rows: layout.Words) -> int:
         precision, variant = self.request.precision, self.variant
@@ -165,15 +172,17 @@ class _ProductKernel:
             buffer = memory.reserve("im2col", request.cores * stride, alignment=alignment, offset=offset)
             arguments |= {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
             arguments |= kernel.window_arguments(self.layer)
-        parts = self._parts(rows.shape[1]) if request.specialise and self.variant.in_place else 1
+        calls = [(self.layer.pixels, self.layer.out_channels)] if request.specialise else []
+        parts = channel_parts(blocking, request.cores, rows.shape[1], calls)
         marks = f"{'_folded' * blocking.folded}{'_unbiased' * (blocking.is_fresh and not blocking.requantises)}"
-        return request.finish(
+        run = request.finish(
             f"{name}{marks}",
             structure,
             {**arguments, **sizes, "row_words": rows.shape[1]},
             lambda known: product_program(blocking, structure, known, inside=inside, parts=(parts, request.cores)),
             blocking.rule,
         )
+        return replace(run, output=replace(run.output, flat=blocking.flat))
 
 
 def matmul_kernel(request: KernelRequest) -> KernelRun:

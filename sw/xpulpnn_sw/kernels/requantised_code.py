@@ -58,6 +58,9 @@ class RequantisedStore(BlockStore):
     def emit(self, shift: int, fillers: Sequence[Callable[[], None]], first_channel: int = 0) -> None:
         """Requantise and store a block after :meth:`begin`; ``fillers`` write independent instructions in between."""
         waiting, per_store = list(fillers), self._stored_bits // self.bits
+        if self.blocking.flat:
+            self._emit_flat(shift, waiting)
+            return
         for channel in range(self.channels):
             if channel:
                 self.begin(shift, channel)
@@ -75,6 +78,29 @@ class RequantisedStore(BlockStore):
             if lane == per_store - 1:
                 for pixel, result in enumerate(self._fold(results) if self.blocking.folded else results):
                     self.put(pixel, result, self._stored_bits)
+
+    def _emit_flat(self, shift: int, fillers: Sequence[Callable[[], None]]) -> None:
+        """Requantise a block and store a word for each channel, with the results of all pixels.
+
+        Halves of a word alternate, as ``pv.rq`` stalls behind one that writes the same register.
+        """
+        half, waiting = len(self.acc) // 2, list(fillers)
+        for channel, result in enumerate(self.acc[0]):
+            for lane in range(half):
+                for first in (0, half):
+                    self.b.requantise(
+                        *(self.acc[first][channel], self.acc[first + lane][channel], shift, lane, self.bits),
+                        signed=self.signed,
+                        exact=self._is_exact,
+                    )
+            is_last = channel == self.channels - 1
+            if not is_last:
+                self.begin(shift, channel + 1)
+            for write in waiting if is_last else waiting[:1]:
+                write()
+            waiting = waiting[1:]
+            self.b("pv.pack.h", result, self.acc[half][channel], result)
+            self.put(channel, result, XLEN)
 
     def _fold(self, results: list[int]) -> list[int]:
         b, greater = self.b, f"pv.max{'' if self.signed else 'u'}.{ElemFmt.of_width(self.bits).suffix}"
@@ -99,14 +125,14 @@ class RequantisedCode(KernelCode):
         self._out = registers.take(1 if self._walks else variant.npx)
         homes = {"iterations": registers.take_one(), "shift": registers.take_one()}
         if self._walks:
-            homes["out_stride"] = registers.take_one()
-        per_word = XLEN // (variant.nch * precision.y)
+            homes["plane" if blocking.flat else "out_stride"] = registers.take_one()
+        per_word = 1 if blocking.flat else XLEN // (variant.nch * precision.y)
         gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
         # whether the last iteration of a block fetches the first words of the next block
         self._ends_early = isinstance(inner, PairLoop) and self._planes == 1 and variant.turns_around > 1
         self._per_word = per_word if gathers else 1
-        if self._walks:
+        if self._walks and not blocking.flat:
             # loaded where it is needed, into a register that is free elsewhere
             self._back = self._words[0] if gathers else registers.take_one()
             homes |= {} if gathers else {"out_back": self._back}
@@ -117,7 +143,9 @@ class RequantisedCode(KernelCode):
             self._preferred = ("row0",)
         store = partial(RequantisedStore, self._b, blocking, inner.acc, self._out)
         steps, back, word_back = list[int](), list[int](), list[int]()
-        if self._walks:
+        if blocking.flat:
+            steps = [homes["plane"]] * variant.nch
+        elif self._walks:
             steps = [homes["out_stride"]] * (blocking.stored_pixels - 1)
             back, word_back = [self._back], [word_step]
         self._store = store([*steps, *back], self._parameters, [])

@@ -36,6 +36,8 @@ class LayerTensors:
     bias: Ints | None = None  # start of each output channel's accumulator, int32
     requantisation: rules.AnyRequantisation | None = None  # without it the results are the 32-bit accumulators
     folded: bool = False  # whether a convolution folds its results for the pooling that follows
+    # whether the results of a convolution, or the inputs of a depthwise one, lie channel by channel without gaps
+    flat: bool = False
 
     @property
     def rule(self) -> Rule | None:

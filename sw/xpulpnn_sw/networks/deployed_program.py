@@ -8,16 +8,25 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, TCDM_BASE, Dma
-from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES
 from xpulpnn.isa.table import find
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import ARGUMENTS, OUTPUT, KernelRun
 from xpulpnn_sw.kernels.layout import Image, ImageBuilder, Ints, OutputLayout, Symbol, Words
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram
-from xpulpnn_sw.kernels.programs.tiled import CORE_START, OUTSIDE_DATA, TILE_STACK_BYTES, TIMES
-from xpulpnn_sw.kernels.tiling.division import DMA_ALIGNMENT, DmaTransfer, command_words
+from xpulpnn_sw.kernels.programs.tiled import (
+    CORE_START,
+    OUTSIDE_DATA,
+    STEP_LOOP,
+    TILE_STACK_BYTES,
+    TIMES,
+    description,
+    description_offsets,
+)
 from xpulpnn_sw.kernels.tiling.plan import PlacedLayer
+from xpulpnn_sw.kernels.tiling.transfer import DMA_ALIGNMENT, DmaTransfer, command_words
+from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.networks.deployment import (
     CALL_SLOTS,
     CALLS,
@@ -38,15 +47,8 @@ _NOP = find("addi").encode(rd=0, rs1=0, imm12=0)
 _START = (
     CORE_START
     + """\
-    li t1, {report_bytes}
-    mul t1, t1, s2
-    li s5, {reports}
-    add s5, s5, t1
-    li s7, {dma}
-    bne s2, zero, step0
-    li t1, {team}
-    sw t1, {target}(gp)
-    sw t1, {trigger}(gp)
+    li t1, {report_bytes}; mul t1, t1, s2; li s5, {reports}; add s5, s5, t1; li s7, {dma}; bne s2, zero, step0
+    li t1, {team}; sw t1, {target}(gp); sw t1, {trigger}(gp)
 """
 )
 """Start code of all cores. The barrier also counts cores that arrive before core 0 has set its masks."""
@@ -55,65 +57,35 @@ _STEP = """
 step{number}:
     p.elw t0, {barrier}(gp)
 released{number}:
-    csrr s9, mcycle
-    bne s2, zero, work{number}
+    csrr s9, mcycle; bne s2, zero, work{number}
     {tell}
     {commands}
 work{number}:
     csrr s10, mcycle
     {work}
-    csrr s11, mcycle
-    bne s2, zero, arrived{number}
+    csrr s11, mcycle; bne s2, zero, arrived{number}
     {wait}
 arrived{number}:
-    csrr t1, mcycle
-    sw s9, 0(s5)
-    sw s10, 4(s5)
-    sw s11, 8(s5)
-    sw t1, 12(s5)
+    csrr t1, mcycle; sw s9, 0(s5); sw s10, 4(s5); sw s11, 8(s5); sw t1, 12(s5)
     {advance}
 """
 """Code of a step between two barriers. Core 0 reports the results of the previous layer to the host, which reads them
 at once, starts DMA transfers, computes its part of the layer, and waits for the transfers."""
 
-_CALL_KERNEL = """
-    li a0, {arguments}
-    mv a1, s2
-    li a2, {cores}
-    jal ra, kernel{layer}
-"""
-_SOME_CORES = """
-    li t0, {cores}
-    bge s2, t0, idle{number}
-    {work}
-idle{number}:
-"""
-"""Code with which only the first ``cores`` cores call a kernel."""
-
+_CALL_KERNEL = "li a0, {arguments}; mv a1, s2; li a2, {cores}; jal ra, kernel{layer}"
 _WAIT = """
-    li t0, 1
-    sll t0, t0, s8
+    li t0, 1; sll t0, t0, s8
 wait{number}:
-    lw t1, {status}(s7)
-    and t1, t1, t0
-    bne t1, zero, wait{number}
-    sw t0, {status}(s7)
+    lw t1, {status}(s7); and t1, t1, t0; bne t1, zero, wait{number}; sw t0, {status}(s7)
 """
-_REPORT = """
-    li t0, {tohost}
-    li t1, {value}
-    sw t1, 0(t0)
-"""
+_REPORT = "li t0, {tohost}; li t1, {value}; sw t1, 0(t0)"
 _END = """
 step{number}:
     p.elw t0, {barrier}(gp)
 released{number}:
-    bne s2, zero, sleep
-    {tell}
+    bne s2, zero, sleep; {tell}
 sleep:
-    sw zero, {mask}(gp)
-    p.elw t0, {wait_event}(gp)
-    j sleep
+    sw zero, {mask}(gp); p.elw t0, {wait_event}(gp); j sleep
 """
 
 
@@ -167,12 +139,9 @@ def deployed_program(
     places = _Memory(plan, cores * REPORT_BYTES)
     transfers = tuple(tuple(places.transfers(step)) for step in plan.steps)
     moved = [(*own, *places.upkeep(number, plan.steps[number])) for number, own in enumerate(transfers)]
-    # functions are aligned to lines of the instruction cache
-    line = ICACHE_LINE_BYTES // WORD_BYTES
-    functions = [np.pad(words, (0, -len(words) % line), constant_values=_NOP) for words in places.functions]
-    starts = np.cumsum([TEXT_BASE, *(words.nbytes for words in functions)]).tolist()
+    starts = np.cumsum([TEXT_BASE, *(words.nbytes for words in places.functions)]).tolist()
     caller = assemble(_text(plan, places, cores, starts, moved), starts[-1])
-    text = b"".join(words.astype("<u4").tobytes() for words in functions) + caller.to_bytes()
+    text = b"".join(words.astype("<u4").tobytes() for words in places.functions) + caller.to_bytes()
     if len(text) > (most := OUTSIDE_DATA - TEXT_BASE):
         raise LayerError(f"code of {network.name} must be at most {most} bytes, not {len(text)}")
     return DeployedProgram(
@@ -184,7 +153,7 @@ def deployed_program(
         tohost=places.tohost,
         cycles=places.inside[REPORTS],
         deployment=plan,
-        outside=places.outside.finish(),
+        outside=places.finish(starts),
         outputs=tuple(
             replace(run.output, symbol=results_name(stage.name))
             for run, stage in zip(plan.runs, network.stages, strict=True)
@@ -194,6 +163,11 @@ def deployed_program(
         kernels=tuple(starts),
         cores=cores,
     )
+
+
+def _in_lines(words: Words) -> Words:
+    """Pad a function to whole lines of the instruction cache."""
+    return np.pad(words, (0, -len(words) % (ICACHE_LINE_BYTES // WORD_BYTES)), constant_values=_NOP)
 
 
 class _Memory:
@@ -213,8 +187,10 @@ class _Memory:
         for number, stage in enumerate(network.stages):
             if results_name(stage.name) in plan.maps.stored or number in plan.tiled:
                 self.outside.place(results_name(stage.name), bytes(sizes[stage.name]))
-        self._arguments: dict[int, int] = {}
+        self.arguments: dict[int, int] = {}
         self._tiles: dict[int, PlacedLayer] = {}
+        # offsets of the functions of tiles in the code of their layer
+        self._offsets: dict[tuple[int, Layer], int] = {}
         self.functions = [*self._place_layers()]
         self.calls = [self._call(number) for number in range(len(runs) - 1)]
 
@@ -228,9 +204,9 @@ class _Memory:
             if run.own_symbols:
                 content = b"".join(run.image.view(symbol).tobytes() for symbol in run.own_symbols)
                 self.outside.place(weights_name(stage.name), content)
-            self._arguments[number] = self.inside[ARGUMENTS] + len(words) * WORD_BYTES
+            self.arguments[number] = self.inside[ARGUMENTS] + len(words) * WORD_BYTES
             words += run.relocated_arguments(self._symbols(number, run))
-            yield run.function.words
+            yield _in_lines(run.function.words)
         self.outside.place(ARGUMENTS, np.array(words, "<u4").tobytes())
 
     def _symbols(self, number: int, run: KernelRun) -> dict[str, int]:
@@ -260,13 +236,31 @@ class _Memory:
             },
             buffer=None if layer.shared is None else self.inside[layer.shared],
         )
-        calls = [placed.arguments(step.work.tile, step.work.slots) for step in layer.steps if step.work]
-        fields = run.structure.fields
-        content = np.zeros((len(calls), layer.call_bytes // WORD_BYTES), "<u4")
-        for row, values in zip(content, calls, strict=True):
-            row[: len(fields)] = [values[field.name] & WORD_MASK for field in fields]
-        self.outside.place(f"{layer.name}.{CALLS}", content.tobytes())
-        return layer.plan.division.function(calls).words
+        works = [step.work for step in layer.steps if step.work]
+        calls = [(work.tile, placed.arguments(work.tile, work.slots)) for work in works]
+        self.outside.place(f"{layer.name}.{CALLS}", bytes((len(layer.steps) - 2) * layer.call_bytes))
+        code = np.zeros(0, np.uint32)
+        for computed, function in layer.plan.division.functions(calls, layer.cores).items():
+            self._offsets[number, computed] = code.nbytes
+            code = np.append(code, _in_lines(function.words))
+        return code
+
+    def finish(self, starts: Sequence[int]) -> Image:
+        """Return the contents of main memory, with the descriptions of tiles; the code of layers is at ``starts``."""
+        image = self.outside.finish()
+        for number, step in enumerate(self._plan.steps):
+            if (layer := self._plan.loop_of(step)) is None:
+                continue
+            at, tile, division = step.layer or 0, step.tile or 0, layer.plan.division
+            function, values = 0, dict[str, int]()
+            if work := layer.steps[tile].work:
+                function = starts[at] + self._offsets[at, division.layer_of(work.tile)]
+                values = self._tiles[at].arguments(work.tile, work.slots)
+            words = command_words([*self.transfers(step), *self.upkeep(number, step)])
+            described = description(division.run, function, values, words, is_last=tile + 2 == len(layer.steps))
+            view = image.view(f"{layer.name}.{CALLS}").view("<u4")
+            view[(tile - 1) * layer.call_bytes // WORD_BYTES :][: len(described)] = described
+        return image
 
     def _call(self, layer: int) -> int:
         """Place the argument block of the system call that sends a layer's results to the host; return its address."""
@@ -274,13 +268,6 @@ class _Memory:
         at = self.outside.symbols[name].address if layer in self._plan.tiled else self.inside[name]
         block = (_SYS_WRITE, _STDOUT, at, self._plan.runs[layer].length(OUTPUT))
         return self.outside.place(f"{self._plan.network.stages[layer].name}.call", np.array(block, "<u8").tobytes())
-
-    def arguments(self, step: DeployedStep) -> int:
-        assert step.layer is not None
-        tile = self._plan.tile_step(step)
-        if tile is None or tile.work is None:
-            return self._arguments[step.layer]
-        return self.inside[self._plan.tiled[step.layer].call(tile.work.number % CALL_SLOTS)]
 
     def transfers(self, step: DeployedStep) -> Iterator[DmaTransfer]:
         tile = self._plan.tile_step(step)
@@ -300,12 +287,11 @@ class _Memory:
         layer = None if step.layer is None else self._plan.tiled.get(step.layer)
         if layer is None or step.tile is None:
             return
-        calls, size = self.outside.symbols[f"{layer.name}.{CALLS}"].address, layer.call_bytes
-        for following in layer.steps[step.tile + 1 : step.tile + 2]:
-            if following.work:
-                number = following.work.number
-                inside = self.inside[layer.call(number % CALL_SLOTS)]
-                yield DmaTransfer(inside=inside, outside=calls + number * size, line=size, inwards=True)
+        following = step.tile + 1
+        if 0 < following < len(layer.steps) - 1:
+            calls, size = self.outside.symbols[f"{layer.name}.{CALLS}"].address, layer.call_bytes
+            inside, outside = self.inside[layer.call(following % CALL_SLOTS)], calls + (following - 1) * size
+            yield DmaTransfer(inside=inside, outside=outside, line=size, inwards=True)
 
     def report(self, step: int) -> int:
         return self.inside[REPORTS] + step % self._plan.report_slots * self._report_bytes
@@ -331,17 +317,21 @@ def _text(
     # results are reported in the step after their layer
     results_calls = {last_step(plan.steps, layer) + 1: call for layer, call in enumerate(memory.calls)}
     for number, (step, moved) in enumerate(zip(plan.steps, transfers, strict=True)):
-        words = command_words(list(moved))
-        issue = "; ".join(f"li t3, {word}; sw t3, {int(Dma.COMMAND)}(s7)" for word in words)
         # distance to the slot of the next report
         further = memory.report(number + 1) - memory.report(number)
+        if plan.loop_of(step):
+            if step.tile == 1:
+                parts.append(_loop(plan, memory, cores, number, further))
+            continue
+        words, layer, works = command_words(list(moved)), step.layer or 0, plan.computes(step)
+        issue = "; ".join(f"li t3, {word}; sw t3, {int(Dma.COMMAND)}(s7)" for word in words)
         parts.append(
             _STEP.format(
                 number=number,
                 **CLUSTER_ADDRESSES,
                 tell=tell(results_calls[number]) if number in results_calls else "",
                 commands=f"lw s8, {int(Dma.COMMAND)}(s7); {issue}" if words else "",
-                work=_work(plan, memory, cores, number) if plan.computes(step) else "",
+                work=_CALL_KERNEL.format(arguments=memory.arguments[layer], cores=cores, layer=layer) if works else "",
                 wait=_WAIT.format(number=number, **CLUSTER_ADDRESSES) if words else "",
                 advance=f"addi s5, s5, {further}" if number + 1 < len(plan.steps) else "",
             )
@@ -349,9 +339,17 @@ def _text(
     return "\n".join([*parts, _END.format(number=len(plan.steps), **CLUSTER_ADDRESSES, tell=tell(1))])
 
 
-def _work(plan: Deployment, memory: _Memory, cores: int, number: int) -> str:
-    step = plan.steps[number]
-    assert step.layer is not None
-    able = plan.tiled[step.layer].cores if step.layer in plan.tiled else cores
-    work = _CALL_KERNEL.format(arguments=memory.arguments(step), cores=able, layer=step.layer)
-    return work if able == cores else _SOME_CORES.format(number=number, cores=able, work=work)
+def _loop(plan: Deployment, memory: _Memory, cores: int, number: int, further: int) -> str:
+    """Return the code of all steps of a tiled layer but its first and last, which only move data."""
+    layer = plan.tiled[plan.steps[number].layer or 0]
+    places = [memory.inside[layer.call(slot)] for slot in range(CALL_SLOTS)]
+    start = f"    li s3, {places[1]}; li s4, {places[0]}; addi s6, s5, {further}"
+    guard = f"li t1, {layer.cores}; bge s2, t1, computed{number}" if layer.cores < cores else ""
+    return start + STEP_LOOP.format(
+        number=number,
+        **CLUSTER_ADDRESSES,
+        released="\n".join(f"released{number + place}:" for place in range(len(layer.steps) - 2)),
+        guard=guard,
+        **description_offsets(layer.plan.division.run),
+        cores=layer.cores,
+    )

@@ -6,20 +6,27 @@ tiled layers read or write.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.tiling.division import MapDivision, ProductDivision, TileOperand, aligned
+from xpulpnn_sw.kernels.layout import Program
+from xpulpnn_sw.kernels.programs.tiled import description_bytes
+from xpulpnn_sw.kernels.tiling.division import MapDivision, ProductDivision, TileOperand
 from xpulpnn_sw.kernels.tiling.plan import TilePlan, TileStep, fastest_plan, schedule
+from xpulpnn_sw.kernels.tiling.transfer import aligned
 from xpulpnn_sw.kernels.variants import Variant
+from xpulpnn_sw.layers.layer import GatherLayer
 from xpulpnn_sw.networks.kernels import edges, input_pieces
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 # maps that are spilled, and numbers of the layers for which they are fetched again
 Spills = Collection[tuple[str, int]]
-# argument structures of the tiles of a layer, double-buffered
+# descriptions of the steps of a layer between the first and the last, double-buffered
 CALLS = "calls"
 CALL_SLOTS = 2
 
@@ -143,10 +150,7 @@ class TiledLayer:
     plan: TilePlan
     steps: tuple[TileStep, ...]
     cores: int  # number of cores that compute; the others wait
-
-    @property
-    def call_bytes(self) -> int:
-        return call_bytes(self.plan.division.run)
+    call_bytes: int  # bytes of the description of a step
 
     @property
     def shared(self) -> str | None:
@@ -167,20 +171,35 @@ class TiledLayer:
             yield self.shared, self.plan.division.buffer_bytes(self.plan.lines)
 
 
-def tiled_layer(stage: Stage, run: KernelRun, cores: int, memory: int, always: int) -> TiledLayer:
+def tiled_layer(
+    stage: Stage, run: KernelRun, cores: int, memory: int, always: int, *, direct: bool = False
+) -> TiledLayer:
     """Tile a layer within ``memory`` bytes, of which ``always`` are taken; raises :class:`LayerError` if that fails."""
+    call_bytes = description_bytes(run, memory)
     try:
         is_product = isinstance(run.variant, Variant)
-        division = ProductDivision(run, folded=stage.tensors.folded) if is_product else MapDivision(run, cores)
-        plan = fastest_plan(division, cores, memory, always + CALL_SLOTS * call_bytes(run))
+        build = partial(_tile_function, stage, run, cores)
+        own = stage.tensors
+        if is_product:
+            division = ProductDivision(run, folded=own.folded, flat=own.flat)
+        else:
+            division = MapDivision(run, cores, build)
+        plan = fastest_plan(division, cores, memory, always + CALL_SLOTS * call_bytes, direct=direct)
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
     steps = tuple(schedule(plan.tiles, overlap=plan.overlap))
-    return TiledLayer(name=stage.name, plan=plan, steps=steps, cores=cores)
+    return TiledLayer(name=stage.name, plan=plan, steps=steps, cores=cores, call_bytes=call_bytes)
 
 
-def call_bytes(run: KernelRun) -> int:
-    return aligned(len(run.structure.fields) * WORD_BYTES)
+def _tile_function(stage: Stage, run: KernelRun, cores: int, layer: Any) -> Program:
+    """Return the function of a ``layer`` with some of the rows of a stage."""
+    if isinstance(layer, GatherLayer):
+        return run.function
+    shape = (layer.height, layer.width, layer.channels)
+    maps = dict.fromkeys(stage.map_names, np.zeros(shape, np.int64))
+    tensors = replace(stage.tensors, **maps)
+    building = (layer, stage.precision, run.variant.name, tensors)
+    return stage.kind.build(*building, cores=cores, specialise=True).function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +222,11 @@ class Deployment(PlannedMemory):
 
     def tile_step(self, step: DeployedStep) -> TileStep | None:
         return None if step.layer is None or step.tile is None else self.tiled[step.layer].steps[step.tile]
+
+    def loop_of(self, step: DeployedStep) -> TiledLayer | None:
+        """Return the layer in whose loop a step is: neither the first nor the last step of a tiled layer."""
+        layer = None if step.layer is None else self.tiled.get(step.layer)
+        return layer if layer and step.tile and step.tile + 1 < len(layer.steps) else None
 
     def computes(self, step: DeployedStep) -> bool:
         tile = self.tile_step(step)

@@ -111,7 +111,7 @@ def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Ed
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
     """Raise :class:`LayerError` unless a layer reads a feature map in the layout in which it is written."""
     orders = "pixel by pixel", "channel by channel"
-    wants_planes, in_planes = isinstance(stage.layer, DepthwiseLayer), written.output.planes
+    wants_planes, in_planes = isinstance(stage.layer, DepthwiseLayer), written.output.planes or written.output.flat
     if wants_planes != in_planes:
         wanted, own = orders[wants_planes], orders[in_planes]
         raise LayerError(f"inputs of {stage.name} must be {wanted}, not {own} as of {before.name}")

@@ -1,6 +1,6 @@
 """Legalisation: rewrites a network so that every layer has a kernel and reads feature maps in the kernel's layout."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from math import gcd, prod
 from typing import Any
@@ -13,8 +13,7 @@ from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.channelwise.moves import GatherTensors, LookupTensors, MultiplyTensors
-from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, pad_axis, padded_channels, takes_folded
-from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.layout import Ints, pad_axis, padded_channels
 from xpulpnn_sw.kernels.requantisation import (
     ExactRequantisation,
     Requantisation,
@@ -24,14 +23,11 @@ from xpulpnn_sw.kernels.requantisation import (
     with_channel_factors,
 )
 from xpulpnn_sw.kernels.tensors import LayerTensors, for_core
-from xpulpnn_sw.kernels.variants import VARIANTS
 from xpulpnn_sw.layers.layer import (
-    ConvLayer,
     DepthwiseLayer,
     GatherLayer,
     LinearLayer,
     MapLayer,
-    MaxPoolLayer,
     TransposeLayer,
     WindowLayer,
 )
@@ -316,27 +312,6 @@ class _Maps:
         is_kept = not isinstance(stage.layer, _SAME_CHANNELS) or self.required_channels(stage.name) == channels
         if not (is_whole and is_kept and self.required_channels(source) == self.shapes[source][-1]):
             raise LayerError(f"channels that {stage.name} reads must fill whole words, not {channels} of {source}")
-
-
-def folded(network: Network, variants: Sequence[str]) -> Network:
-    """Let convolutions fold columns for a maximum pooling, their only reader, if their ``variants`` can do that."""
-    stages = list(network.stages)
-    for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
-        readers = [after for after in range(len(stages)) if before.name in network.sources(after)]
-        if len(readers) != 1 or not _fold(before, name):
-            continue
-        after = stages[readers[0]]
-        if isinstance(after.layer, MaxPoolLayer) and takes_folded(after.layer):
-            for place, stage in ((number, before), (readers[0], after)):
-                stages[place] = replace(stage, tensors=replace(stage.tensors, folded=True))
-    return replace(network, stages=tuple(stages))
-
-
-def _fold(stage: Stage, variant: str) -> bool:
-    layer = stage.layer
-    if not isinstance(layer, ConvLayer) or layer.out_width % FOLDED_COLUMNS or variant not in VARIANTS:
-        return False
-    return Blocking(VARIANTS[variant], stage.precision, stage.tensors.rule).folds
 
 
 def _in_planes(network: Network) -> Network:

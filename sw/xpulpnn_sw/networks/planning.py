@@ -6,12 +6,14 @@ layer does not need, then tiles the layer, with smaller and smaller tiles.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.kernels.kernel import ARGUMENTS, STACK_BYTES, STACK_STRIDE, KernelRun
 from xpulpnn_sw.kernels.programs.tiled import TILE_STACK_BYTES, TIMES
-from xpulpnn_sw.kernels.tiling.plan import aligned
+from xpulpnn_sw.kernels.tiling.transfer import aligned
+from xpulpnn_sw.layers.layer import DepthwiseLayer
 from xpulpnn_sw.networks.deployment import (
     DeployedStep,
     Deployment,
@@ -159,15 +161,16 @@ class Planner:
         if is_smaller:
             budget = min(int(self._budgets[layer] * _SHRINKING), self._tiled[layer].plan.bytes - 1)
         refused: LayerError | None = None
-        cores = self._cores
-        while cores:
+        # fewer cores need smaller buffers; filters are read from main memory if nothing else helps
+        counts = [self._cores >> bits for bits in range(self._cores.bit_length())]
+        for direct, cores in product((False, True) if stage.multiplies else (False,), counts):
             try:
-                self._tiled[layer] = tiled_layer(stage, self._kernel(layer, cores), cores, budget, always)
+                run = self._kernel(layer, cores)
+                self._tiled[layer] = tiled_layer(stage, run, cores, budget, always, direct=direct)
                 self._budgets[layer] = budget
                 return True
             except LayerError as error:
-                # fewer cores need smaller buffers
-                refused, cores = error, cores // 2
+                refused = error
         self._refused = self._refused if is_smaller else refused
         return False
 
@@ -175,7 +178,8 @@ class Planner:
         if (layer, cores) not in self._general:
             stage = self._network.stages[layer]
             own = (stage.layer, stage.precision, self._variants[layer], stage.tensors)
-            self._general[layer, cores] = stage.kind.build(*own, cores=cores)
+            specialise = not stage.multiplies or isinstance(stage.layer, DepthwiseLayer)
+            self._general[layer, cores] = stage.kind.build(*own, cores=cores, specialise=specialise)
         return self._general[layer, cores]
 
     def steps(self, maps: MapPlacement) -> tuple[DeployedStep, ...]:

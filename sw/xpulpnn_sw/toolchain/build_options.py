@@ -38,6 +38,7 @@ MAX_TCDM = 1 << 20  # bytes between the TCDM and its test&set view
 KIB, MIB = 1 << 10, 1 << 20
 DEFAULT_STACK, DEFAULT_RAM, DEFAULT_ROM = 64 * KIB, 4 * MIB, 4 * MIB
 HEAP_SHARE = 4  # the default heap is this fraction of the ram
+MAX_ROM = 64 * MIB  # most bytes of code and constants
 MAX_RAM = 0x0C00_0000  # bytes between data and code in the memory map
 
 
@@ -191,7 +192,7 @@ class Options:
     script: Path | None = None  # linker script instead of the runtime's
     stack: int = DEFAULT_STACK  # bytes of the stack
     ram: int = DEFAULT_RAM  # bytes of the data region
-    rom: int = DEFAULT_ROM  # bytes of the code region
+    rom: int = MAX_ROM  # bytes of the code region
     heap: int = 0  # bytes for malloc if the program calls it; 0: a quarter of the ram
     cluster: ClusterLayout | None = None  # cluster whose TCDM holds the stacks, with the ram as L2; None: a single core
     loop_pass: bool = True  # whether C code gets hardware loops and post-increment accesses on a core with XpulpV2

@@ -13,7 +13,7 @@ from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.layout import fold, is_stored
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
-from xpulpnn_sw.networks.legalise import folded
+from xpulpnn_sw.networks.layouts import folded
 
 from ..runs import check, computed
 

@@ -18,7 +18,7 @@ from xpulpnn_sim.reference.bare.debugger import HALT as HALT_ADDRESS
 from xpulpnn_sim.reference.bare.debugger import STEPPING, debugger
 from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
 
-USUAL_L2_BYTES = 8 << 20  # memory that networks may take unless another size is given
+USUAL_L2_BYTES = 1 << 27  # memory that networks may take unless a smaller size is given
 
 WATCHDOG_CYCLES = 100_000  # cycles without a retirement after which a hart counts as stuck
 

@@ -21,7 +21,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import executable_of, function_
 from xpulpnn_sim.reference.iss.fetched import Fetched
 from xpulpnn_sw.kernels.kernel import OUTPUT
 from xpulpnn_sw.kernels.programs.bare import bare_program
-from xpulpnn_sw.kernels.tiling.division import aligned
+from xpulpnn_sw.kernels.tiling.transfer import aligned
 from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
 from xpulpnn_sw.networks.deployment import Deployment
 from xpulpnn_sw.networks.kernels import chain
@@ -63,6 +63,7 @@ class BuiltDeployment(network_work.BuiltNetwork):
             "l2_latency": self.machine.l2_latency,
             "code_bytes": len(program.text),
             "data_bytes": plan.extent,
+            "l2_bytes": len(program.text) + program.outside.data.size,
             **{name: sum(step[name] for step in steps) for name in ("loaded", "stored", "moving", "waiting")},
             "layers": [*self._layers(outcome, spans, steps)],
             "steps": steps,

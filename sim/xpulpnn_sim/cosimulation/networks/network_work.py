@@ -19,11 +19,12 @@ from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sw.kernels.layout import Ints, Symbol, fold, is_stored
 from xpulpnn_sw.kernels.tensors import LayerTensors
-from xpulpnn_sw.kernels.tiling.division import DmaTransfer
+from xpulpnn_sw.kernels.tiling.transfer import DmaTransfer
 from xpulpnn_sw.layers.layer import ConvLayer, LinearLayer, MapLayer
 from xpulpnn_sw.layers.text import Windows
 from xpulpnn_sw.networks.kernels import packed_input
-from xpulpnn_sw.networks.legalise import folded, legalise, padded_input
+from xpulpnn_sw.networks.layouts import folded
+from xpulpnn_sw.networks.legalise import legalise, padded_input
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 _PIXELS = 4  # fewest pixels of a row, as many as kernels compute at a time
@@ -44,8 +45,8 @@ def piece_of(stage: Stage, maps: Sequence[Ints], share: float) -> WorkPiece:
     ``maps``; with a share of 1 it is the whole layer."""
     whole = int(np.prod(stage.output_shape))
     shaped = tuple(values.reshape(operand.shape) for values, operand in zip(maps, stage.inputs, strict=True))
-    is_folded = getattr(stage.tensors, "folded", False)
-    cut, inputs = (replace(stage, tensors=replace(stage.tensors, folded=False)) if is_folded else stage), shaped
+    usual = {name: False for name in ("folded", "flat") if getattr(stage.tensors, name, False)}
+    cut, inputs = (replace(stage, tensors=replace(stage.tensors, **usual)) if usual else stage), shaped
     if share < 1 and isinstance(cut.layer, Windows):
         cut, inputs = _window_part(cut, inputs, share)
     elif share < 1 and isinstance(cut.layer, MapLayer):
@@ -122,7 +123,8 @@ class NetworkCase:
     @property
     def legalised(self) -> Network:
         """The network as it is computed, with padded channels and additional layers that reorder maps."""
-        return _folded(self._unfolded, tuple(self.variants))
+        unfolded = self._unfolded
+        return _folded(unfolded, tuple(self._variants(unfolded)))
 
     @property
     def legalised_input(self) -> Ints:
@@ -130,10 +132,11 @@ class NetworkCase:
 
     @property
     def variants(self) -> list[str]:
-        return [
-            stage.fastest_variant(self.config.core.extensions, self.config.core.widths)
-            for stage in self._unfolded.stages
-        ]
+        return self._variants(self.legalised)
+
+    def _variants(self, network: Network) -> list[str]:
+        core = self.config.core
+        return [stage.fastest_variant(core.extensions, core.widths) for stage in network.stages]
 
     @property
     def _unfolded(self) -> Network:

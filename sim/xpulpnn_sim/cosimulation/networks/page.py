@@ -86,6 +86,7 @@ _TEXTS = frozenset({"network", "on", "layer", "size", "precision", "variant", "c
 _COUNT: Mapping[str, Any] = {"digits": 0, "grouped": True}
 _FORMATS: Mapping[str, Mapping[str, Any]] = {
     "MAC/cycle": {"digits": 2},
+    "waiting for it, %": {"digits": 1},
     "energy": {"unit": "nJ", "digits": 1, "grouped": True},
     "fJ/MAC": {"digits": 1},
     **{name: {} for name in _TEXTS},
@@ -98,6 +99,11 @@ _NETWORK: Cells = {
     "MAC/cycle": _rate,
     "code, bytes": "code_bytes",
     "data, bytes": "data_bytes",
+    "L2, bytes": lambda record: record.get("l2_bytes"),
+    "moved by DMA, bytes": lambda record: record["loaded"] + record["stored"] if "steps" in record else None,
+    "waiting for it, %": lambda record: (
+        100 * record["waiting"] / max(record["cycles"], 1) if "steps" in record else None
+    ),
     "images": "images",
     "right": lambda record: record.get("right"),
     "same as reference": "same_as_reference",

@@ -26,7 +26,9 @@ from xpulpnn_sw.kernels.layout import Program, pack_words
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given
+from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layers.layer import DepthwiseLayer
+from xpulpnn_sw.layers.precision import Precision
 
 _ROWS = _COLUMNS = 3  # size of the filters; narrower ones are padded with zeros
 _STEP = 2  # longest step, and bytes between neighbouring words
@@ -49,23 +51,21 @@ def _columns(layer: DepthwiseLayer) -> list[list[_Column]]:
     return [list(group) for _, group in groupby(columns, lambda column: (column.place, column.weight_shift < 0))]
 
 
-def computes_in_place(request: KernelRequest, known: Known, rule: Rule) -> bool:
+def computes_in_place(layer: DepthwiseLayer, precision: Precision, level: Level, rule: Rule | None) -> bool:
     """Return whether :class:`InPlaceCode` can compute a layer: bytes, filters of three rows, padding of at most 1."""
-    layer, precision = request.layer, request.precision
-    if not known or known.get("outside", 0) or not request.level.requantises or rule not in (Rule.BN32, Rule.EXACT):
+    if not getattr(level, "requantises", False) or rule not in (Rule.BN32, Rule.EXACT):
         return False
     top, _, left, _ = layer.padding
     sides = zip((layer.height, layer.width), layer.out_shape, layer.stride, (top, left), strict=True)
     overhang = [(count - 1) * step - before + _ROWS - size for size, count, step, before in sides]
-    share = -(-layer.channels // request.cores)
     return (
         precision.x == precision.y == BYTE_BITS
         and layer.kernel_height == _ROWS
         and layer.kernel_width <= _COLUMNS
         and max(layer.stride) <= _STEP
         and max(top, left, *overhang) <= 1
-        and fits_immediate(known["row_bytes"])
-        and share * request.cores * _MOST_IDLE <= layer.channels * (_MOST_IDLE + 1)
+        and fits_immediate(-(-layer.width // WORD) * WORD)
+        and (not any(layer.padding) or precision.padding_value(layer.outside) == precision.outside)
     )
 
 
@@ -74,7 +74,7 @@ class InPlaceCode:
         self._layer: DepthwiseLayer = request.layer
         self._b, self._precision = ElementBuilder(request.level), request.precision
         self._row_bytes = known["row_bytes"]
-        self._channel_bytes = self._layer.height * self._row_bytes
+        self._channel_bytes = -(-self._layer.height * self._row_bytes // WORD) * WORD
         self._pixel = known["out_pixel_bytes"]
         registers = FreeRegisters()
         self._work, self._pointer, self._out, parameter, *self._steps = registers.take(7)
@@ -239,7 +239,8 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     memory = request.memory
     maps = PlacedMaps(request, precision.y)
     top, bottom, _, right = layer.padding
-    rows = pack_words(np.ascontiguousarray(tensors.activations.transpose(2, 0, 1)), precision.x)
+    planes = np.ascontiguousarray(tensors.activations.transpose(2, 0, 1))
+    rows = pack_words(planes.reshape(layer.channels, -1) if tensors.flat else planes, precision.x)
     rule, requantisation = tensors.rule, tensors.requantisation
     if level.requantises:
         requantisation = rules.with_channel_factors(requantisation, layer.channels)
@@ -251,21 +252,29 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     if isinstance(requantisation, rules.Requantisation):
         parameters = np.stack([requantisation.lam + requantisation.kappa * bias, requantisation.kappa], axis=-1)
     buffer_stride = rows_stride(layer, layer.height + top + bottom, request.placement)
+    row_bytes = layer.width if tensors.flat else rows.shape[-1] * WORD_BYTES
+    idle = -layer.channels % request.cores
+    in_place = request.specialise and computes_in_place(layer, precision, level, requantisation.rule)
+    in_place = in_place and (tensors.flat or idle * _MOST_IDLE <= layer.channels)
     arguments = {
         "input": memory.place("input", rows, spare=_READ_AHEAD),
         "weights": memory.place("weights", pack_words(tensors.weights, BYTE_BITS)),
         "parameters": memory.place("parameters", (parameters & WORD_MASK).astype(np.uint32)),
         "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
-        "buffer": memory.reserve("buffer", request.cores * buffer_stride),
+        "buffer": memory.symbols["output"].address
+        if in_place
+        else memory.reserve("buffer", request.cores * buffer_stride),
         "buffer_stride": buffer_stride,
         "channels": layer.channels,
-        "row_bytes": rows.shape[-1] * WORD_BYTES,
+        "row_bytes": row_bytes,
         "out_pixel_bytes": maps.pixel_bytes(precision.y),
         "shift": requantisation.applied_shift,
         **kernel.window_arguments(layer),
         "pad_right": right,
         "outside": outside & WORD_MASK,
     }
+    # code without a buffer takes any address
+    arguments["buffer"] = arguments["output"] if in_place else memory.reserve("buffer", request.cores * buffer_stride)
     step = layer.stride[1]
     is_small = max(layer.kernel_height, layer.kernel_width) <= _MOST_HELD and level.xpulp
     is_held = is_small and (step == 1 or (step == _LONGEST_STEP and layer.kernel_height == _MOST_HELD))
@@ -274,7 +283,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     name = function if held_rows is None else f"{function}_{held_rows}x{_MOST_HELD}_s{step}"
 
     def write(known: Known) -> Program:
-        if not is_valued and computes_in_place(request, known, requantisation.rule):
+        if in_place:
             return InPlaceCode(request, structure, known, requantisation.rule).write()
         return DepthwiseCode(request, structure, known, held_rows, requantisation.rule).write()
 

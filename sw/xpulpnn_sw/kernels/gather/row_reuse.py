@@ -133,7 +133,7 @@ def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
         "strip_words": pixel_bytes // WORD,
         "strip_column": pixel_bytes * npx,
         "strip_step": Argument("stride_x") * npx,
-        "strip_back": (Number(npx) - Argument("out_height") * Argument("out_width")) * Argument("out_stride"),
+        "strip_back": (Number(npx) - Argument("out_height") * Argument("out_width")) * Name("out_stride"),
         # step back of fast copies, and the last column at which they read only the input; none for other filters
         "strip_return": Number(WORD) - pixel_bytes * (_WIDTH + npx - 2),
         "strip_apart": excess * excess + (Argument("stride_x") - 1),

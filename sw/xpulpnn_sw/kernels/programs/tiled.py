@@ -1,5 +1,6 @@
 """Program of a cluster for a layer that is larger than the cluster's memory: DMA moves tiles in and out."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,16 +12,9 @@ from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
 from xpulpnn_sw.kernels.layout import ImageBuilder, Symbol
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram, with_caller
-from xpulpnn_sw.kernels.tiling.division import (
-    DMA_ALIGNMENT,
-    MOST_TRANSFER_BYTES,
-    DmaTransfer,
-    ProductDivision,
-    TileOperand,
-    aligned,
-    command_words,
-)
+from xpulpnn_sw.kernels.tiling.division import ProductDivision
 from xpulpnn_sw.kernels.tiling.plan import PlacedLayer, TilePlan, TileStep, fastest_plan, schedule
+from xpulpnn_sw.kernels.tiling.transfer import DMA_ALIGNMENT, MOST_TRANSFER_BYTES, DmaTransfer, aligned, command_words
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # address of operands and results outside the cluster, behind the text
 TILE_STACK_BYTES = 512  # bytes of a core's stack, for the frame of the function but no interrupts
@@ -30,9 +24,9 @@ opens, ``begin`` and ``done`` before and after the core computes its part, and `
 are complete."""
 
 _COMMAND_WORDS = 7  # most words of a command
-_HEAD = ("commands", "works", "lasts")
+_HEAD = ("commands", "function", "lasts")
 """Words at the start of a step's description, before its arguments. ``commands`` is the number of words of commands,
-``works`` is 1 if a tile is computed, ``lasts`` is 1 in the last step."""
+``function`` the address of the function that computes a tile or 0, ``lasts`` is 1 in the last step."""
 
 CORE_START = """
 start:
@@ -41,38 +35,67 @@ start:
 """
 """Code at the start of each core, which sets up its stack and the events that it waits for."""
 
+STEP_LOOP = """
+step{number}:
+    p.elw t0, {barrier}(gp)
+{released}
+    csrr s9, mcycle; bne s2, zero, compute{number}
+    lw s8, {command}(s7); lw t1, {commands_at}(s3); addi t2, s3, {words_at}
+issue{number}:
+    p.lw t3, 4(t2!); addi t1, t1, -1; sw t3, {command}(s7); bne t1, zero, issue{number}
+compute{number}:
+    csrr s10, mcycle; lw t0, {function_at}(s3); beq t0, zero, computed{number}
+    {guard}
+    addi a0, s3, {arguments_at}; mv a1, s2; li a2, {cores}; jalr ra, t0, 0
+computed{number}:
+    csrr s11, mcycle; bne s2, zero, arrived{number}; li t0, 1; sll t0, t0, s8
+wait{number}:
+    lw t1, {status}(s7); and t1, t1, t0; bne t1, zero, wait{number}; sw t0, {status}(s7)
+arrived{number}:
+    csrr t1, mcycle; sw s9, 0(s5); sw s10, 4(s5); sw s11, 8(s5); sw t1, 12(s5)
+    lw t2, {lasts_at}(s3); mv t0, s3; mv s3, s4; mv s4, t0; mv t0, s5; mv s5, s6; mv s6, t0; beq t2, zero, step{number}
+"""
+"""Loop over steps whose descriptions are at ``s3`` and ``s4`` in turn. A step lasts from one barrier to the next: core
+0 starts the transfers of the step, computes its part, and waits for all transfers, including the description of the
+next step. The barrier counts arrivals even before core 0 has set its masks."""
+
 _CALLER = (
-    "\n    .equ function, {function}"
-    + CORE_START
+    CORE_START
     + """\
     li s3, {step0}; li s4, {step1}
     li t1, {report_bytes}; mul t1, t1, s2
     li s5, {report0}; add s5, s5, t1; li s6, {report1}; add s6, s6, t1
     li s7, {dma}; bne s2, zero, step
     li t1, {team}; sw t1, {target}(gp); sw t1, {trigger}(gp)
-step:
-    p.elw t0, {barrier}(gp); csrr s9, mcycle; bne s2, zero, compute
-    lw s8, {command}(s7); lw t1, {commands_at}(s3); addi t2, s3, {words_at}
-issue:
-    p.lw t3, 4(t2!); addi t1, t1, -1; sw t3, {command}(s7); bne t1, zero, issue
-compute:
-    csrr s10, mcycle; lw t0, {works_at}(s3); beq t0, zero, computed
-    addi a0, s3, {arguments_at}; mv a1, s2; li a2, {cores}; jal ra, function
-computed:
-    csrr s11, mcycle; bne s2, zero, arrived; li t0, 1; sll t0, t0, s8
-wait:
-    lw t1, {status}(s7); and t1, t1, t0; bne t1, zero, wait; sw t0, {status}(s7)
-arrived:
-    csrr t1, mcycle; sw s9, 0(s5); sw s10, 4(s5); sw s11, 8(s5); sw t1, 12(s5)
-    lw t2, {lasts_at}(s3); mv t0, s3; mv s3, s4; mv s4, t0; mv t0, s5; mv s5, s6; mv s6, t0; beq t2, zero, step
+"""
+    + STEP_LOOP
+    + """\
     p.elw t0, {barrier}(gp); bne s2, zero, sleep; li t0, {tohost}; li t1, 1; sw t1, 0(t0)
 sleep:
     sw zero, {mask}(gp); p.elw t0, {wait_event}(gp); j sleep
 """
 )
-"""Code after the function. A step lasts from one barrier to the next: core 0 starts the transfers of the step, computes
-its part, and waits for all transfers, including the description of the next step. The barrier counts arrivals even
-before core 0 has set its masks."""
+
+
+def description_bytes(run: KernelRun, memory: int) -> int:
+    """Return the most bytes of the description of a step; ``memory`` is the size of the TCDM."""
+    # transfers of operands, each with a remainder, and of description and report
+    commands = _COMMAND_WORDS * (len(run.inputs) + 4 + 2 * memory // MOST_TRANSFER_BYTES)
+    return aligned((len(_HEAD) + len(run.structure.fields) + commands) * WORD_BYTES)
+
+
+def description(
+    run: KernelRun, function: int, values: Mapping[str, int], words: Sequence[int], *, is_last: bool
+) -> list[int]:
+    """Return the words of a step: the address of its function or 0, the ``values`` of arguments, DMA commands."""
+    arguments = [values.get(field.name, 0) & WORD_MASK for field in run.structure.fields]
+    return [len(words), function, int(is_last), *arguments, *words]
+
+
+def description_offsets(run: KernelRun) -> dict[str, int]:
+    """Return the offsets of the parts of a description, by their names in :data:`STEP_LOOP`."""
+    size, heads = len(_HEAD) * WORD_BYTES, {f"{name}_at": at * WORD_BYTES for at, name in enumerate(_HEAD)}
+    return heads | {"arguments_at": size, "words_at": size + len(run.structure.fields) * WORD_BYTES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +147,9 @@ def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, sp
     for number, step in enumerate(steps):
         own = [transfer for move in step.moves for transfer in placed.transfers(move)]
         words = command_words([*inside.upkeep(number, len(steps), descriptions, reports), *own])
-        head = [len(words), int(step.work is not None), int(number + 1 == len(steps))]
         values = placed.arguments(step.work.tile, step.work.slots) if step.work else {}
-        arguments = [values.get(field.name, 0) & WORD_MASK for field in run.structure.fields]
-        described = np.array([*head, *arguments, *words], np.uint32)
+        function = int(run.function.pcs[0]) if step.work else 0
+        described = description(run, function, values, words, is_last=number + 1 == len(steps))
         content[number, : len(described)] = described
         loaded = sum(transfer.bytes for transfer in own if transfer.inwards)
         moved.append((loaded, sum(transfer.bytes for transfer in own) - loaded))
@@ -137,8 +159,8 @@ def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, sp
     first.view("step0")[:] = content[0].astype("<u4").view(np.uint8)
     run = replace(run, image=image, specialised=specialise or run.specialised)
     if specialise:
-        calls = [placed.arguments(step.work.tile, step.work.slots) for step in steps if step.work]
-        run = replace(run, function=division.function(calls))
+        calls = [(step.work.tile, placed.arguments(step.work.tile, step.work.slots)) for step in steps if step.work]
+        run = replace(run, function=division.functions(calls, cores)[run.layer])
     entry, text = _text(run, inside, cores)
     return TiledProgram(
         entry=entry,
@@ -163,9 +185,7 @@ class _TcdmLayout(ImageBuilder):
     def __init__(self, run: KernelRun, cores: int, memory: int) -> None:
         super().__init__(TCDM_BASE, DMA_ALIGNMENT)
         self.report_bytes = cores * len(TIMES) * WORD_BYTES
-        # transfers of operands, each with a remainder, and of description and report
-        commands = _COMMAND_WORDS * (len(TileOperand) + 2 * memory // MOST_TRANSFER_BYTES + 2)
-        self.description_bytes = aligned((len(_HEAD) + len(run.structure.fields) + commands) * WORD_BYTES)
+        self.description_bytes = description_bytes(run, memory)
         self.reserve("tohost", WORD_BYTES)
         for slot in range(2):
             self.reserve(f"report{slot}", self.report_bytes)
@@ -203,8 +223,7 @@ def _text(run: KernelRun, inside: _TcdmLayout, cores: int) -> tuple[int, bytes]:
         **{name: inside.address(name) for name in ("step0", "step1", "report0", "report1", "tohost")},
         report_bytes=len(TIMES) * WORD_BYTES,
         team=(1 << cores) - 1,
-        **{f"{name}_at": number * WORD_BYTES for number, name in enumerate(_HEAD)},
-        arguments_at=len(_HEAD) * WORD_BYTES,
-        words_at=(len(_HEAD) + len(run.structure.fields)) * WORD_BYTES,
+        **description_offsets(run),
+        **dict.fromkeys(("number", "released", "guard"), ""),
         cores=cores,
     )

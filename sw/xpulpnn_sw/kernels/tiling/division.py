@@ -1,37 +1,46 @@
-"""Tiles of layers, the DMA transfers that move their operands, and the tiling of each kind of kernel.
+"""Tiles of layers, and the tiling of each kind of kernel.
 
 A tile is a range of lines and, in layers with filters, of output channels. A line is a row of a feature map or, in a
 matrix product, a group of pixels.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate, product
 
 import numpy as np
 
 from xpulpnn.errors import LayerError
-from xpulpnn.isa.cluster import DMA_LENGTH_BITS, DmaCommand
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.channelwise.depthwise_channel import rows_stride
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Program, banked_words, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking
-from xpulpnn_sw.kernels.products import MATMUL_ARGUMENTS
+from xpulpnn_sw.kernels.products import MATMUL_ARGUMENTS, channel_parts
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.requantised_code import product_program
+from xpulpnn_sw.kernels.tiling.transfer import DMA_ALIGNMENT, DmaTransfer, aligned
 from xpulpnn_sw.kernels.variants import Variant
-from xpulpnn_sw.layers.layer import DepthwiseLayer, GatherLayer, ImageConvLayer, TransposeLayer, WindowLayer
+from xpulpnn_sw.layers.layer import (
+    DepthwiseLayer,
+    GatherLayer,
+    ImageConvLayer,
+    Layer,
+    MapLayer,
+    TransposeLayer,
+    WindowLayer,
+)
 
-DMA_ALIGNMENT = 8  # alignment of transfers: the DMA engine moves windows of so many bytes
-MOST_TRANSFER_BYTES = (1 << DMA_LENGTH_BITS) - DMA_ALIGNMENT  # most bytes of a transfer
 BUFFER = "buffer"  # argument for memory used only while a kernel runs
 
 
-def aligned(size: int) -> int:
-    return -(-size // DMA_ALIGNMENT) * DMA_ALIGNMENT
+Sizes = Sequence[tuple[int, int]]
+
+
+def _in_words(size: int) -> int:
+    return -(-size // WORD) * WORD
 
 
 class TileOperand(Enum):
@@ -89,38 +98,6 @@ class LayerShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DmaTransfer:
-    inside: int  # first address in the cluster
-    outside: int  # first address outside
-    line: int  # bytes of a line
-    lines: int = 1  # number of lines
-    inside_stride: int = 0  # bytes from one line to the next in the cluster
-    outside_stride: int = 0  # bytes from one line to the next outside
-    inwards: bool  # whether the lines move into the cluster
-
-    @property
-    def bytes(self) -> int:
-        return self.line * self.lines
-
-    def commands(self) -> Iterator[list[int]]:
-        flags = DmaCommand.INCREMENT | (DmaCommand.FROM_EXTERNAL if self.inwards else DmaCommand(0))
-        # a command moves so many pieces: bytes, or lines with gaps between them
-        pieces, size, inside_step, outside_step, strides = self.bytes, 1, 1, 1, list[int]()
-        if self.bytes and self.lines > 1 and not self.line == self.inside_stride == self.outside_stride:
-            flags |= DmaCommand.EXTERNAL_2D | DmaCommand.TCDM_2D
-            inside_step, outside_step, pieces, size = self.inside_stride, self.outside_stride, self.lines, self.line
-            strides = [size, outside_step, size, inside_step]
-        most = MOST_TRANSFER_BYTES // size
-        for done in range(0, pieces, most):
-            length = min(pieces - done, most) * size
-            yield [length | flags, self.inside + done * inside_step, self.outside + done * outside_step, *strides]
-
-
-def command_words(transfers: list[DmaTransfer]) -> list[int]:
-    return [word for transfer in transfers for command in transfer.commands() for word in command]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LineMap:
     symbol: str  # argument with its address
     line: int  # bytes of a line of a plane
@@ -139,7 +116,7 @@ class LineMap:
             outside=outside + lines.start * self.line,
             line=size,
             lines=self.planes,
-            inside_stride=size,
+            inside_stride=_in_words(size),
             outside_stride=self.stride,
             inwards=inwards,
         )
@@ -160,10 +137,10 @@ class MapDivision:
     """Tiling of a layer whose output rows can be computed separately."""
 
     group = 1  # output pixels that are computed together
-    group_cycles = 0  # estimated cycles of a group of pixels
 
-    def __init__(self, run: KernelRun, cores: int) -> None:
-        self.run, self._cores, layer = run, cores, run.layer
+    def __init__(self, run: KernelRun, cores: int, build: Callable[[Layer], Program]) -> None:
+        # ``build`` returns the function of a layer
+        self.run, self._cores, self._build, layer = run, cores, build, run.layer
         height, width = layer.out_shape
         rows, area = {"in_lines": height}, 1
         if isinstance(layer, GatherLayer):
@@ -179,8 +156,10 @@ class MapDivision:
         # bytes of an input line, and spare bytes after the last line of a tile
         self.in_line = sum(lines.row for lines in self.inputs)
         self.in_spare = sum(aligned(lines.read_ahead) + DMA_ALIGNMENT for lines in self.inputs)
-        # estimated cycles of a group of pixels and a block of channels
-        self.block_cycles = -(-self.in_line // (WORD * width)) * area * _MAP_CYCLES
+        # planes begin with whole words
+        self.in_spare += sum(lines.planes * (WORD - 1) for lines in self.inputs if lines.line % WORD)
+        # estimated cycles of a pixel
+        self._pixel_cycles = -(-self.in_line // (WORD * width)) * area * _MAP_CYCLES
         names = {"output", BUFFER, "arguments", "stack", *(lines.symbol for lines in self.inputs)}
         self._constants = [name for name in run.image.symbols if name not in names]
 
@@ -194,11 +173,14 @@ class MapDivision:
             # bytes of a line of one channel or of all
             line = arguments["pixel_bytes"] * arguments["width"] if "pixel_bytes" in arguments else size // rows
             line = arguments["row_bytes"] if isinstance(layer, DepthwiseLayer) else line
-            read_ahead = size - planes * rows * line
-            yield LineMap(symbol=name, line=line, planes=planes, stride=rows * line, read_ahead=read_ahead)
+            stride = _in_words(rows * line) if planes > 1 else rows * line
+            yield LineMap(symbol=name, line=line, planes=planes, stride=stride, read_ahead=size - planes * stride)
 
-    def blocks(self, channels: int) -> int:
-        return channels
+    def cycles(self, pixels: int, channels: int, cores: int, sizes: Sizes = ()) -> int:
+        """Return the estimated cycles of a tile."""
+        # depthwise convolutions begin each tile with the rows above, which they have at hand in larger tiles
+        again = self.shape.line_pixels * isinstance(self.run.layer, DepthwiseLayer)
+        return channels * -(-(pixels + again) // cores) * self._pixel_cycles
 
     def pixel_bytes(self, channels: int) -> int:
         return channels * -(-self._output.row // self.shape.line_pixels)
@@ -219,7 +201,7 @@ class MapDivision:
         places = dict(zip(self._constants, accumulate(map(len, contents), initial=0), strict=False))
         return Filters(name="constants", content=b"".join(contents), places=places)
 
-    def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
+    def store(self, tile: Tile, lines: int, inside: int, outside: int) -> DmaTransfer:
         return self._output.transfer(tile.lines, inside, outside, inwards=False)
 
     def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
@@ -235,8 +217,17 @@ class MapDivision:
             return {"steps": steps * rows, "start": steps * tile.lines.start}
         return {name: arguments[name] // self.shape.lines * rows for name in ("words", "steps") if name in arguments}
 
-    def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
-        return self.run.function
+    def functions(self, calls: Sequence[tuple[Tile, Mapping[str, int]]], cores: int) -> dict[Layer, Program]:
+        """Return a function for each layer that is computed as one of the tiles."""
+        return {layer: self._build(layer) for layer in dict.fromkeys(self.layer_of(tile) for tile, _ in calls)}
+
+    def layer_of(self, tile: Tile) -> Layer:
+        layer, rows = self.run.layer, len(tile.in_lines)
+        if isinstance(layer, WindowLayer) and rows:
+            needed = (len(tile.lines) - 1) * layer.stride[0] + layer.kernel_height
+            padding = (tile.pad_top, needed - tile.pad_top - rows, *layer.padding[2:])
+            return replace(layer, height=rows, padding=padding)
+        return replace(layer, height=rows) if isinstance(layer, MapLayer) else layer
 
 
 _AHEAD = 2  # words that may be read behind an input
@@ -250,13 +241,14 @@ class ProductDivision:
 
     in_spare = _AHEAD * WORD
 
-    def __init__(self, run: KernelRun, *, folded: bool = False) -> None:
+    def __init__(self, run: KernelRun, *, folded: bool = False, flat: bool = False) -> None:
         variant, precision, arguments = run.variant, run.precision, run.arguments
         if not isinstance(variant, Variant):
             raise LayerError(f"layer in tiles must be one with filters, not {run.layer} of {run.name}")
         if run.rule is Rule.QNT:
             raise LayerError("layer in tiles must be requantised by a rule without pv.qnt, not qnt")
-        self.run, self._variant, self._blocking = run, variant, Blocking(variant, precision, run.rule, folded=folded)
+        self.run, self._variant = run, variant
+        self._blocking = Blocking(variant, precision, run.rule, folded=folded, flat=flat)
         self._is_map, self.group = BUFFER in arguments, variant.npx
         # output pixels of a line: of a row of the map, of a group, or the only one
         line_pixels = pixels = 1
@@ -290,11 +282,22 @@ class ProductDivision:
         loops = int((is_inner & ~np.roll(is_inner, 1)).sum())
         inner = int(is_inner.sum()) // loops * variant.planes(precision)
         copied = arguments["row_stride"] // WORD if self._is_map else 0
-        self.block_cycles = filter_words // variant.unrolled * inner + _BLOCK_CYCLES
-        self.group_cycles = int(variant.npx * (_PIXEL_CYCLES + _WORD_CYCLES * copied)) if copied else _PIXEL_CYCLES
-        self._parameter_words = run.image.symbols["parameters"].length // WORD // self.blocks(run.layer.out_channels)
+        self._block_cycles = filter_words // variant.unrolled * inner + _BLOCK_CYCLES
+        self._group_cycles = int(variant.npx * (_PIXEL_CYCLES + _WORD_CYCLES * copied)) if copied else _PIXEL_CYCLES
+        self._parameter_words = run.image.symbols["parameters"].length // WORD // self._blocks(run.layer.out_channels)
 
-    def blocks(self, channels: int) -> int:
+    def cycles(self, pixels: int, channels: int, cores: int, sizes: Sizes = ()) -> int:
+        """Return the estimated cycles of a tile; ``sizes`` are pixels and channels of all tiles of the function."""
+        groups, blocks = -(-pixels // self.group), self._blocks(channels)
+        if self._blocking.by_channels:
+            return self._group_cycles + -(-blocks // cores) * self._block_cycles
+        parts = self._parts(sizes or [(pixels, channels)], cores)
+        return -(-groups * parts // cores) * (self._group_cycles + blocks // parts * self._block_cycles)
+
+    def _parts(self, sizes: Sizes, cores: int) -> int:
+        return channel_parts(self._blocking, cores, self.run.arguments["row_words"], sizes)
+
+    def _blocks(self, channels: int) -> int:
         step = self._blocking.channel_step
         return -(-channels // step) * step // self._variant.nch
 
@@ -304,7 +307,7 @@ class ProductDivision:
         return padded_channels(channels, width) * precision.y // BYTE_BITS
 
     def filter_bytes(self, channels: int) -> int:
-        variant, blocks = self._variant, self.blocks(channels)
+        variant, blocks = self._variant, self._blocks(channels)
         stream = banked_words(blocks * self._stream_words, self.run.placement)
         return (variant.weight_streams * stream + variant.nch + blocks * self._parameter_words) * WORD
 
@@ -333,7 +336,7 @@ class ProductDivision:
     def filters(self, channels: range) -> Filters:
         """Return the filters of ``channels``, laid out as in a kernel that has only these channels."""
         count, nch = self._variant.weight_streams, self._variant.nch
-        blocks = slice(channels.start // nch, self.blocks(channels.stop))
+        blocks = slice(channels.start // nch, self._blocks(channels.stop))
         weights, parameters = (self.run.image.view(symbol).view("<u4") for symbol in ("weights", "parameters"))
         streams = weights[: count * self.run.arguments["weight_stride"] // WORD].reshape(count, -1)
         own = streams[:, blocks.start * self._stream_words : blocks.stop * self._stream_words]
@@ -348,30 +351,45 @@ class ProductDivision:
             arguments=sizes | {"weight_stride": words * WORD},
         )
 
-    def store(self, tile: Tile, inside: int, outside: int) -> DmaTransfer:
+    def _plane(self, lines: int) -> int:
+        """Return the distance in a tile between results of neighbouring channels, if these are planes."""
+        return _in_words(min(lines * self.shape.line_pixels, self.shape.pixels))
+
+    def store(self, tile: Tile, lines: int, inside: int, outside: int) -> DmaTransfer:
         stride, bits = self.run.arguments["out_stride"], self.run.precision.y
-        first_pixel = tile.lines.start * self.shape.line_pixels
+        pixel, channel = tile.lines.start * self.shape.line_pixels, tile.channels.start
+        place, line, count = pixel * stride + channel * bits // BYTE_BITS, len(tile.channels) * bits, tile.pixels
+        inside_stride = self.pixel_bytes(len(tile.channels))
+        if self._blocking.flat:
+            place, line, count = pixel + channel * stride, tile.pixels * bits, len(tile.channels)
+            inside_stride = self._plane(lines)
         return DmaTransfer(
             inside=inside,
-            outside=outside + first_pixel * stride + tile.channels.start * bits // BYTE_BITS,
-            line=-(-len(tile.channels) * bits // BYTE_BITS),
-            lines=tile.pixels,
-            inside_stride=self.pixel_bytes(len(tile.channels)),
+            outside=outside + place,
+            line=-(-line // BYTE_BITS),
+            lines=count,
+            inside_stride=inside_stride,
             outside_stride=stride,
             inwards=False,
         )
 
     def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
+        strides = {"out_stride": self._plane(lines)} if self._blocking.flat else {}
         if BUFFER in self.run.arguments:
-            return {"height": len(tile.in_lines), "out_height": len(tile.lines), "pad_top": tile.pad_top}
-        return {"pixels": tile.pixels}
+            return {"height": len(tile.in_lines), "out_height": len(tile.lines), "pad_top": tile.pad_top, **strides}
+        return {"pixels": tile.pixels, **strides}
 
-    def function(self, calls: Sequence[Mapping[str, int]]) -> Program:
+    def functions(self, calls: Sequence[tuple[Tile, Mapping[str, int]]], cores: int) -> dict[Layer, Program]:
         """Return a function in which the arguments that are equal in all ``calls`` are constants."""
         known = {field.name for field in self.run.structure.fields if not field.pointer}
-        constants = {name: calls[0][name] for name in known if len({values[name] for values in calls}) == 1}
+        constants = {name: calls[0][1][name] for name in known if len({values[name] for _, values in calls}) == 1}
         is_image = isinstance(self.run.layer, ImageConvLayer)
-        return product_program(self._blocking, self.run.structure, constants, inside=is_image)
+        parts = self._parts([(tile.pixels, len(tile.channels)) for tile, _ in calls], cores)
+        program = product_program(self._blocking, self.run.structure, constants, inside=is_image, parts=(parts, cores))
+        return {self.run.layer: program}
+
+    def layer_of(self, tile: Tile) -> Layer:
+        return self.run.layer
 
 
 Division = MapDivision | ProductDivision  # operands, transfers and arguments of a layer's tiles

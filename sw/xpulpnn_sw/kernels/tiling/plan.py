@@ -6,9 +6,11 @@ from functools import cached_property, partial
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.layout import ImageBuilder
-from xpulpnn_sw.kernels.tiling.division import BUFFER, Division, DmaTransfer, LineMap, Tile, TileOperand, aligned
+from xpulpnn_sw.kernels.tiling.division import BUFFER, Division, LineMap, Tile, TileOperand
+from xpulpnn_sw.kernels.tiling.transfer import DmaTransfer, aligned
 
 _STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
+_FINALISTS = 12  # plans of which all steps are estimated
 _BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves in a cycle while cores compute
 
 
@@ -30,6 +32,7 @@ class TilePlan:
     channels: int  # channels of a tile, fewer at the end
     channels_first: bool  # whether all channels of some lines are computed before the next lines
     overlap: bool  # whether data are moved while tiles are computed, which takes two buffers per operand
+    direct: bool = False  # whether cores read filters from main memory, for which the TCDM has no room
 
     @cached_property
     def tiles(self) -> tuple[Tile, ...]:
@@ -40,10 +43,14 @@ class TilePlan:
         return {
             operand: (
                 slots_needed(self.tiles, operand, overlap=self.overlap),
-                max(operand_bytes(self.division, operand, tile) for tile in self.tiles),
+                max(self._operand_bytes(operand, tile) for tile in self.tiles),
             )
             for operand in TileOperand
         }
+
+    def _operand_bytes(self, operand: TileOperand, tile: Tile) -> int:
+        is_outside = self.direct and operand is TileOperand.WEIGHTS
+        return 0 if is_outside else operand_bytes(self.division, operand, tile)
 
     @property
     def bytes(self) -> int:
@@ -67,7 +74,7 @@ class TilePlan:
         pixels = min(self.lines * shape.line_pixels, shape.pixels)
         tile = Tile(lines=lines, channels=channels, in_lines=in_lines, pad_top=0, pixels=pixels)
         return self._constant_bytes + sum(
-            (2 if self.overlap and count > 1 else 1) * operand_bytes(self.division, operand, tile)
+            (2 if self.overlap and count > 1 else 1) * self._operand_bytes(operand, tile)
             for operand, count in several.items()
         )
 
@@ -78,10 +85,8 @@ class TilePlan:
         tile_pixels = self.lines * shape.line_pixels
         last_channels = shape.channels - (columns - 1) * self.channels
         for number, pixels in ((rows - 1, tile_pixels), (1, shape.pixels - (rows - 1) * tile_pixels)):
-            groups = -(-pixels // (division.group * self.cores))
             for times, width in ((columns - 1, self.channels), (1, last_channels)):
-                cycles = division.group_cycles + division.blocks(width) * division.block_cycles
-                computed += number * times * groups * cycles
+                computed += number * times * division.cycles(pixels, width, self.cores) if number * times else 0
         all_input = rows * shape.most_in_lines(self.lines) * division.in_line
         all_weights = columns * division.filter_bytes(self.channels)
         moved = all_input * (columns if rows > 1 and not self.channels_first else 1)
@@ -90,6 +95,18 @@ class TilePlan:
         transferred = int(moved / _BYTES_PER_CYCLE)
         total = max(computed, transferred) if self.overlap else computed + transferred
         return total + transferred // count + count * _STEP_CYCLES * (1 if self.overlap else 2)
+
+    @cached_property
+    def scheduled(self) -> int:
+        """Estimated cycles of all steps, in which data are moved while a tile is computed; slower than ``estimate``."""
+        division, total = self.division, 0
+        sizes = [*dict.fromkeys((tile.pixels, len(tile.channels)) for tile in self.tiles)]
+        computed = {size: division.cycles(*size, self.cores, sizes) for size in sizes}
+        for step in schedule(self.tiles, overlap=self.overlap):
+            moved = sum(self._operand_bytes(move.operand, move.tile) for move in step.moves) / _BYTES_PER_CYCLE
+            work = computed[step.work.tile.pixels, len(step.work.tile.channels)] if step.work else 0
+            total += _STEP_CYCLES + max(work, int(moved))
+        return total
 
 
 def slots_needed(tiles: tuple[Tile, ...], operand: TileOperand, *, overlap: bool) -> int:
@@ -106,6 +123,7 @@ def fastest_plan(
     lines: int | None = None,
     channels: int | None = None,
     overlap: bool | None = None,
+    direct: bool = False,
 ) -> TilePlan:
     """Return the fastest tiling that fits into ``memory`` bytes; raise :class:`LayerError` if none does."""
     shape = division.shape
@@ -118,7 +136,9 @@ def fastest_plan(
                 f"channels of a tile must be a multiple of {shape.channel_unit} up to the layer's {shape.channels}, "
                 f"or all, not {channels}"
             )
-    divided = partial(TilePlan, division=division, fixed=fixed, cores=cores, overlap=overlap is not False)
+    divided = partial(
+        TilePlan, division=division, fixed=fixed, cores=cores, overlap=overlap is not False, direct=direct
+    )
     candidates = [
         divided(lines=height, channels=width, channels_first=channels_first)
         for height in ([lines] if lines else dict.fromkeys(_sizes(shape.lines, 1)))
@@ -127,11 +147,14 @@ def fastest_plan(
     ]
     fitting = [plan for plan in candidates if plan.most_bytes <= memory]
     if not fitting and overlap is None:
-        return fastest_plan(division, cores, memory, fixed, lines=lines, channels=channels, overlap=False)
+        return fastest_plan(
+            division, cores, memory, fixed, lines=lines, channels=channels, overlap=False, direct=direct
+        )
     if not fitting:
         least = min(plan.most_bytes for plan in candidates)
         raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")
-    return min(fitting, key=lambda plan: plan.estimate)
+    best = sorted(fitting, key=lambda plan: plan.estimate)[:_FINALISTS]
+    return min(best, key=lambda plan: plan.scheduled)
 
 
 def _sizes(total: int, unit: int) -> Iterator[int]:
@@ -235,16 +258,19 @@ class PlacedLayer:
         match move.operand:
             case TileOperand.WEIGHTS:
                 place, size = self._places[tile.channels], len(self._filters[tile.channels].content)
+                size *= not self.plan.direct
                 return (DmaTransfer(inside=inside, outside=place, line=size, inwards=True),) if size else ()
             case TileOperand.INPUT:
                 parts = zip(self._inputs(inside), self._sources, strict=True)
                 return [lines.transfer(tile.in_lines, at, outside, inwards=True) for (lines, at), outside in parts]
             case TileOperand.OUTPUT:
-                return (self.plan.division.store(tile, inside, self._output),)
+                return (self.plan.division.store(tile, self.plan.lines, inside, self._output),)
 
     def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
         source, weights, output = (self._buffers[operand][slots[operand]] for operand in TileOperand)
         filters = self._filters[tile.channels]
+        if self.plan.direct:
+            weights = self._places[tile.channels]
         return {
             **self.plan.division.run.arguments,
             "output": output,

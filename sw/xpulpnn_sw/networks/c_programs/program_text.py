@@ -145,6 +145,7 @@ class ProgramTarget:
     tcdm: int | None = None  # bytes of the TCDM of a cluster
     icache: int = 0  # bytes of the instruction cache of each core of a cluster; 0: ideal
     command: str = "xpulpnn"  # for the Makefile
+    ram: str = ""  # size of the ram as the option --ram has it; empty: the usual one
     specialised: bool = False  # whether each layer has its own function
 
 
@@ -176,7 +177,8 @@ def program_files(
         "checksums": [list(map(_checksum, network.layers, example.results)) for example in examples],
         "target": target,
         "cores_option": cores_option,
-        "cluster": f" --cluster{cores_option} --tcdm {target.tcdm}" if cores_option else "",
+        "cluster": (f" --cluster{cores_option} --tcdm {target.tcdm}" if cores_option else "")
+        + (f" --ram {target.ram}" if target.ram else ""),
     }
     texts = {name: _TEMPLATES.get_template(name).render(values) for name in _FILES}
     texts |= {

@@ -28,6 +28,7 @@ from xpulpnn_sw.networks.importers.quantiser import (
 from xpulpnn_sw.networks.importers.rule_fit import RuleFit
 from xpulpnn_sw.networks.importers.values import (
     NO_PADS,
+    QUANTISE,
     Map,
     Pads,
     Quantised,
@@ -143,7 +144,7 @@ class LayerBuilder:
         if isinstance(value, Map):
             return value if padded else self.with_padding(value)
         if self.calibration is None:
-            raise InputError(f"{tensor} must come from a quantiser, not in floating point without --quantise")
+            raise InputError(f"{tensor} must come from a quantiser, not in floating point{QUANTISE}")
         if value not in self._quantised:
             self._quantised[value] = self.quantised(value, self.calibration.quantiser(tensor, value))
         return self._quantised[value]
@@ -207,7 +208,7 @@ class LayerBuilder:
             return self.calibration.weights(tensor, values, one_scale=one_scale)
         is_number = values.dtype.kind in "fiu"
         if not is_number or not np.array_equal(values, np.rint(values)) or np.abs(values).max() >= 1 << 31:
-            raise InputError(f"{tensor} must come from a quantiser, not in floating point without --quantise")
+            raise InputError(f"{tensor} must come from a quantiser, not in floating point{QUANTISE}")
         return Quantised(values=values.astype(np.int64), scale=np.full(values.shape, Fraction(1), object))
 
     def quantised(self, sums: Sums, quantiser: Quantiser) -> Map:

@@ -15,7 +15,7 @@ from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.quantiser import Quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average
 from xpulpnn_sw.networks.importers.tflite_file import TfliteTensor
-from xpulpnn_sw.networks.importers.values import Map, Sums
+from xpulpnn_sw.networks.importers.values import CONVERT, Map, Sums
 from xpulpnn_sw.networks.network import NetworkModel
 from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, shifted_sum
 
@@ -46,7 +46,8 @@ def require(condition: bool, what: str) -> None:
 
 def tensor_codes(tensor: TfliteTensor) -> Quantiser:
     """Return the quantiser that gives a tensor's codes, raised by 128 to be unsigned if the zero point is -128."""
-    require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}")
+    how = CONVERT if tensor.type == "FLOAT32" else ""
+    require(tensor.type == "INT8", f"{tensor.name} must be INT8, not {tensor.type}{how}")
     require(len(tensor.scales) == 1, f"{tensor.name} must have one scale, not {len(tensor.scales)}")
     zero = int(tensor.zeros[0])
     ends = f"{LEAST}..{GREATEST}"

@@ -343,7 +343,9 @@ REFUSED = {
     "Pad pad1: value around the map": refused(("Pad", (AROUND, (0.5, np.float32)), {}), ("Conv", (ONES,), {})),
     "Add add2: padding must be right": refused(("Pad", (AROUND,), {}), ("Add", ((1, np.float32),), {})),
     "Conv conv1: domain": refused(("Conv", (ONES,), {"domain": "qonnx.custom_op.channels_last"})),
-    "Conv conv1: constant3 must come from a quantiser": refused(("Conv", (THIRDS,), {})),
+    "Conv conv1: constant3 must come from a quantiser, not in floating point: take --quantise 8 ": refused(
+        ("Conv", (THIRDS,), {})
+    ),
     "Conv conv3: relu2 must come": refused(("Conv", (ONES,), {}), ("Relu", (), {}), ("Conv", (ONES,), {})),
     "Conv conv1: inputs": refused(("Conv", (), {})),
     "Conv conv1: outputs must be one at least, not none$": conv_without_output(),

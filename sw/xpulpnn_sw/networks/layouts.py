@@ -1,0 +1,67 @@
+"""Layouts of maps between layers: a layer writes a map as its only readers want it, if its kernel can do that."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xpulpnn_sw.kernels.channelwise.depthwise import computes_in_place
+from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, takes_folded
+from xpulpnn_sw.kernels.operands import Blocking
+from xpulpnn_sw.kernels.variants import VARIANTS
+from xpulpnn_sw.layers.layer import ConvLayer, DepthwiseLayer, MaxPoolLayer, TransposeLayer
+from xpulpnn_sw.networks.network import Network, Stage
+
+
+def folded(network: Network, variants: Sequence[str]) -> Network:
+    """Let layers write maps as their only readers want them, if their ``variants`` can do that.
+
+    Convolutions fold columns for a maximum pooling, and write channel by channel for depthwise convolutions.
+    """
+    stages = list(network.stages)
+    for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
+        readers = [after for after in range(len(stages)) if before.name in network.sources(after)]
+        if len(readers) != 1 or not _fold(before, name):
+            continue
+        after = stages[readers[0]]
+        if isinstance(after.layer, MaxPoolLayer) and takes_folded(after.layer):
+            for place, stage in ((number, before), (readers[0], after)):
+                stages[place] = replace(stage, tensors=replace(stage.tensors, folded=True))
+    return _without_transpositions(replace(network, stages=tuple(stages)), variants)
+
+
+def _without_transpositions(network: Network, variants: Sequence[str]) -> Network:
+    """Let convolutions write maps channel by channel that only depthwise convolutions read, if they can."""
+    stages = {stage.name: replace(stage, sources=network.sources(n)) for n, stage in enumerate(network.stages)}
+    chosen = dict(zip(stages, variants, strict=True))
+    for stage in network.stages:
+        if not isinstance(stage.layer, TransposeLayer):
+            continue
+        writer = stages.get(stages[stage.name].sources[0])
+        readers = [after for after in stages.values() if stage.name in after.sources]
+        others = [after for after in stages.values() if writer and writer.name in after.sources and after != stage]
+        if writer is None or len(others) > 1 or not _writes_planes(writer, chosen[writer.name]):
+            continue
+        if all(_reads_planes(reader, chosen[reader.name]) for reader in readers):
+            del stages[stage.name]
+            for own in (writer, *readers):
+                sources = tuple(writer.name if name == stage.name else name for name in own.sources)
+                stages[own.name] = replace(own, sources=sources, tensors=replace(own.tensors, flat=True))
+    return replace(network, stages=tuple(stages.values()))
+
+
+def _writes_planes(stage: Stage, variant: str) -> bool:
+    if not isinstance(stage.layer, ConvLayer) or variant not in VARIANTS or stage.layer.pixels == 1:
+        return False
+    return Blocking(VARIANTS[variant], stage.precision, stage.tensors.rule).flattens
+
+
+def _reads_planes(stage: Stage, variant: str) -> bool:
+    if not isinstance(stage.layer, DepthwiseLayer):
+        return False
+    return computes_in_place(stage.layer, stage.precision, stage.kind.variant(variant), stage.tensors.rule)
+
+
+def _fold(stage: Stage, variant: str) -> bool:
+    layer = stage.layer
+    if not isinstance(layer, ConvLayer) or layer.out_width % FOLDED_COLUMNS or variant not in VARIANTS:
+        return False
+    return Blocking(VARIANTS[variant], stage.precision, stage.tensors.rule).folds
