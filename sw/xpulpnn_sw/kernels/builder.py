@@ -77,7 +77,6 @@ class Builder:
         self._deferred: list[tuple[str, Callable[[], None]]] = []
 
     def __call__(self, mnemonic: str, *operands: int, form: str | None = None) -> None:
-        """Append an instruction, operands in assembler order; ``form`` selects one of the operand formats."""
         self._append(_row(mnemonic, form), operands)
 
     def chain(self, rd: int, first: int, *steps: tuple[str, int]) -> None:

@@ -30,7 +30,6 @@ _APART = 2  # instructions between pa.rd and what may hold EX
 class CoprocessorResults(BlockStore):
     @contextmanager
     def _waiting(self, *, is_first: bool) -> Generator[None]:
-        """The first instruction that needs the sums waits for the products, and counts as one of them."""
         with self.b.region("matmul" if is_first else "quant"):
             yield
 
@@ -83,7 +82,6 @@ class PackedResults(CoprocessorResults):
         self._store(self.channels * WORD + self.blocking.rule_bytes)
 
     def _store(self, parameter_bytes: int) -> None:
-        """Read and store the words; pointers move where instructions of the core alone are needed."""
         b, stored = self.b, self.blocking.stored_bits // BYTE_BITS
         words = self.registers[: len(self.out)]
         moves = [(self.parameters, parameter_bytes), *((pointer, stored) for pointer in self.out)]
@@ -196,7 +194,6 @@ class CoprocessorCode(KernelCode):
         inner.emit_from(b, skipped, entry, work, signed=signed)
 
     def _start(self, *work: int) -> None:
-        """Set the accumulators to the biases, to 0 if the requantisation adds them."""
         b = self._b
         if self._blocking.is_fresh:
             b("pa.clr")

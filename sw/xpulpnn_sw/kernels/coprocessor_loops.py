@@ -100,7 +100,6 @@ class BlockLoop(CoprocessorLoop):
             self._step(b, turn, part, signed=signed)
 
     def _single_step(self, b: Builder, turn: int, *, signed: bool) -> None:
-        """Write a step of a single pixel; words are loaded again behind their last product."""
         (x,), place = self._x, (turn + 1) * self.filter_bytes
         loads = [(register, place + n * WORD, self.weights[0]) for n, register in enumerate(self._w)]
         for number, register in enumerate(self._w):
@@ -111,7 +110,6 @@ class BlockLoop(CoprocessorLoop):
         b("lw", *loads[-1])
 
     def _step(self, b: Builder, turn: int, part: int, *, signed: bool) -> None:
-        """Write a step; no word is needed soon, and the coprocessor has five cycles for each half of a block."""
         following = (turn * self.expansion + part + 1) * self.step_bytes
         loads = [(register, following + n * WORD, self.activations[0]) for n, register in enumerate(self._x)]
         if part == self.expansion - 1:

@@ -67,7 +67,6 @@ _GROUP_BEGIN, _GROUP = 15, 63  # cycles of a group of four pixels: pointers and 
 
 
 def _pair_estimate(layer: ConvLayer, bits: int) -> KernelEstimate:
-    """Estimate the cycles of ``x3_4x4``, whose pixel groups reuse the input rows that the group above has copied."""
     blocks_of_group, words, groups = layer.out_channels // 4, layer.reduction * bits // 32, layer.pixels // 4
     # four stores and a step back to the first pixel, shared by the blocks that fill a word
     stores = (4 + 1) / (8 / bits)

@@ -274,7 +274,6 @@ class Frame:
                 return None
 
     def _load_arguments(self, name: str | None, allocator: RegisterAllocator) -> None:
-        """Load the arguments of the number ``name`` before the code that computes it, to avoid load-use stalls."""
         value = None if name is None or self._fold(self._terms[name]) is not None else self._terms[name]
         for argument in arguments_of(value) if isinstance(value, Combination) else ():
             is_there = argument.name in ("core", "cores") or argument in allocator.holds
@@ -312,7 +311,6 @@ class Frame:
         return register
 
     def _operate(self, value: Combination, allocator: RegisterAllocator, target: int | None) -> int:
-        """Return the register of a result: the left operand's if the right operand is neutral, such as 0 in a sum."""
         mnemonic, constant = value.mnemonic, self._fold(value.right)
         if constant is not None and constant == _NEUTRAL.get(mnemonic):
             return self._evaluate(value.left, allocator, target)

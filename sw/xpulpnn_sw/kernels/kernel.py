@@ -210,26 +210,14 @@ class KernelRequest:
         parts += [rule.value] if rule not in (None, Rule.BN32) else []
         parts += [re.sub("[^0-9a-z]", "_", str(layer))] if self.specialise else []
         pixel_bytes = self.memory.symbols["output"].length // prod(layer.out_shape)
-        return KernelRun(
-            name="_".join(parts),
-            layer=layer,
-            precision=precision,
-            variant=self.level,
-            specialised=self.specialise,
-            function=write(structure.constants(arguments) if self.specialise else {}),
-            structure=structure,
-            arguments=arguments,
-            image=self.memory.finish(),
-            output=OutputLayout(
-                symbol="output",
-                bits=precision.y,
-                shape=(*layer.out_shape, layer.out_channels),
-                pixel_bytes=arguments.get("out_stride", pixel_bytes),
-                signed=precision.y_signed,
-            ),
-            placement=self.placement,
-            rule=rule,
-        )
+        shape, distance = (*layer.out_shape, layer.out_channels), arguments.get("out_stride", pixel_bytes)
+        element: dict[str, Any] = {"bits": precision.y, "signed": precision.y_signed}
+        function = write(structure.constants(arguments) if self.specialise else {})
+        known: dict[str, Any] = {"layer": layer, "precision": precision, "variant": self.level, "rule": rule}
+        known |= {"structure": structure, "arguments": arguments, "placement": self.placement}
+        output = OutputLayout(symbol="output", shape=shape, pixel_bytes=distance, **element)
+        known |= {"specialised": self.specialise, "image": self.memory.finish(), "output": output}
+        return KernelRun(name="_".join(parts), function=function, **known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

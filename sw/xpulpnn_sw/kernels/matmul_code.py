@@ -1,6 +1,7 @@
 """Code generator of MatMul functions: the loops around the blocks."""
 
 from collections.abc import Callable
+from typing import Any
 
 from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE
 from xpulpnn_sw.kernels import terms as shares
@@ -79,18 +80,9 @@ class KernelCode:
         terms = self._terms()
         if self._is_bare:
             del terms["parameters"]
-        self._frame = Frame(
-            b,
-            names,
-            terms,
-            known=known,
-            homes=homes,
-            preferred=preferred,
-            spare=spare,
-            clobbered=clobbered,
-            intermediates=intermediates,
-            alternatives=None if im2col is None else im2col.alternatives(terms),
-        )
+        chosen: dict[str, Any] = {"preferred": preferred, "spare": spare, "clobbered": clobbered}
+        chosen["alternatives"] = None if im2col is None else im2col.alternatives(terms)
+        self._frame = Frame(b, names, terms, known=known, homes=homes, intermediates=intermediates, **chosen)
         # spare registers that the frame has left
         self._scratch += spare
 
@@ -321,7 +313,6 @@ class KernelCode:
             self._each_bias(subtract)
 
     def _each_bias(self, write: Callable[[int, int], None]) -> None:
-        """Call ``write`` with each bias and each accumulator that it applies to; two biases are loaded at a time."""
         b, nch, pair = self._b, self._blocking.variant.nch, self._temporaries[:2]
         for first in range(0, nch, len(pair)):
             channels = [*zip(pair, range(first, nch), strict=False)]
@@ -336,7 +327,6 @@ class KernelCode:
             self._frame.load(f"row{pixel}", register)
 
     def _planes_block(self) -> None:
-        """Compute a block from planes of input bits, uppermost bits first; the sums are shifted left between planes."""
         inner, frame, b = self._inner, self._frame, self._b
         precision, work = self._blocking.precision, self._temporaries[0]
         self._load_rows()

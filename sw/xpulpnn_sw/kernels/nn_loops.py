@@ -215,7 +215,6 @@ class PairLoop(CrossLoop):
             write()
 
     def _pairs(self, b: Builder, kind: str, *, signed: bool) -> list[Callable[[], None]]:
-        """Return functions that write one product each, for a word of every row, slice by slice of the weights."""
         last, pairs = len(self._slices) - 1, list[Callable[[], None]]()
         for part in range(last + 1):
             for channel, pair, *loaded in _PAIR_TURN.split():

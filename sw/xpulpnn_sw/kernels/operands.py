@@ -147,12 +147,7 @@ def place_operands(request: KernelRequest, blocking: Blocking, layer: ProductLay
 
 
 def _starts(blocking: Blocking, layer: ProductLayer, tensors: LayerTensors) -> layout.Ints:
-    """Return the initial accumulator of each channel; kernels that count bits subtract twice the count from it.
-
-    A binary result is +1 if the final accumulator is positive or, in kernels that count bits, if it is negative:
-    ``bias + products - 2 * count > threshold`` exactly if the count is below half of ``bias + products - threshold``,
-    rounded up.
-    """
+    """Return the initial accumulator of each channel; kernels that count bits subtract twice the count from it."""
     starts = np.zeros(layer.out_channels, np.int64) if tensors.bias is None else tensors.bias.astype(np.int64)
     if blocking.counts:
         starts = starts + layer.reduction

@@ -249,19 +249,10 @@ def image_kernel(request: KernelRequest) -> KernelRun:
     stored = np.pad(tensors.activations, ((top, bottom), (left, right), (0, 0)), constant_values=outside)
     runs = tensors.weights.reshape(layer.out_channels, layer.kernel_height, -1)
     filters = pad_axis(runs, 2, -(-runs.shape[2] // WORD) * WORD).reshape(layer.out_channels, -1)
-    return _ProductKernel(request, layer).finish(
-        "image",
-        CONV_ARGUMENTS,
-        pack_words(stored.reshape(-1), precision.x),
-        _AHEAD,
-        pack_words(filters, precision.w),
-        inside=True,
-        height=layer.height + top + bottom,
-        width=layer.stored_width,
-        pixel_bytes=layer.channels,
-        pad_top=0,
-        pad_left=0,
-    )
+    sizes = {"height": layer.height + top + bottom, "width": layer.stored_width, "pixel_bytes": layer.channels}
+    operands = pack_words(stored.reshape(-1), precision.x), _AHEAD, pack_words(filters, precision.w)
+    placed = _ProductKernel(request, layer)
+    return placed.finish("image", CONV_ARGUMENTS, *operands, inside=True, **sizes, pad_top=0, pad_left=0)
 
 
 def receptive_fields(name: str, request: KernelRequest, layer: ConvLayer, tensors: LayerTensors) -> KernelRun:

@@ -160,7 +160,6 @@ class ExactRequantisation:
         return (factor * accumulator + (1 << (shift - 1)) >> shift) + self.zero
 
     def _step_accumulators(self, factor: int, shift: int, start: int, far: int) -> Iterator[int]:
-        """Yield the accumulators ``start - far`` and ``start + far``, and those at which the result changes."""
         ends = start - far, start + far
         yield from ends
         low, high = sorted(self._result(factor, shift, end) - self.zero for end in ends)
@@ -295,7 +294,6 @@ BY_RULE: Mapping[Rule, type[AnyRequantisation]] = {each.rule: each for each in _
 
 
 def _by_block(channels: int, nch: int, *fields: Ints | int) -> Ints:
-    """Return parameters in blocks of ``nch`` channels; integers are one word per block, arrays words per channel."""
     blocks = channels // nch
 
     def words(field: Ints | int) -> Ints:

@@ -80,10 +80,7 @@ class RequantisedStore(BlockStore):
                     self.put(pixel, result, self._stored_bits)
 
     def _emit_flat(self, shift: int, fillers: Sequence[Callable[[], None]]) -> None:
-        """Requantise a block and store a word for each channel, with the results of all pixels.
-
-        Halves of a word alternate, as ``pv.rq`` stalls behind one that writes the same register.
-        """
+        """Requantise a block and store a word for each channel, with the results of all pixels."""
         half, waiting = len(self.acc) // 2, list(fillers)
         for channel, result in enumerate(self.acc[0]):
             for lane in range(half):
@@ -218,7 +215,6 @@ class RequantisedCode(KernelCode):
     def _one_ended_block(
         self, inner: PairLoop, store: RequantisedStore, first_channel: int, following: Sequence[Callable[[], None]]
     ) -> None:
-        """Compute a block and the next block's first product; the last products hide the loads of kappa and lambda."""
         frame, b, signed = self._frame, self._b, self._blocking.precision.x_negative
         count, written = frame.value("iterations", self._temporaries[0]), len(self._words[:1])
         load_row = partial(frame.load, "row0", inner.activations[0])
@@ -257,7 +253,6 @@ class OneFactorCode(KernelCode):
                 self._results(self._frame.register("shift", counter))
 
     def _results(self, shift: int) -> None:
-        """Requantise and store a block; results of its halves alternate to avoid stalls if a half fills bytes."""
         b, precision, (acc,) = self._b, self._blocking.precision, self._inner.acc
         lanes = len(acc) // (2 if len(acc) * precision.y % (2 * BYTE_BITS) == 0 else 1)
         for lane in range(lanes):

@@ -114,7 +114,6 @@ def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _inside_fractions(layer: FilterLayer, axis: int) -> NDArray[np.float64]:
-    """Return the fraction of products whose input is not padding, for each weight (axis 0) or pixel (axis 1)."""
     if not isinstance(layer, ConvLayer):
         return np.ones(1)
     top, _, left, _ = layer.padding
@@ -194,7 +193,6 @@ class Spreading:
         return 0 if self.precision.y_signed else 1 << (self.precision.y - 1)
 
     def _shift(self, factor_bits: int, most: int) -> int:
-        """Return the shift after which the range of results covers two standard deviations on each side of the mean."""
         return min(most, max(0, (4 * self.spread << factor_bits).bit_length() - 1 - self.precision.y))
 
     def normalising(self, rule: Rule) -> rules.AnyRequantisation:

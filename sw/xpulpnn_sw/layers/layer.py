@@ -324,18 +324,11 @@ class Conv1dLayer(LayerText):
         (before, behind), in_row = self.padding, self.dilation == 1
         height, width = (1, self.length) if in_row else (self.length, 1)
         kernel_height, kernel_width = (1, self.kernel) if in_row else (self.kernel, 1)
-        return ConvLayer(
-            height=height,
-            width=width,
-            channels=self.channels,
-            out_channels=self.out_channels,
-            kernel_height=kernel_height,
-            kernel_width=kernel_width,
-            stride=(1, self.stride) if in_row else (self.stride, 1),
-            padding=(0, 0, before, behind) if in_row else (before, behind, 0, 0),
-            outside=self.outside,
-            dilation=self.dilation,
-        )
+        sizes = {"height": height, "width": width, "channels": self.channels, "out_channels": self.out_channels}
+        sizes |= {"kernel_height": kernel_height, "kernel_width": kernel_width}
+        stride = (1, self.stride) if in_row else (self.stride, 1)
+        padding = (0, 0, before, behind) if in_row else (before, behind, 0, 0)
+        return ConvLayer(**sizes, stride=stride, padding=padding, outside=self.outside, dilation=self.dilation)
 
     @property
     def out_shape(self) -> tuple[int, ...]:

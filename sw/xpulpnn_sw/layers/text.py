@@ -31,7 +31,6 @@ def _number(digits: str) -> int:
 
 
 def join(values: tuple[int, ...]) -> str:
-    """Return the numbers joined by ``x``, or only one number if all are equal."""
     return str(values[0]) if len(set(values)) == 1 else "x".join(map(str, values))
 
 
@@ -173,5 +172,4 @@ class Windows(LayerText):
 
     @property
     def out_shape(self) -> tuple[int, ...]:
-        """Shape of the output, without the channels."""
         return self.out_height, self.out_width

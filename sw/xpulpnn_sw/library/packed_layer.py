@@ -173,7 +173,6 @@ _ARRAYS = {"lam": "lambda", "values": "thresholds"}  # arrays of a rule's fields
 
 
 def _rule_arrays(rule: Rule) -> dict[str, str]:
-    """Map the names of arrays that a rule needs besides weights and bias to the fields of the rule's class."""
     return dict(sorted((_ARRAYS.get(item.name, item.name), item.name) for item in fields(BY_RULE[rule])))
 
 
@@ -299,7 +298,6 @@ def _map_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Ar
 
 
 def _tables(layer: GatherLayer | LookupLayer, precision: Precision, arrays: Arrays) -> dict[str, Ints]:
-    """Return the indices of a gather or the table of a lookup; raises :class:`InputError` for wrong ones."""
     if isinstance(layer, LookupLayer):
         name, shape = "table", (1 << precision.x,)
         values = _ranged(name, arrays[name], precision.y, signed=precision.y_signed)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,29 +145,18 @@ def deployed_program(
     text = b"".join(words.astype("<u4").tobytes() for words in places.functions) + caller.to_bytes()
     if len(text) > (most := OUTSIDE_DATA - TEXT_BASE):
         raise LayerError(f"code of {network.name} must be at most {most} bytes, not {len(text)}")
-    return DeployedProgram(
-        entry=caller.labels["start"],
-        text_base=TEXT_BASE,
-        text=text,
-        data_base=TCDM_BASE,
-        data=bytes([_NOISE]) * plan.extent,
-        tohost=places.tohost,
-        cycles=places.inside[REPORTS],
-        deployment=plan,
-        outside=places.finish(starts),
-        outputs=tuple(
-            replace(run.output, symbol=results_name(stage.name))
-            for run, stage in zip(plan.runs, network.stages, strict=True)
-        ),
-        transfers=transfers,
-        starts=tuple(caller.labels[f"released{number}"] for number in range(len(plan.steps) + 1)),
-        kernels=tuple(starts),
-        cores=cores,
+    outputs = (
+        replace(run.output, symbol=results_name(own.name)) for run, own in zip(plan.runs, network.stages, strict=True)
     )
+    labels = (caller.labels[f"released{number}"] for number in range(len(plan.steps) + 1))
+    data: dict[str, Any] = {"data_base": TCDM_BASE, "data": bytes([_NOISE]) * plan.extent, "deployment": plan}
+    data |= {"tohost": places.tohost, "cycles": places.inside[REPORTS], "outside": places.finish(starts)}
+    code: dict[str, Any] = {"entry": caller.labels["start"], "text_base": TEXT_BASE, "text": text, "cores": cores}
+    code |= {"starts": tuple(labels), "kernels": tuple(starts), "transfers": transfers}
+    return DeployedProgram(**code, **data, outputs=tuple(outputs))
 
 
 def _in_lines(words: Words) -> Words:
-    """Pad a function to whole lines of the instruction cache."""
     return np.pad(words, (0, -len(words) % (ICACHE_LINE_BYTES // WORD_BYTES)), constant_values=_NOP)
 
 
@@ -195,7 +185,6 @@ class _Memory:
         self.calls = [self._call(number) for number in range(len(runs) - 1)]
 
     def _place_layers(self) -> Iterator[Words]:
-        """Place filters and argument structures in main memory; yield the functions of the layers."""
         words: list[int] = []
         for number, (stage, run) in enumerate(zip(self._plan.network.stages, self._plan.runs, strict=True)):
             if number in self._plan.tiled:
@@ -263,7 +252,6 @@ class _Memory:
         return image
 
     def _call(self, layer: int) -> int:
-        """Place the argument block of the system call that sends a layer's results to the host; return its address."""
         name = results_name(self._plan.network.stages[layer].name)
         at = self.outside.symbols[name].address if layer in self._plan.tiled else self.inside[name]
         block = (_SYS_WRITE, _STDOUT, at, self._plan.runs[layer].length(OUTPUT))
@@ -340,7 +328,6 @@ def _text(
 
 
 def _loop(plan: Deployment, memory: _Memory, cores: int, number: int, further: int) -> str:
-    """Return the code of all steps of a tiled layer but its first and last, which only move data."""
     layer = plan.tiled[plan.steps[number].layer or 0]
     places = [memory.inside[layer.call(slot)] for slot in range(CALL_SLOTS)]
     start = f"    li s3, {places[1]}; li s4, {places[0]}; addi s6, s5, {further}"

@@ -78,7 +78,6 @@ def arrange(pieces: Iterable[Piece]) -> PlannedMemory:
 
 
 def _placed(pieces: Sequence[Piece]) -> dict[str, int]:
-    """Return an offset for each piece of data; in the given order each goes into the smallest gap that holds it."""
     places: dict[str, int] = {}
     done: list[Piece] = []
     for piece in pieces:
@@ -192,7 +191,6 @@ def tiled_layer(
 
 
 def _tile_function(stage: Stage, run: KernelRun, cores: int, layer: Any) -> Program:
-    """Return the function of a ``layer`` with some of the rows of a stage."""
     if isinstance(layer, GatherLayer):
         return run.function
     shape = (layer.height, layer.width, layer.channels)

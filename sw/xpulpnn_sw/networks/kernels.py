@@ -109,7 +109,6 @@ def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Ed
 
 
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
-    """Raise :class:`LayerError` unless a layer reads a feature map in the layout in which it is written."""
     orders = "pixel by pixel", "channel by channel"
     wants_planes, in_planes = isinstance(stage.layer, DepthwiseLayer), written.output.planes or written.output.flat
     if wants_planes != in_planes:
@@ -133,7 +132,6 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
 
 
 def _layout_key(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
-    """Return a key of the layout in which a layer reads a map: layers with equal keys can read the same copy."""
     layer = stage.layer
     if isinstance(layer, ImageConvLayer):
         return "image", layer.padding, layer.outside

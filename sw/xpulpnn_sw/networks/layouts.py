@@ -29,7 +29,6 @@ def folded(network: Network, variants: Sequence[str]) -> Network:
 
 
 def _without_transpositions(network: Network, variants: Sequence[str]) -> Network:
-    """Let convolutions write maps channel by channel that only depthwise convolutions read, if they can."""
     stages = {stage.name: replace(stage, sources=network.sources(n)) for n, stage in enumerate(network.stages)}
     chosen = dict(zip(stages, variants, strict=True))
     for stage in network.stages:

@@ -120,7 +120,6 @@ def _more_inputs(stage: Stage, old: int, inputs: int, filling: int | None) -> St
 
 
 def _uniform_value(stage: Stage, filling: int | None) -> int:
-    """Return ``filling``; raise :class:`LayerError` if it is unknown, or differs from the padding value."""
     around = -1 if stage.precision.x == SIGN_BITS and not stage.pad else stage.pad
     if filling is None or (any(getattr(stage.layer, "padding", ())) and around != filling):
         raise LayerError(f"channels that {stage.name} reads must be even with its value around the map, not odd")
@@ -155,7 +154,6 @@ def _more_results(stage: Stage, written: int) -> Stage:
 
 
 def _extended(rule: Any, stage: Stage, added: int) -> Any:
-    """Return a requantisation with ``added`` more channels; results there are 0, the least value or the zero point."""
     match rule:
         case Requantisation() | WideRequantisation():
             channels = len(rule.kappa) + added
@@ -224,7 +222,6 @@ def _input_padding_value(bits: int) -> int:
 
 
 def _splits(stage: Stage, written: Shape) -> bool:
-    """Return whether a layer reads a vector, of shape ``written``, as a feature map of several pixels."""
     shape = stage.inputs[0].shape
     return len(written) == 1 and not isinstance(stage.layer, LinearLayer) and shape[-1] != written[-1]
 
@@ -234,7 +231,6 @@ def _unit(bits: int) -> int:
 
 
 def _read_units(stage: Stage) -> set[int]:
-    """Return numbers that must divide the channels of a feature map, so that the kernel of ``stage`` can read it."""
     own = stage.precision
     if isinstance(stage.layer, DepthwiseLayer | GatherLayer):
         return {_unit(own.x)}
@@ -315,7 +311,6 @@ class _Maps:
 
 
 def _in_planes(network: Network) -> Network:
-    """Insert transpositions, ``NAME.planes``, after maps that depthwise convolutions read, except the input."""
     stages: list[Stage] = []
     planes: dict[str, str] = {}
     names = {stage.name for stage in network.stages}

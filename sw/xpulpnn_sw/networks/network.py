@@ -44,7 +44,6 @@ class Stage:
 
     @property
     def pad(self) -> int:
-        """Padding value of the input; 0 stands for -1 if inputs are binary."""
         return getattr(self.layer, "outside", 0)
 
     @property
@@ -64,7 +63,6 @@ class Stage:
 
     @property
     def output_shape(self) -> tuple[int, ...]:
-        """Shape of the results of the layer, channels last."""
         return (*self.layer.out_shape, self.layer.out_channels)
 
     @property
@@ -114,7 +112,6 @@ class Network:
         return (self.stages[number - 1].name if number else NETWORK_INPUT,)
 
     def reads(self, number: int) -> Iterator[tuple[str, MapType]]:
-        """Yield the source and the type of each map that layer ``number`` reads."""
         return zip(self.sources(number), self.stages[number].inputs, strict=True)
 
     @property
@@ -238,5 +235,4 @@ def _check_source(stage: Stage, source: str, taken: MapType, known: dict[str, Ma
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape without dimensions of 1 except the channels; it is equal for sequences, rows and columns."""
     return (*(size for size in shape[:-1] if size > 1), shape[-1])

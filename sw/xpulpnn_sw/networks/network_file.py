@@ -60,7 +60,6 @@ def _check_size(layer: Layer) -> None:
 
 
 def _with_pad(layer: Any, pad: int) -> Any:
-    """Return a layer padded with the value ``pad``; raise :class:`LayerError` if its text has another value."""
     if pad and not hasattr(layer, "outside"):
         raise LayerError(f"pad must be left out with {kernel_of(layer).name}, not {pad}")
     if pad and layer.outside not in (0, pad):

@@ -85,7 +85,6 @@ class Planner:
         return Deployment(network=network, runs=runs, maps=maps, tiled=tiled, steps=steps, pieces=pieces)
 
     def _relieve(self, plan: Deployment) -> bool:
-        """Change the plan so that one of the largest steps needs less memory; return False if no change is left."""
         self._refused = None
         by_demand = sorted(range(len(plan.steps)), key=plan.demand, reverse=True)
         short = [step for step in by_demand if plan.demand(step) > self._memory] or by_demand
@@ -108,7 +107,6 @@ class Planner:
         return PlannedMemory(pieces=tuple(piece for piece in plan.pieces if piece.name in names | _ALWAYS)).demand(step)
 
     def _delay_fetch(self, plan: Deployment, step: int) -> bool:
-        """Delay the fetch of the largest map or weights that a step holds for a later layer; return False if none."""
         pieces = {piece.name: piece for piece in plan.pieces}
         waiting: list[tuple[int, int, Residence | None]] = []
         for number, stage in enumerate(plan.network.stages):
@@ -130,7 +128,6 @@ class Planner:
         return True
 
     def _spill(self, plan: Deployment, step: int) -> bool:
-        """Spill the largest map that a step holds but its layer does not need; return False if there is none."""
         pieces = {piece.name: piece for piece in plan.pieces}
         current = self._layer(plan, step)
         candidates: list[tuple[int, Residence, int]] = []
@@ -151,7 +148,6 @@ class Planner:
         return True
 
     def _tile(self, plan: Deployment, step: int) -> bool:
-        """Tile the layer of a step, or shrink its tiles; return False if that is impossible."""
         layer = self._layer(plan, step)
         if layer is None:
             return False
@@ -215,7 +211,6 @@ class Planner:
         return tuple(steps)
 
     def _fetches(self, maps: MapPlacement) -> tuple[dict[int, list[str]], dict[int, list[str]]]:
-        """Return the data to fetch during each layer (-1: before all layers), and those to fetch right before it."""
         network, runs, tiled = self._network, self._runs, self._tiled
         during: dict[int, list[str]] = {number: [] for number in range(-1, len(runs))}
         between: dict[int, list[str]] = {number: [] for number in range(len(runs))}

@@ -130,7 +130,6 @@ def _arrays(path: Path) -> Images:
 
 
 def _idx(path: Path) -> NDArray[np.uint8]:
-    """Return the array of an IDX file: two zeros, type code, number of dimensions, sizes as 32-bit words, elements."""
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if content.startswith(_GZIP) else content

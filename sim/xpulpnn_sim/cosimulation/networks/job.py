@@ -77,7 +77,6 @@ class Job:
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Exclude the programs, which every process builds for itself."""
         return {**self.__dict__, "_built": {}}
 
     def case(self, item: Item) -> NetworkCase:
@@ -162,7 +161,6 @@ class Journal:
             store.remove()
 
     def _record(self, item: Item) -> tuple[Results, str]:
-        """Return the store of a run's outcome and the key in it, which depends on the input and on what is checked."""
         case = self._job.case(item)
         name = digest(np.ascontiguousarray(case.image, "<i8")) + "c" * case.checked
         return self._stores[item.task, item.target], name

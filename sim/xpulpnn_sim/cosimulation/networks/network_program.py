@@ -86,7 +86,6 @@ def _c_network(original: Network, image: Ints, config: CoreConfig | ClusterConfi
 
 
 def _ram_bytes(network: CNetwork, inputs: Inputs) -> int:
-    """Return the bytes of the ram, whole MiB; raises :class:`LayerError` for a program that no memory holds."""
     parts = {
         "weights": sum(layer.run.weight_bytes for layer in network.layers),
         "functions": sum(run.function.words.nbytes for run in network.functions),
@@ -106,7 +105,6 @@ def _ram_bytes(network: CNetwork, inputs: Inputs) -> int:
 
 
 def _examples(original: Network, network: CNetwork, inputs: Inputs) -> list[Example]:
-    """Return the examples with expected results; inputs are samples if the program can scale these itself."""
     computed, values = network.network, inputs.values
     filled = np.stack([padded_input(image, computed) for image in values])
     results, scores = run_reference(computed, filled), run_reference(original, values)[-1]

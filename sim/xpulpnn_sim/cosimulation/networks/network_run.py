@@ -94,7 +94,6 @@ class BuiltDeployment(network_work.BuiltNetwork):
 
 
 def _spans(plan: Deployment) -> list[range]:
-    """Group consecutive steps of the same layer; each step without a layer is a group."""
     owners = [~number if step.layer is None else step.layer for number, step in enumerate(plan.steps)]
     groups = (list(group) for _, group in groupby(range(len(owners)), owners.__getitem__))
     return [range(group[0], group[-1] + 1) for group in groups]
@@ -107,7 +106,6 @@ def _rows(program: DeployedProgram, account: NDArray[Any], steps: range, layer: 
 
 
 def _record(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64], steps: range) -> dict[str, Any]:
-    """Return the record of a layer's steps; ``begin`` is the cycle, counted from the program's first step."""
     plan, first = program.deployment, program.deployment.steps[steps.start]
     parts = [_step(program, outcome, times, number) for number in steps]
     is_tiled = first.tile is not None
@@ -161,7 +159,6 @@ class BuiltChain(network_work.BuiltNetwork):
 
     @cached_property
     def _accesses(self) -> NDArray[np.int64]:
-        """Bytes that each instruction loads (column 0) and stores (column 1) when it is executed once."""
         program = self.chain.function.function
         widths = [_widths(insn, int(word)) for insn, word in zip(program.insns, program.words, strict=True)]
         return np.array(widths, np.int64).reshape(-1, 2)

@@ -74,7 +74,6 @@ def _speed(record: Record) -> str:
 
 
 def _cycles(record: Record) -> str:
-    """Format the cycles for an image: the mean, with least and most if they differ."""
     least, most = record["cycles_least"], record["cycles_most"]
     return f"{record['cycles']:,}" + (f" ({least:,} to {most:,})" if least != most else "")
 

@@ -71,7 +71,6 @@ def random_network(bits: int, seed: int) -> tuple[Network, Ints]:
 
 
 def _group(number: int, precision: Precision, tensors: LayerTensors) -> list[Stage]:
-    """Return a convolution and its pooling layer, with ReLU for signed results and pooling windows cut at the edge."""
     side, filters = SIDE >> number, _FILTERS[number]
     convolution = (ConvLayer if number else ImageConvLayer)(
         height=side,
@@ -114,7 +113,6 @@ def _balanced(rng: np.random.Generator, shape: tuple[int, ...], bits: int) -> In
 def _spread(
     activations: Ints, weights: Ints, sums: Ints, precision: Precision, rng: np.random.Generator
 ) -> LayerTensors:
-    """Return operands whose requantisation maps two standard deviations of the sums to the range of results."""
     channels = weights.shape[0]
     deviation = max(1, int(sums.std()))
     if precision.y_signed:

@@ -66,7 +66,6 @@ def step_end(times: NDArray[np.int64], number: int) -> int:
 
 
 def _step(program: TiledProgram, number: int, step: TileStep, times: NDArray[np.int64], moving: int) -> dict[str, Any]:
-    """Return the record of a step; its times are in cycles since the first barrier of the program."""
     own, start = times[number], times[0, 0, RELEASED]
     tile = step.work.tile if step.work else None
     rows, channels = (program.division.rows_of(tile), tile.channels) if tile else (None, None)

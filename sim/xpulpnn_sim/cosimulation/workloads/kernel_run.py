@@ -254,7 +254,6 @@ class HostProgram(KernelProgram):
 
 
 def _dot_products(kernel: KernelRun, executions: NDArray[np.uint64]) -> int:
-    """Return the number of dot products; a coprocessor makes those of a block before its first sum is read."""
     program, variant = kernel.function, kernel.variant
     if not isinstance(variant, Variant) or not variant.has_coprocessor:
         return int((executions * program.dotps).sum())

@@ -153,7 +153,6 @@ def _library(point: SweepPoint, config: CoreConfig, machine: Machine, *, check: 
 
 
 def _recorded(point: SweepPoint, result: workload.Result, packing: int) -> workload.Result:
-    """Return the record of a point; ``packing`` is the number of cycles that pack activations."""
     layer, plan, measured = point.layer, point.plan, result.record
     cycles = measured["cycles"] - packing
     record = {

@@ -66,7 +66,6 @@ class WindowClassifierCode(ClassifierCode):
         }
 
     def _pack(self, registers: FreeRegisters) -> None:
-        """Copy the image into the padded image, whose zeros count as -1."""
         counter, first, second = registers.take(3)
         source, target, start, end = self._rows("pack", registers)
         with self._b.loop(network.SIDE * network.COLOURS // (2 * WORD), counter, level=0):
@@ -76,7 +75,6 @@ class WindowClassifierCode(ClassifierCode):
         self._next_row("pack", start, end, counter)
 
     def _collect(self, word: int, bits: list[tuple[int, int, int]], limit: int, temporaries: list[int]) -> None:
-        """Set bit ``i`` of ``word`` if the byte at ``bits[i]`` (signed, offset, base register) exceeds ``limit``."""
         b, first = self._b, 0
         while first < len(bits):
             pair = [*zip(temporaries, bits[first:], strict=False)]

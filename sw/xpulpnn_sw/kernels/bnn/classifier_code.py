@@ -110,7 +110,6 @@ class ClassifierCode:
         b.place(alone)
 
     def _rows(self, name: str, registers: FreeRegisters) -> tuple[int, int, Label, Label]:
-        """Begin a loop over a core's rows; return source and target pointers and the labels of the loop and its end."""
         source, target = registers.take(2)
         start, end = Label(), Label()
         self._frame.load(f"{name}_left", source)
@@ -133,7 +132,6 @@ class ClassifierCode:
         self._b.place(end)
 
     def _count(self, target: int, bits: int) -> None:
-        """Count the ones in ``bits``, which is clobbered."""
         b = self._b
         if not self._software:
             b("p.cnt", target, bits)
@@ -160,7 +158,6 @@ class ClassifierCode:
             self._b("add", total, total, different)
 
     def _pack(self, registers: FreeRegisters) -> None:
-        """Write the strips of the image rows; each strip begins two pixels after the strip before."""
         b = self._b
         limits = registers.take(network.COLOURS)
         for register, value in zip(limits, network.THRESHOLDS, strict=True):
@@ -229,7 +226,6 @@ class ClassifierCode:
         self._b("p.sw", result, WORD, target)
 
     def _append(self, result: int, count: int, inputs: int) -> None:
-        """Append the sign of a dot product to ``result``; ``count`` of the ``inputs`` products are -1."""
         self._b("slti", count, count, (inputs + 1) // 2)
         self._b.chain(result, result, ("add", result), ("add", count))
 
@@ -292,7 +288,6 @@ class ClassifierCode:
         self._next_row("fc1", start, end, different)
 
     def _pack_results(self, name: str, registers: FreeRegisters) -> None:
-        """Pack the binary results of a layer, stored one per word, into the first registers."""
         words = registers.take(HIDDEN_WORDS)
         pointer, counter, bit = registers.take(3)
         self._frame.load(name, pointer)

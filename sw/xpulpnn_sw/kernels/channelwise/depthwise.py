@@ -156,7 +156,6 @@ class InPlaceCode:
         return self._moved
 
     def _down(self, weights: Sequence[list[int]], steps: Sequence[Value]) -> None:
-        """Compute one or two output columns from the top; each row is stored after the products of the next row."""
         b, layer = self._b, self._layer
         results = self._results[: len(weights)]
 

@@ -82,7 +82,6 @@ class RowCopy:
             b("addi", y, y, 1)
 
     def _copy_short(self, frame: Frame, source: int, row: int, registers: list[int]) -> bool:
-        """Copy a short row of constant size by unrolled code; return False, without code, for any other row."""
         names = ("left_words", "right_words", "loads", "pad_left", "data_end")
         sizes = [size for name in names if (size := frame.constants.get(name)) is not None]
         if not self.b.xpulp or self.bits < BYTE_BITS or len(sizes) < len(names) or max(sizes[:3]) > _SHORT:

@@ -129,7 +129,6 @@ class DepthwiseCode:
         return b.finish()
 
     def _next_group(self, count: int) -> None:
-        """Set up the loop variables of the next channels; ``count`` holds the number of rows not yet computed."""
         b, frame = self._b, self._frame
         _, rows, work, other, temporary, *_ = self._scratch
         frame.load("out_height", rows)

@@ -247,7 +247,6 @@ class _Addition:
         return b.finish()
 
     def _step(self, parts: list[int], lanes: int) -> None:
-        """Add the elements of a word of the widest map, two elements at a time to avoid load-use stalls."""
         b, precision = self._b, self._precision
         first_part, second_part, out_part = parts
         for word, pointer, part in zip(self._words, self._pointers, (first_part, second_part), strict=False):

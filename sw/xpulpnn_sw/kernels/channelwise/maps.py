@@ -50,17 +50,9 @@ class ElementBuilder(Builder):
         if calls:
             free.remove(RA)
         spare = free[: len(preferred)]
-        return Frame(
-            self,
-            structure.names,
-            terms,
-            known=known,
-            homes=homes,
-            preferred=preferred,
-            spare=spare,
-            clobbered={*FREE} - {*free[len(preferred) :]},
-            intermediates=intermediates,
-        )
+        chosen: dict[str, Any] = {"preferred": preferred, "spare": spare, "intermediates": intermediates}
+        chosen["clobbered"] = {*FREE} - {*free[len(preferred) :]}
+        return Frame(self, structure.names, terms, known=known, homes=homes, **chosen)
 
     def load(self, rd: int, pointer: int, step: builder.Value = 0, *, bits: int = XLEN, signed: bool = False) -> None:
         self._access(_LOADS[bits, signed], rd, pointer, step)
@@ -224,7 +216,6 @@ class Packed:
         self._emit("and", rd, a, self._a)
 
     def _spread(self, bit: int, work: int) -> None:
-        """Set all bits of each element whose sign bit is set in ``bit``; the other bits of ``bit`` must be 0."""
         self._emit("srli", work, bit, self._bits - 1)
         self._emit("slli", bit, bit, 1)
         self._emit("sub", bit, bit, work)

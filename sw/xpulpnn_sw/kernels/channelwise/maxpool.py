@@ -107,7 +107,6 @@ class _MaxPooling(Pooling):
             self.b.mv(self._common[0], last[0])
 
     def _reduce(self, column: list[int], result: int | None = None) -> int:
-        """Return the register of a column's maximum: ``result`` or, by default, the first register of the column."""
         first, *others = column
         if not others:
             if result is not None:
@@ -119,7 +118,6 @@ class _MaxPooling(Pooling):
         return first if result is None else result
 
     def _greatest(self, result: int | None, words: list[int]) -> int | None:
-        """Return the register of the maximum of ``words`` and, if given, ``result``; the operands stay unchanged."""
         for word in words:
             if result is None:
                 result = word

@@ -108,10 +108,7 @@ def _loop(
     step: Callable[..., None],
     known: Known,
 ) -> Program:
-    """Return a function that repeats ``step``, which gets the registers of arguments by name and ``work`` others.
-
-    A core's share begins ``moved`` bytes for each step behind these pointers.
-    """
+    """Return a function that repeats ``step``, which gets the registers of arguments by name and ``work`` others."""
     b, registers = ElementBuilder(level), FreeRegisters()
     registers.take(len(ARGUMENT_REGISTERS))
     names = (*moved, *held, "count")

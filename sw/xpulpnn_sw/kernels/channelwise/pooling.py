@@ -213,7 +213,6 @@ class Pooling(ABC):
         self._at_edge("right_edge")
 
     def _row_pointers(self) -> None:
-        """Compute the row pointers of the first window inside the map; the last row replaces rows below the map."""
         b, frame = self.b, self.frame
         work, negative, *_ = self.values
         first, *others = self._pointers

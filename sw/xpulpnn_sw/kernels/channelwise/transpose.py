@@ -115,7 +115,6 @@ class TransposeCode:
         return self._b.finish()
 
     def _row(self) -> None:
-        """Transpose a row of the channels of one word; after the last row of the map, begin with the next channels."""
         b, frame = self._b, self._frame
         with b.skipped("bne", self._left, ZERO):
             b.add(self._source, frame.value("source_wrap", self._work), self._work)

@@ -66,7 +66,6 @@ class GroupCopy:
         frame.store_all(**state)
 
     def _copy_runs(self, rows: Value, pairs: Value, place: int, gap: Value, overrun: Value) -> None:
-        """Copy ``rows`` runs; after each, the input pointer moves by ``gap`` and the buffer pointer by ``overrun``."""
         b, is_plain, unit = self._b, self._form.is_plain, self._form.run_unit
         with b.loop(rows, self._rows, level=1):
             unrolled = _UNROLLED_PAIRS if b.xpulp else _UNROLLED_SCALAR * PAIR // unit
@@ -81,7 +80,6 @@ class GroupCopy:
     # -- pixel by pixel
 
     def _copy_pixels(self, start: Label | None = None, end: Label | None = None) -> None:
-        """Copy the pixels of a group; with labels, the code begins at ``start`` and ends with a jump to ``end``."""
         if start is not None:
             self._b.place(start)
         with self._b.loop(self._npx, self._pixels):
@@ -122,7 +120,6 @@ class GroupCopy:
         self._copy_runs(self._value("kernel_height", self._rows), pairs, self._target, gap, overrun)
 
     def _copy_at_border(self) -> None:
-        """Clear the row, then copy the pixels of the receptive field that are inside the input."""
         b, frame, form, work, counter = self._b, self._frame, self._form, self._work, self._counter
         pointer, place, rows, columns = self._pointer, self._place, self._rows, self._columns
         top, left, done = self._top, self._left, Label()
@@ -194,7 +191,6 @@ class GroupCopy:
     # -- the whole group
 
     def _in_one_row(self, other: Label) -> None:
-        """Copy the group as a whole if possible; otherwise go to ``other`` with all state unchanged."""
         b, frame, inside = self._b, self._frame, self._form.inside
         border, ready, replace, moved = Label(), Label(), Label(), Label()
         end = frame.register("row_end", self._work)
@@ -246,7 +242,6 @@ class GroupCopy:
             pass
 
     def _copy(self) -> None:
-        """Copy ``_rows`` filter rows of all pixels from ``_first`` to ``_start``; both pointers are clobbered."""
         is_apart = True if self._form.inside else self._frame.value("apart", self._counter)
         if isinstance(is_apart, int):
             (self._copy_apart if is_apart else self._copy_shared)()
@@ -268,7 +263,6 @@ class GroupCopy:
                 b.add(self._start, frame.value("pixel_gap", self._work), self._work)
 
     def _copy_shared(self, gap: Value | None = None) -> None:
-        """Copy each input column once, to the buffer rows of all pixels whose receptive fields contain it."""
         b, frame, last = self._b, self._frame, self._npx - 1
         gap = frame.value("shared_gap", self._pixels) if gap is None else gap
         pairs, rest = frame.value("column_pairs", self._counter), frame.value("middle_pairs", self._work)
@@ -351,7 +345,6 @@ class GroupCopy:
             pass
 
     def _fill_columns(self, *, are_last: bool) -> None:
-        """Overwrite the first or last ``_work`` pixels of each kernel row in a buffer row with the padding value."""
         b, frame, gap, step = self._b, self._frame, self._work, self._form.step
         bound, words = frame.register("kernel_width", self._pointer), frame.register("pixel_words", self._place)
         b("p.min", gap, gap, bound)
@@ -382,7 +375,6 @@ class GroupCopy:
             self._fill(self._target)
 
     def _fill(self, begin: int) -> None:
-        """Overwrite ``_counter`` bytes at ``begin`` in the rows of all pixels; ``begin`` is clobbered."""
         b, count, place = self._b, self._counter, self._place
         b("srli", count, count, WORD.bit_length() - 1)
         for pixel in range(1 if self._form.variant.interleaved else self._npx):

@@ -190,7 +190,6 @@ class Gather:
             yield
 
     def _take_next_along(self, start: Label) -> None:
-        """Advance to the core's next group and go to ``start``; fall through if there is none."""
         b, frame = self._b, self._frame
         left, turn, passed, cores, work, *others = self._registers
         done, next_row = Label(), Label()

@@ -203,7 +203,6 @@ class RowWriter:
                 self._write([vector], place)
 
     def _cut(self, words: list[int], place: int) -> None:
-        """Split the elements of several words into planes: exchange halves of elements, then quarters."""
         distance = len(words) // 2
         for shift, mask in self._masks.items():
             for lower in range(len(words)):

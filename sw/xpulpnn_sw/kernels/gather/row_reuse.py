@@ -43,7 +43,6 @@ class GroupOrder(Enum):
 
 
 def _may_go_down(form: RowFormat, out_width: int, columns: int) -> bool:
-    """Return whether groups may go down columns; ``columns``, the input columns beside a group, must be 0 or more."""
     variant = form.variant
     is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
     return is_suited and not out_width % variant.npx and columns >= 0
@@ -60,7 +59,6 @@ def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int,
 
 
 def _is_faster(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
-    """Estimate if a strip of ``more`` + 1 groups is copied faster than along rows; pixels have ``words`` words."""
     npx, width, height, is_single = form.variant.npx, layer.kernel_width, layer.kernel_height, layer.stride[1] == 1
     copied = npx * 2 * width * words
     down, along = copied + _TAP * width, copied + _RUN * npx
@@ -215,7 +213,6 @@ class RowReuseCopy:
         frame.store_all(row0=self._pointer, y=self._y, source=self._source, strip_place=self._place)
 
     def _rows(self, copy: Callable[[], None], fill: tuple[Label, Label] | None = None) -> None:
-        """Copy ``_count`` rows by ``copy``; ``fill`` marks existing code that fills rows outside the input."""
         b, start = self._b, Label()
         fill_start, filled = fill or (Label(), Label())
         if fill is None:
@@ -245,7 +242,6 @@ class RowReuseCopy:
         return register
 
     def _copy_columns(self, inside: range) -> None:
-        """Copy a row column by column; columns that are not in ``inside`` get the padding value."""
         b, places = self._b, [self._place, self._second, self._third]
         data, npx = list(self._data), self._npx
         apart = [column for column in range(self._columns) if column not in inside]
@@ -265,7 +261,6 @@ class RowReuseCopy:
         b.mv(self._place, places[-1])
 
     def _copy_at_sides(self) -> None:
-        """Write the code that copies rows of which only the first or only the last column is beside the input."""
         b, x, last, work = self._b, self._second, self._third, self._pointer
         b.place(self._left)
         b.branch("blt", last, x, self._apart)
@@ -296,7 +291,6 @@ class RowReuseCopy:
             self._copy_tap(range(self._npx), self._return)
 
     def _copy_tap(self, inside: range, step: int) -> None:
-        """Copy a filter column of the pixels ``inside``; ``step`` leads from the last to the next word of the first."""
         b, words = self._b, list(self._data[: self._npx])
         apart = [pixel for pixel in range(self._npx) if pixel not in inside]
         outside = self._outside_register(words[apart[0]]) if apart else ZERO
@@ -324,7 +318,6 @@ class RowReuseCopy:
             b.defer(partial(self._write_beside, beside, copied))
 
     def _write_beside(self, start: Label, end: Label) -> None:
-        """Write the copy of a filter column that is beside the left or right edge for some or all pixels of a group."""
         b, x, pointer, right = self._b, self._second, self._pointer, Label()
         column, stride, *_, width, step = self._data
         b.place(start)

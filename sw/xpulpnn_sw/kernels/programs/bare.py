@@ -74,33 +74,23 @@ def with_caller(function: Program, caller: str, start: int, **numbers: object) -
 def _reporting(
     run: SharedFunction, caller: str, start: int, report: bytes, preserved: Mapping[str, int], **numbers: object
 ) -> dict[str, Any]:
-    """Return the fields of a program: a function, its ``caller`` at ``start``, and ``report`` after the data."""
     function, image, cycles = run.function, run.image, _report_address(run)
     tohost = cycles - DATA_ALIGNMENT
-    entry, text = with_caller(
-        function,
-        caller,
-        start,
-        stack=run.stack_top(),
-        arguments=image.symbols["arguments"].address,
-        mark="; ".join(f"li {name}, {value}" for name, value in PRESERVED.items()),
-        compare="; ".join(f"li t0, {value}; bne {name}, t0, wrong" for name, value in preserved.items()),
-        report=cycles,
-        tohost=tohost,
-        **numbers,
-    )
+    places = {"stack": run.stack_top(), "arguments": image.symbols["arguments"].address, "report": cycles}
+    mark = "; ".join(f"li {name}, {value}" for name, value in PRESERVED.items())
+    compare = "; ".join(f"li t0, {value}; bne {name}, t0, wrong" for name, value in preserved.items())
+    numbers |= {"mark": mark, "compare": compare, "tohost": tohost}
+    entry, text = with_caller(function, caller, start, **places, **numbers)
     data = image.data.tobytes().ljust(cycles - image.base, b"\0") + report
     parts = {"text_base": int(function.pcs[0]), "text": text, "data_base": image.base, "data": data}
     return {"entry": entry, **parts, "tohost": tohost, "cycles": cycles}
 
 
 def _report_address(run: SharedFunction) -> int:
-    """Return the address of the report: the second aligned one after the data, behind ``tohost``."""
     return (-(-(run.image.base + run.image.data.size) // DATA_ALIGNMENT) + 1) * DATA_ALIGNMENT
 
 
 def bare_program(run: SharedFunction, prepare: str = "") -> BareProgram:
-    """Return a program that calls the function behind the statements ``prepare``."""
     interrupts = _report_address(run) + DATA_ALIGNMENT
     start = -(-(int(run.function.pcs[0]) + run.function.words.nbytes) // _VECTOR_ALIGNMENT) * _VECTOR_ALIGNMENT
     slots = [f"x{register}, {4 * number}(sp)" for number, register in enumerate(_HANDLED)]

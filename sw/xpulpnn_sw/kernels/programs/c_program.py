@@ -203,7 +203,6 @@ def _matmul_variant(run: KernelRun) -> Variant:
 
 
 def _geometry(run: KernelRun, variant: Variant) -> dict[str, int]:
-    """Return the fields of ``struct xp_conv``; a matrix product counts as a 1x1 convolution over a row of pixels."""
     layer, row = run.layer, run.arguments
     common = {"bits": run.precision.w, "shift": row["shift"], "out_pixel_bytes": row["out_stride"]}
     if isinstance(layer, ConvLayer):

@@ -106,7 +106,6 @@ def _symbols(config: ClusterConfig) -> Mapping[str, int]:
 
 
 def _copy(config: ClusterConfig, *, inwards: bool) -> str:
-    """Return the code by which core 0 copies operands in or results out, by the DMA engine if there is one."""
     words = OPERANDS if inwards else config.cores + 1
     inside = cluster.TCDM_BASE + (0 if inwards else TCDM_RESULTS_AT)
     outside = cluster.L2_BASE + (OPERANDS_AT if inwards else RESULTS_AT)

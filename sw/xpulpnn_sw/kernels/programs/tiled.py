@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,21 +163,10 @@ def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, sp
         calls = [(step.work.tile, placed.arguments(step.work.tile, step.work.slots)) for step in steps if step.work]
         run = replace(run, function=division.functions(calls, cores)[run.layer])
     entry, text = _text(run, inside, cores)
-    return TiledProgram(
-        entry=entry,
-        text_base=int(run.function.pcs[0]),
-        text=text,
-        data_base=TCDM_BASE,
-        data=first.data.tobytes(),
-        tohost=inside.address("tohost"),
-        cycles=inside.address(f"report{(len(steps) - 1) % 2}"),
-        run=run,
-        division=division,
-        plan=plan,
-        steps=tuple(steps),
-        moved=tuple(moved),
-        places=inside.symbols,
-    )
+    code: dict[str, Any] = {"entry": entry, "text_base": int(run.function.pcs[0]), "text": text, "run": run}
+    code |= {"data_base": TCDM_BASE, "data": first.data.tobytes(), "tohost": inside.address("tohost")}
+    code |= {"cycles": inside.address(f"report{(len(steps) - 1) % 2}"), "places": inside.symbols}
+    return TiledProgram(**code, division=division, plan=plan, steps=tuple(steps), moved=tuple(moved))
 
 
 class _TcdmLayout(ImageBuilder):

@@ -177,7 +177,6 @@ class MapDivision:
             yield LineMap(symbol=name, line=line, planes=planes, stride=stride, read_ahead=size - planes * stride)
 
     def cycles(self, pixels: int, channels: int, cores: int, sizes: Sizes = ()) -> int:
-        """Return the estimated cycles of a tile."""
         # depthwise convolutions begin each tile with the rows above, which they have at hand in larger tiles
         again = self.shape.line_pixels * isinstance(self.run.layer, DepthwiseLayer)
         return channels * -(-(pixels + again) // cores) * self._pixel_cycles
@@ -218,7 +217,6 @@ class MapDivision:
         return {name: arguments[name] // self.shape.lines * rows for name in ("words", "steps") if name in arguments}
 
     def functions(self, calls: Sequence[tuple[Tile, Mapping[str, int]]], cores: int) -> dict[Layer, Program]:
-        """Return a function for each layer that is computed as one of the tiles."""
         return {layer: self._build(layer) for layer in dict.fromkeys(self.layer_of(tile) for tile, _ in calls)}
 
     def layer_of(self, tile: Tile) -> Layer:
@@ -352,7 +350,6 @@ class ProductDivision:
         )
 
     def _plane(self, lines: int) -> int:
-        """Return the distance in a tile between results of neighbouring channels, if these are planes."""
         return _in_words(min(lines * self.shape.line_pixels, self.shape.pixels))
 
     def store(self, tile: Tile, lines: int, inside: int, outside: int) -> DmaTransfer:

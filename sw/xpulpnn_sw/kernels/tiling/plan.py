@@ -158,7 +158,6 @@ def fastest_plan(
 
 
 def _sizes(total: int, unit: int) -> Iterator[int]:
-    """Yield sizes that give different numbers of tiles; all except ``total`` are multiples of ``unit``."""
     units, size = -(-total // unit), 0
     yield total
     for count in range(2, units + 1):

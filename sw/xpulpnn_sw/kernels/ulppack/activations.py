@@ -62,7 +62,6 @@ class ActivationRows:
 
     @staticmethod
     def _repeat(b: Builder, count: int, unrolled: int, counter: int, write: Callable[[int], None]) -> None:
-        """Write ``count`` items in a loop, whose iterations have one or, without hardware loops, ``unrolled`` items."""
         rounds, rest = divmod(count, 1 if b.xpulp else unrolled)
         if rest:
             write(rest)
@@ -71,7 +70,6 @@ class ActivationRows:
                 write(1 if b.xpulp else unrolled)
 
     def _columns(self, b: Builder, source: int, target: int, registers: list[int]) -> None:
-        """Pack the bytes of several words at once by shifts and additions; half-word operands take every other byte."""
         packing, (counter, mask, factor, upper, *others) = self.plan.packing, registers
         narrow, size = packing.register == BYTE_BITS, packing.columns * WORD
         if not narrow:
@@ -99,7 +97,6 @@ class ActivationRows:
     def _column(
         self, b: Builder, number: int, source: int, factors: tuple[int, int, int | None], registers: list[int]
     ) -> list[int]:
-        """Return the registers of a column's packed words; each word is loaded while the previous one is packed."""
         packing, (mask, factor, upper) = self.plan.packing, factors
         loaded, (temporary, *free), words = registers[:2], registers[2:], packing.columns
 
@@ -158,7 +155,6 @@ class ActivationRows:
             b("addi", target, target, words * self.plan.method.operand_bytes)
 
     def _sum(self, b: Builder, source: int, corrections: int, registers: list[int]) -> None:
-        """Store the sum of a row times the negative offset of the weights, to be added to all results of the pixel."""
         total, pointer, counter, ones, *values = registers
         words, step = self.plan.source_bytes // WORD, 2 if b.xpulp else 1
         b.li(total, 0)

@@ -273,7 +273,6 @@ class GemmCode(ProductCode):
                     self._add_field(total, accumulator, self._unit)
 
     def _add_field(self, total: int, accumulator: int, unit: int) -> None:
-        """Add the dot product in an accumulator to ``total``; if it fills a lane, that lane of ``unit`` holds 1."""
         if self._plan.is_lane:
             fmt = "b" if self._plan.packing.pitch == BYTE_BITS else "h"
             self._b(f"pv.sdotup.{fmt}", total, accumulator, unit)
@@ -324,7 +323,6 @@ class GemmCode(ProductCode):
                 self._b("sw", total, distance + channel * WORD, base)
 
     def _place(self, pixel: int, temporary: int) -> tuple[int, int]:
-        """Return the base register and the offset of a pixel's results; ``temporary`` may be clobbered."""
         distance = pixel * self._sizes.out_stride
         if fits_immediate(distance + self._plan.block.nch * WORD):
             return self._out, distance

@@ -81,7 +81,6 @@ def planned_memory(network: Network, runs: Sequence[KernelRun], memory: int | No
 
 
 def _steps(loads: Sequence[int], *, is_brought: bool) -> tuple[PlanStep, ...]:
-    """Return the steps; the weights of layer n are loaded during layer ``loads[n]``; if that is n, before it."""
     during = {when: number for number, when in enumerate(loads) if when not in (_ANYTIME, number)}
     steps: list[PlanStep] = []
     for number, when in enumerate(loads):
@@ -114,7 +113,6 @@ def _pieces(network: Network, runs: Sequence[KernelRun], steps: Sequence[PlanSte
 
 
 def _delayable(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int | None:
-    """Return a layer whose weights can be loaded one step later, so that a step needs less memory; None if none can."""
     pieces = {piece.name: piece for piece in plan.pieces}
     early = {
         number: pieces[weights_name(network.stages[number].name)]
@@ -129,12 +127,7 @@ def _delayable(network: Network, plan: MemoryPlan, loads: Sequence[int]) -> int 
 
 
 def _least_used(plan: MemoryPlan, memory: int) -> str:
-    """Choose the data to move to main memory, so that the largest step of a plan needs less TCDM; return their name.
-
-    The cores access maps less than weights, and weights less than buffers. The smallest map that frees enough memory is
-    chosen; if there is none, the smallest such weights; if there are none, the largest map or weights. A buffer is
-    chosen only if the step has neither.
-    """
+    """Choose the data to move to main memory, so that the largest step of a plan needs less TCDM; return their name."""
     most = max(range(len(plan.steps)), key=plan.demand)
     missing = max(plan.demand(most), plan.extent if plan.demand(most) <= memory else 0) - memory
     kinds: list[list[Piece]] = [[], [], []]
@@ -172,15 +165,8 @@ class InputLayout:
         """Return the layout in which a layer reads its input ``symbol`` with ``channels`` channels before padding."""
         form, layer = input_type(stage, run, symbol), stage.layer
         shape, bits = form.shape, form.bits
-        known = cls(
-            rows=shape[0] if len(shape) > 1 else 1,
-            columns=prod(shape[1:-1]),
-            channels=channels,
-            bits=bits,
-            signed=form.signed,
-            size=run.length(symbol),
-            channel_bits=bits,
-        )
+        sizes = {"rows": shape[0] if len(shape) > 1 else 1, "columns": prod(shape[1:-1]), "channels": channels}
+        known = cls(**sizes, bits=bits, signed=form.signed, size=run.length(symbol), channel_bits=bits)
         if isinstance(layer, ImageConvLayer):
             return replace(
                 known,
@@ -278,7 +264,6 @@ class CLayer:
 
     @property
     def mask(self) -> int:
-        """Mask of the results in the last word of a pixel."""
         return (1 << ((self.result_bits - 1) % XLEN + 1)) - 1
 
 
@@ -314,7 +299,6 @@ class CNetwork:
 
     @property
     def outside(self) -> list[str]:
-        """Names and sizes, as text, of the data that do not fit into TCDM."""
         left = [self.layers[number] for number in self.plan.weights_outside]
         weights = [(weights_name(layer.stage.name), layer.run.weight_bytes) for layer in left]
         maps = [(piece.name, piece.size) for piece in self.plan.outside.pieces]
@@ -373,13 +357,6 @@ def c_network(
         for _, readers in pieces.values()
         for edge in [max(readers, key=lambda edge: runs[edge.reader].length(edge.symbol))]
     )
-    return CNetwork(
-        network=network,
-        layers=layers,
-        variants=tuple(variants),
-        plan=plan,
-        cores=cores,
-        input={name: words for name, (words, _) in pieces.items()},
-        input_layouts=layouts,
-        results=original.stages[-1].output_shape,
-    )
+    known: dict[str, Any] = {"network": network, "layers": layers, "variants": tuple(variants), "cores": cores}
+    given = {name: words for name, (words, _) in pieces.items()}
+    return CNetwork(**known, plan=plan, input=given, input_layouts=layouts, results=original.stages[-1].output_shape)

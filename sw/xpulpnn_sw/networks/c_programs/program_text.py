@@ -56,7 +56,6 @@ _I32 = 1 << 31  # arguments from here on are negative
 
 
 def plan_picture(network: CNetwork) -> str:
-    """Draw the memory plan as SVG: steps from left to right, addresses upwards."""
     plan = network.plan
     width, height = _LEFT + _STEP * len(plan.steps) + _RIGHT, _TOP + _HEIGHT + _BOTTOM
     whole = max(plan.extent, 1)
@@ -190,7 +189,6 @@ def program_files(
 
 
 def _checksum(layer: CLayer, results: NDArray[Any]) -> str:
-    """Return the checksum that ``main.c`` computes over the results of a layer in memory."""
     output = layer.run.output
     if output.planes:
         results = results.transpose(2, 0, 1)
@@ -205,7 +203,6 @@ def _checksum(layer: CLayer, results: NDArray[Any]) -> str:
 
 
 def _element(layout: InputLayout, scaling: Scaling) -> tuple[str, list[str]]:
-    """Return the type of a sample, and the C statements that convert one to an element of the input."""
     given = (scaling.subtract, scaling.multiply, scaling.add)
     colours = max([1, *(len(numbers) for numbers in given if not isinstance(numbers, int))])
     rows = scaling.by_colour(colours)
@@ -286,7 +283,6 @@ def _input_copies(network: CNetwork) -> Iterator[dict[str, Any]]:
 
 
 def _result_bit(network: CNetwork) -> str:
-    """Return the C expression of the first bit of result ``number`` in the results of the last layer."""
     output, (*pixels, channels) = network.layers[-1].run.output, network.results
     if prod(pixels) == 1:
         return f"number * {output.bits}"

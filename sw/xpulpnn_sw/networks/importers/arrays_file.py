@@ -110,7 +110,6 @@ def _signs(packed: NDArray[Any], name: str, products: int) -> Ints:
 
 
 def _sums(thresholds: NDArray[Any], number: int, outputs: int, products: int) -> Ints:
-    """Convert BNN-PYNQ's thresholds ``t`` to thresholds of sums, ``[out][1]``."""
     if thresholds.shape != (outputs,):
         raise InputError(f"shape of t{number} must be ({outputs},), not {thresholds.shape}")
     whole = thresholds.astype(np.int64)

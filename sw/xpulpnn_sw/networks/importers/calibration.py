@@ -66,7 +66,6 @@ def rounded(rows: Reals, most: int, products: Reals | None, *, one_scale: bool) 
 
 
 def _compensated(rows: Reals, scales: Reals, most: int, spread: Reals) -> Reals:
-    """Round rows of weights from left to right; ``spread`` distributes each rounding error to the weights after it."""
     left = rows.copy()
     whole = np.empty_like(left)
     for place in range(rows.shape[1]):
@@ -77,7 +76,6 @@ def _compensated(rows: Reals, scales: Reals, most: int, spread: Reals) -> Reals:
 
 
 def _fitted(rows: Reals, whole: Reals, products: Reals, scales: Reals, *, one_scale: bool) -> Reals:
-    """Return the scales with which the rounded weights ``whole`` give sums of products with the least squared error."""
     weighed = whole @ products
     to_rows, to_itself = (weighed * rows).sum(axis=1), (weighed * whole).sum(axis=1)
     if one_scale:
@@ -174,7 +172,6 @@ def _integers(values: NDArray[Any], bits: int, products: Reals | None, *, one_sc
 def _run_model(
     compute: Compute, name: str, images: NDArray[Any], probed: Mapping[str, Probe], end: str
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Reals], Reals]:
-    """Run a model on images; return samples of all tensors, second moments of layer inputs, and the tensor ``end``."""
     elements = defaultdict[str, list[NDArray[Any]]](list)
     moments: dict[str, NDArray[np.float64]] = {}
     results: list[NDArray[Any]] = []

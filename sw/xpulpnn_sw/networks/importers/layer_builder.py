@@ -56,7 +56,6 @@ def _letter(bits: int, *, signed: bool, usual: bool) -> str:
 
 
 def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second: Map | None = None) -> str:
-    """Return the precision of a layer as text; ``second`` is the second input map of a layer without weights."""
     x = _letter(source.bits, signed=source.signed, usual=False)
     w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
     return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
@@ -114,12 +113,10 @@ class LayerBuilder:
         return chosen
 
     def written_shape(self, value: Map) -> tuple[int, ...]:
-        """Return the shape, with three axes, in which a map is in memory."""
         shape = self._written.get(value.stage, value.shape)
         return (*(1,) * (len(value.shape) - len(shape)), *shape)
 
     def _read(self, kernel: str, *maps: Map) -> list[str]:
-        """Return the sources of a new layer; raise :class:`InputError` if input is read both scaled and unscaled."""
         if any(source.stage == INPUT and not source.is_scaled for source in maps):
             if self._scaled is not None:
                 raise InputError("input must be quantised everywhere or nowhere, not in parts")
@@ -127,7 +124,6 @@ class LayerBuilder:
         return [source.stage if kernel in _OF_ROWS else self._shaped(source) for source in maps]
 
     def _shaped(self, source: Map) -> str:
-        """Return the layer that writes a map in its shape: if its own is another, a layer that copies the elements."""
         written, shape, bits = self.written_shape(source), source.shape, source.bits
         is_row = prod(written[:-1]) == 1 and shape[-1] * bits % XLEN == 0
         if _plain(written) == _plain(shape) or is_row or source.stage == INPUT or bits == SIGN_BITS:
@@ -250,7 +246,6 @@ class LayerBuilder:
         return self._add_quantised(sums, quantiser, fit)
 
     def _clipped(self, sums: Sums, quantiser: Quantiser) -> Map:
-        """Add a layer that clips low results by its element range, and if necessary a layer that clips high results."""
         sums, fit = self._fit(sums, quantiser)
         result = self._add_quantised(sums, quantiser, fit)
         most, top = (1 << quantiser.bits) - 1, quantiser.results.stop - 1
@@ -299,7 +294,6 @@ class LayerBuilder:
         return self._output_map(sums, self.add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
 
     def _scaled_input(self, sums: Sums, quantiser: Quantiser) -> Map | None:
-        """Fold a quantiser of the input into the scaling of image samples; return None if that is impossible."""
         is_changed = self._scaled is None and self.scaling != Scaling()
         if is_changed or self._has_raw_readers or sums.sources[0].is_scaled or min(c.a for c in sums.channels) <= 0:
             return None
@@ -313,7 +307,6 @@ class LayerBuilder:
         return self._input(sums, quantiser, Scaling(multiply=by_colour(kappa), add=by_colour(lam), shift=shift))
 
     def _input(self, sums: Sums, quantiser: Quantiser, scaling: Scaling) -> Map:
-        """Return the network's scaled input; raise :class:`InputError` if a layer reads it with another scaling."""
         if self._scaled is not None and scaling != self.scaling:
             raise InputError("input must have one quantiser, not two that differ")
         self.scaling = scaling

@@ -52,7 +52,6 @@ def arranged(net: LayerBuilder, value: Map) -> Map:
 
 
 def _is_whole(value: Map) -> bool:
-    """Return whether the input of the network is read in its order in memory, which may have another shape."""
     _, channels, rows, columns = value.indices.shape
     return np.array_equal(value.indices, standard_indices((rows, columns, channels)))
 
@@ -67,7 +66,6 @@ def has_memory_order(value: Map) -> bool:
 
 
 def broadcast(net: LayerBuilder, maps: Sequence[Map]) -> list[Map]:
-    """Return maps of one shape and order; elements of smaller ones are repeated."""
     shape = np.broadcast_shapes(*(value.indices.shape for value in maps))
     spread = [replace(value, indices=np.broadcast_to(value.indices, shape)) for value in maps]
     first = spread[0]
@@ -154,7 +152,6 @@ def nearest_places(own: int, new: int, options: Mapping[str, Any], rounded: Call
 
 
 def _position(own: int, new: int, place: int, options: Mapping[str, Any]) -> Fraction:
-    """Return the place in the input, in elements, of an element of a resized axis."""
     if options["AlignCorners"]:
         return Fraction(place * (own - 1), max(new - 1, 1))
     half = Fraction(1, 2) if options["HalfPixelCenters"] else Fraction(0)

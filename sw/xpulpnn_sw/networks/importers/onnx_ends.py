@@ -31,7 +31,6 @@ class ShortenedModel:
 
     @property
     def sign(self) -> int:
-        """-1 if the model predicts the class with the least result, else 1."""
         return -1 if any(_takes_least(node) for node in self.removed) else 1
 
     def report(self, shape: Sequence[int], note: Callable[[str], object]) -> None:
@@ -68,7 +67,6 @@ def without_end(nodes: Sequence[OnnxNode], output: str, constants: Mapping[str, 
 
 
 def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: Mapping[str, Any]) -> None:
-    """Raise :class:`InputError` unless a node keeps the order of scores, and thus the predicted class."""
     if node.operator in ("Quant", "QuantizeLinear", "DequantizeLinear"):
         scale = constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
         if scale is not None and (scale.size != 1 or float(scale.ravel()[0]) <= 0):
@@ -81,7 +79,6 @@ def _check_rising(node: OnnxNode, producers: Mapping[str, OnnxNode], constants: 
 
 
 def needed(nodes: Sequence[OnnxNode], outputs: Sequence[str]) -> tuple[OnnxNode, ...]:
-    """Return the nodes whose results the outputs depend on."""
     wanted, kept = {*outputs}, list[OnnxNode]()
     for node in reversed(nodes):
         if wanted & {*node.outputs}:

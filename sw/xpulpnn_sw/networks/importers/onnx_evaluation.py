@@ -58,10 +58,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _operators() -> list[Any]:
-    """Return operators that replace faulty ones of onnx's reference evaluator.
-
-    The evaluator's ``MaxPool`` is wrong with asymmetric pads; its early ``BatchNormalization`` uses batch statistics.
-    """
+    """Return operators that replace faulty ones of onnx's reference evaluator."""
     from onnx.reference.op_run import OpRun
 
     def normalised(

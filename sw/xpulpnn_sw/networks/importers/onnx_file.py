@@ -44,7 +44,6 @@ def _row_inputs(node: OnnxNode, tensors: Tensors) -> NDArray[Any]:
 
 
 def _window_inputs(node: OnnxNode, weights: Any, tensors: Tensors) -> NDArray[Any]:
-    """Return the inputs in each window of a convolution, ``[window][weight]``; empty if the convolution is 1-D."""
     values = tensors[node.inputs[0]]
     weights = tensors[node.inputs[1]] if weights is None else weights
     if values.ndim != MAP_AXES or weights.ndim != MAP_AXES:
@@ -165,7 +164,6 @@ class OnnxModel:
         return described
 
     def _images(self, options: ImportOptions, builder: LayerBuilder) -> dict[str, Value]:
-        """Return the values of the inputs; several inputs are parts of one row of samples."""
         if len(self.inputs) == 1:
             return {self.input.name: self.input.value(options, builder)}
         whole = ModelInput(name="", shape=(1, sum(prod(own.shape) for own in self.inputs)), type=self.input.type)
@@ -180,7 +178,6 @@ class OnnxModel:
         return parts
 
     def _shortened(self) -> tuple[ShortenedModel, list[str]]:
-        """Return the model without its ends, and the tensors in front of these."""
         outputs: list[str] = []
         shortened = ShortenedModel(nodes=self.nodes, output="", removed=())
         for output in self.outputs:
@@ -192,7 +189,6 @@ class OnnxModel:
 
 
 def _joined(results: Sequence[Map | Sums], outputs: Sequence[str], net: LayerBuilder) -> Map:
-    """Return the maps of several outputs as one row, one after the other."""
     rows = [unsigned(net, net.map_of(result, name)) for result, name in zip(results, outputs, strict=True)]
     rows = [arranged(net, replace(row, indices=row.indices.reshape(1, -1))) for row in rows]
     parts = [f"{row.indices.size} of {name}" for row, name in zip(rows, outputs, strict=True)]
@@ -202,7 +198,6 @@ def _joined(results: Sequence[Map | Sums], outputs: Sequence[str], net: LayerBui
 
 
 def _clips_of_codes(nodes: Sequence[OnnxNode]) -> dict[tuple[str, ...], OnnxNode]:
-    """Return each ``Clip`` that is the only reader of a ``QuantizeLinear``, by the tensor between these nodes."""
     quantised = {node.outputs[:1] for node in nodes if node.operator == "QuantizeLinear"}
     readers = Counter(name for node in nodes for name in {*node.inputs})
     return {

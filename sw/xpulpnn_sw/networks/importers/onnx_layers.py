@@ -64,7 +64,6 @@ def _products(
     indices: Any,
     pads: bool = False,
 ) -> Sums:
-    """Return the sums of a layer with ``weights``, ``[out][...]``; ``stored`` has the weights in the kernel's order."""
     rows = weights.values.reshape(len(weights.values), -1)
     scales = weights.scale.reshape(rows.shape)
     if not bool((scales == scales[:, :1]).all()):
@@ -161,13 +160,11 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _weight_parts(weights: Quantised) -> int:
-    """Return the number of 8-bit parts of weights, which may have more bits after subtraction of their zero point."""
     low, high = int(weights.values.min(initial=0)), int(weights.values.max(initial=0))
     return max(1, -(low // -_WEIGHTS.start), -(-high // _WEIGHTS[-1]))
 
 
 def _split_weights(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) -> tuple[Map, Quantised]:
-    """Split weights into 8-bit summands, and repeat the input channels for each, so that the sums stay the same."""
     copies = _weight_parts(weights)
     net.note(f"{node}: weights without their zero point have more than 8 bits, so that inputs are there {copies} times")
     parts = [(weights.values + number) // copies for number in range(copies)]
@@ -177,7 +174,6 @@ def _split_weights(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quan
 
 
 def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode, Map, Quantised]:
-    """Turn a 1-D convolution into a 2-D one: of a map with one row, or of an image whose rows are the channels."""
     changed, plane = planar(node, source)
     assert isinstance(plane, Map)
     outputs, channels, length = weights.values.shape
@@ -190,7 +186,6 @@ def _sequence(node: OnnxNode, source: Map, weights: Quantised) -> tuple[OnnxNode
 
 
 def _spread(weights: Quantised, shape: Sequence[int], source: Map, places: Iterable[tuple[Any, Any]]) -> Quantised:
-    """Scatter weights into zeros of ``shape``; ``places`` pairs indices of the result with indices of the weights."""
     if source.bits == SIGN_BITS:
         raise InputError("inputs of one bit must meet weights of -1 and 1, not of 0, which groups and gaps need")
     check_elements("weights with those of 0 for groups and gaps", prod(shape))
@@ -210,7 +205,6 @@ def _ungrouped(weights: Quantised, groups: int, source: Map) -> Quantised:
 
 
 def _linear(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) -> Sums:
-    """Return the sums of a matrix product; columns of ``weights``, ``[out][in]``, are in the model's order."""
     if _weight_parts(weights) > 1:
         source, weights = _split_weights(net, node, source, weights)
     outputs, inputs = weights.values.shape

@@ -179,7 +179,6 @@ def _zero(value: Map) -> Fraction:
 
 
 def _filling(value: Map, filling: Value | None, node: OnnxNode) -> Fraction:
-    """Return the integer of a map that stands for the value around it."""
     if filling is None:
         filling = np.array(node.real("value", 0) if value.codes is None else 0)
     number = exact_number(constant_value(filling, "value around the map").ravel()[0])
@@ -246,7 +245,6 @@ def transposed_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> 
 
 
 def _turned(value: Value | None) -> Value:
-    """Return the weights ``[in][out][row][column]`` of a transposed convolution as those of a convolution."""
     if isinstance(value, Quantised):
         return Quantised(values=_turned_array(value.values), scale=_turned_array(value.scale))
     return _turned_array(constant_value(value, "weights"))

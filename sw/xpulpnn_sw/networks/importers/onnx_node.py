@@ -138,7 +138,6 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], extra: Pads =
 
 
 def _ceil_padding(length: int, trailing: int, reach: int, step: int) -> int:
-    """Return the trailing padding by which ``ceil_mode`` completes windows that begin before this padding."""
     windows = min(-((reach - length - trailing) // step) + 1, -(-length // step))
     return max((windows - 1) * step + reach - length, 0)
 
@@ -260,7 +259,6 @@ class ModelInput:
 
 
 def _stored_shape(shape: tuple[int, ...]) -> tuple[Shape, bool]:
-    """Return rows, columns and channels of an input as stored in memory, and whether the model has channels last."""
     match shape[1:]:
         case (size,):
             return (1, 1, size), True

@@ -59,8 +59,6 @@ QUANTISERS = ("Quant", "BipolarQuant", "MultiThreshold", "Trunc", "QuantizeLinea
 
 
 def _inverse(least: float, function: Callable[[float], float]) -> Curve:
-    """Return ``function``, the inverse of an activation, extended by huge values of both signs beyond ``least``..1."""
-
     def curve(result: Fraction) -> Fraction:
         if not least < float(result) < 1:
             return -_FAR if result <= least else _FAR
@@ -95,7 +93,6 @@ CURVES: Mapping[str, OnnxOperator] = {
 
 
 def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[Map | Sums, list[Fraction], str, bool]:
-    """Return the variable operand, the constant by channel, the variable operand's tensor, and whether it is first."""
     first, second = given[:2]
     is_second = isinstance(first, Map | Sums)
     value, own = (first, second) if is_second else (second, first)
@@ -106,8 +103,6 @@ def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[
 
 
 def _sum(sign: int) -> OnnxOperator:
-    """Make the converter of a sum of two maps, or of a map and a constant; if ``sign`` is -1, of a difference."""
-
     def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         if all(isinstance(value, Map | Sums) for value in given):
             return add_maps(net, node, given, sign)
@@ -190,7 +185,6 @@ def _clip(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _cast(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    """Convert ``Cast`` to floating point, which changes only the type of an integer input."""
     from onnx import TensorProto
 
     value, target = live(given[0]), node.number("to", TensorProto.FLOAT)
@@ -242,8 +236,6 @@ def _transpose(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _of_axes(change: Callable[[Any, tuple[int, ...] | None], Any]) -> OnnxOperator:
-    """Make the converter of an operator that applies ``change`` to the axes that the node lists, or to all axes."""
-
     def operator(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         axes = whole_constants(given[1]) if len(given) > 1 else node.numbers("axes", [])
         return _placed(live(given[0]), lambda array: change(array, tuple(axes) or None))

@@ -122,7 +122,6 @@ def average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs, *, is_global:
 def _side_by_side(
     net: LayerBuilder, node: OnnxNode, value: Map, window: PlacedWindow, windows_of: Callable[..., Ints]
 ) -> tuple[OnnxNode, Map]:
-    """Return a pooling whose windows are side by side in its map, which a layer copies them to."""
     pads = (window.pads[:2], window.pads[2:])
     sizes = zip(value.shape[:2], window.reach, window.strides, pads, window.results, window.dilations, strict=True)
     rows, columns = (windows_of(*size) for size in sizes)
@@ -160,7 +159,6 @@ def extreme(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Valu
 
 
 def _reduced(net: LayerBuilder, node: OnnxNode, given: Inputs, compute: OnnxOperator) -> Value:
-    """Convert a reduction over any axes by ``compute``, a pooling over all rows and columns of a map."""
     value, axes = net.map_of(given[0], node.inputs[0]), node.numbers("axes", ())
     if node.operator == "GlobalMaxPool":
         axes = [*range(2, value.indices.ndim)]

@@ -44,7 +44,6 @@ def _end(value: Value | None, quantiser: Quantiser, net: LayerBuilder) -> Value:
 
 
 def _result(quantiser: Quantiser, real: Fraction) -> Fraction | None:
-    """Return the number that represents ``real`` after quantisation; None if rounding or clipping changes ``real``."""
     if quantiser.bits == 1:
         bound, _ = quantiser.bound(1, 0)
         return quantiser.scale * (1 if real >= bound else -1) + quantiser.offset
@@ -156,8 +155,6 @@ def truncation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _truncated(scale: Fraction, zero: Fraction, unit: int, mode: str) -> Bounds:
-    """Return a function of the lower bounds of results of ``rounded(round(x / scale + zero) / unit)``."""
-
     def bound(result: int, _: int) -> Bound:
         # the least integer before truncation
         if mode == "FLOOR":
@@ -224,7 +221,6 @@ def dequantise(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def _on_axis(value: Value | None, axes: int, axis: int) -> Any:
-    """Lay scales or zero points along ``axis``, so that they broadcast to a tensor with ``axes`` axes."""
     numbers = constant_value(value, "scale and zero point")
     shape = [-1 if place == axis % axes else 1 for place in range(axes)]
     return numbers.reshape(() if numbers.size == 1 else shape)

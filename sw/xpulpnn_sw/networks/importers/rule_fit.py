@@ -218,7 +218,6 @@ def fit_products(sums: Sums, quantiser: Quantiser) -> RuleFit:
 
 
 def _rising(sums: Sums, weights: Any, quantiser: Quantiser) -> tuple[Any, list[Channel], Any]:
-    """Negate weights of channels with a negative factor; return weights, channels and flags where that fails."""
     falls = np.array([channel.a < 0 for channel in sums.channels])
     lowest = -(1 << (sums.weight_bits - 1)) if sums.weight_bits != SIGN_BITS else -2
     stuck = falls & (weights.reshape(len(falls), -1).min(axis=1) == lowest)

@@ -112,7 +112,6 @@ def _names(enumeration: Any) -> dict[int, str]:
 
 
 def _integers(values: Any) -> tuple[int, ...]:
-    """Return a flatbuffer vector as integers; the flatbuffer reader returns 0 for a missing vector, which is empty."""
     return () if isinstance(values, int) else tuple(int(value) for value in values)
 
 

@@ -54,7 +54,6 @@ def _needed(operators: Sequence[TfliteOperator], outputs: Sequence[int]) -> list
 
 
 def _without_floats(operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
-    """Replace functions in floating point between ``DEQUANTIZE`` and ``QUANTIZE`` by functions of codes."""
     merged: list[TfliteOperator] = []
     for operator in operators:
         before = merged[-2:]
@@ -90,7 +89,6 @@ def _end(
 
 
 def _with_dilations(model: TfliteModel, operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
-    """Replace convolutions between ``SPACE_TO_BATCH_ND`` and ``BATCH_TO_SPACE_ND`` by dilated convolutions."""
     merged: list[TfliteOperator] = []
     rest = list(operators)
     while rest:
@@ -176,7 +174,6 @@ def _known(model: TfliteModel, numbers: dict[int, Ints], tensor: int) -> Ints | 
 
 
 def _numbers_of(operator: TfliteOperator, shape: Sequence[int], given: Sequence[Ints | None]) -> Ints | None:
-    """Return the integers that an operator computes from shapes; None if it does something else."""
     known = [value for value in given if value is not None]
     if operator.kind == "SHAPE":
         return np.array(shape, np.int64)

@@ -90,7 +90,6 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
 
 
 def _multiplied(value: int, factor: float) -> int:
-    """Multiply as TFLite does: by a 31-bit factor, then by a shift; ties are rounded away from 0."""
     fraction, exponent = frexp(factor)
     whole = round(fraction * 2.0**_BITS)
     if whole == 1 << _BITS:

@@ -90,7 +90,6 @@ class _Import(TfliteOperators):
         return self._builder.finish()
 
     def _starts(self, inputs: Sequence[int]) -> list[Map]:
-        """Make the maps of the inputs; several inputs are parts of one row of codes."""
         tensors, begin, starts = [self._model.tensors[first] for first in inputs], 0, list[Map]()
         row = sum(prod(tensor.shape) for tensor in tensors)
         for first, tensor in zip(inputs, tensors, strict=True):
@@ -107,7 +106,6 @@ class _Import(TfliteOperators):
         return starts
 
     def _finish(self, results: Sequence[Map], outputs: Sequence[int]) -> None:
-        """Make the last layer, which joins several outputs and adds pending padding."""
         padded = [self._builder.with_padding(result) for result in results]
         if len(padded) > 1:
             rows = [unsigned(self._builder, reshaped(result, (1, 1, prod(result.shape)))) for result in padded]
@@ -156,7 +154,6 @@ class _Import(TfliteOperators):
         return self._quantised(operator, self._apply(operator, gemm, (row, weights, bias), transB=1))
 
     def _average_pool(self, operator: TfliteOperator) -> Map:
-        """Add a layer that averages codes and rounds ties away from the code 0."""
         self._check_same_codes(operator)
         value = self._value(operator, 0)
         sums = self._apply(operator, average_pool, [value])
@@ -172,7 +169,6 @@ class _Import(TfliteOperators):
         return pooled if self._quantiser(operator).top is None else self._requantise(operator, pooled)
 
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
-        """Requantise a map, by default the operator's input, by an average over windows of one element."""
         plain, value = replace(operator, options={}), value or self._value(operator, 0)
         flat, quantiser = reshaped(value, value.shape), tensor_codes(self._model.tensors[operator.outputs[0]])
         factor = short_factor(float(np.float32(value.scale) / np.float32(quantiser.scale)))

@@ -73,7 +73,6 @@ class TfliteOperators:
         return self._model.tensors[operator.inputs[place]]
 
     def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
-        """Return the map at input ``place`` of an operator; a layer adds pending padding unless ``padded``."""
         tensor = self._tensor(operator, place)
         value = self._values.get(operator.inputs[place])
         if value is None:
@@ -90,7 +89,6 @@ class TfliteOperators:
         return tensor.data.astype(np.int64)
 
     def _ends(self, operator: TfliteOperator) -> tuple[int, int]:
-        """Return the least and the greatest code of an operator's output that its activation leaves."""
         tensor, name = self._model.tensors[operator.outputs[0]], "NONE"
         if operator.kind in _ENDS:
             name = operator.kind
@@ -105,7 +103,6 @@ class TfliteOperators:
         return low, high
 
     def _quantiser(self, operator: TfliteOperator) -> Quantiser:
-        """Return the quantiser of an operator's output; codes that an activation leaves are numbered from 0."""
         quantiser, (low, high) = tensor_codes(self._model.tensors[operator.outputs[0]]), self._ends(operator)
         raised = quantiser.low - LEAST
         is_whole = (low, high) == (LEAST, GREATEST)
@@ -129,7 +126,6 @@ class TfliteOperators:
         return reshaped(value, shape)
 
     def _first_code(self, operator: TfliteOperator, value: Map) -> int:
-        """Return the number in memory that stands for the code 0 of an operator's first input."""
         return zero_point_of(value) - int(self._tensor(operator, 0).zeros[0])
 
     def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
@@ -152,7 +148,6 @@ class TfliteOperators:
         return compute(self._builder, node, given)
 
     def _weights(self, operator: TfliteOperator, axis: int, axes: tuple[int, ...]) -> Quantised:
-        """Return weights with their axes in the order ``axes``; output channels are on ``axis`` in the file."""
         values, tensor = self._constant(operator, 1, "INT8"), self._tensor(operator, 1)
         require(values.ndim == len(axes), f"weights must have {len(axes)} axes, not {values.ndim}")
         channels, count = values.shape[axis], len(tensor.scales)
@@ -182,7 +177,6 @@ class TfliteOperators:
         }
 
     def _in_order(self, value: Map, order: Ints) -> Map:
-        """Return a map with the elements ``order``, whose shape may have any number of axes, the batch first."""
         sizes = [1, 1, 1, *order.shape[1:]]
         stored = order.reshape(prod(sizes[:-2]), *sizes[-2:])
         return reshaped(moved_maps.placed(self._builder, reshaped(value, value.shape), stored), order.shape[1:])
@@ -192,7 +186,6 @@ class TfliteOperators:
         return np.arange(prod(shape)).reshape(shape)
 
     def _same_shapes(self, operator: TfliteOperator) -> list[Map]:
-        """Return both input maps with the shape of the output; elements of a smaller map are repeated."""
         shape = self._model.tensors[operator.outputs[0]].shape
         values = [self._value(operator, place) for place in (0, 1)]
         orders = [np.broadcast_to(self._places(operator, place), shape) for place in (0, 1)]
@@ -214,7 +207,6 @@ class TfliteOperators:
         return [self._in_order(value, order) for order in results]
 
     def _tabled(self, operator: TfliteOperator, value: Map, table: Ints, slopes: NDArray[Any] | None = None) -> Map:
-        """Add a layer with the codes ``table``, ``[channel][code]``, for the codes -128..127 of a map."""
         quantiser = tensor_codes(self._model.tensors[operator.outputs[0]])
         flat, raised = reshaped(value, value.shape), LEAST - quantiser.low
         first = self._first_code(operator, flat)
@@ -225,7 +217,6 @@ class TfliteOperators:
         return self._output_of(operator, self._builder.tabled(sums, table[:, codes] - raised, quantiser, factors))
 
     def _with_constant(self, operator: TfliteOperator) -> Map:
-        """Convert an operator of a map and a constant, with the roundings of the default interpreter."""
         place = 0 if self._model.tensors[operator.inputs[0]].data is None else 1
         constant, output = self._tensor(operator, 1 - place), self._model.tensors[operator.outputs[0]]
         swapped = replace(operator, inputs=(operator.inputs[place], operator.inputs[1 - place]))
@@ -255,7 +246,6 @@ class TfliteOperators:
         return self._tabled(swapped, value, table, slopes)
 
     def _pad(self, operator: TfliteOperator) -> Map:
-        """Convert pads: around rows and columns they are left to the next layer, others are elements of a gather."""
         around = self._constant(operator, 1, "INT32").reshape(-1, 2).tolist()
         value, shape = self._value(operator, 0), self._tensor(operator, 0).shape
         self._check_same_codes(operator)
@@ -274,7 +264,6 @@ class TfliteOperators:
         return self._quantised(operator, sums)
 
     def _reduced(self, operator: TfliteOperator) -> Map:
-        """Convert a reduction over any axes, whose elements become the rows of a pooling."""
         shape = self._tensor(operator, 0).shape
         axes = sorted({int(axis) % len(shape) for axis in self._constant(operator, 1, "INT32").reshape(-1)})
         require(bool(axes) and axes[0] > 0, "axes must not be that of the batch")
@@ -295,7 +284,6 @@ class TfliteOperators:
         return self._quantised(operator, sums)
 
     def _resize(self, operator: TfliteOperator) -> Map:
-        """Convert ``RESIZE_BILINEAR``: each result is the mean of elements of the map, some of which count more."""
         self._check_same_codes(operator)
         value, sizes = self._value(operator, 0), self._constant(operator, 1, "INT32").reshape(-1).tolist()
         pairs = zip(value.shape[:2], sizes, strict=True)
@@ -305,7 +293,6 @@ class TfliteOperators:
         return self._quantised(operator, self._apply(plain, onnx_pooling.average_pool, [windows], **given))
 
     def _transposed_convolution(self, operator: TfliteOperator) -> Map:
-        """Convert ``TRANSPOSE_CONV``: a convolution of the map with zeros between its elements."""
         options, shape = operator.options, self._model.tensors[operator.outputs[0]].shape
         swapped = replace(operator, inputs=(operator.inputs[2], *operator.inputs[1:2], *operator.inputs[3:]))
         value, weights = self._value(swapped, 0), self._weights(operator, 0, (0, 3, 1, 2))

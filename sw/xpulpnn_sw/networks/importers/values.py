@@ -21,14 +21,8 @@ _MOST_ELEMENTS = 1 << 26
 _MAP_AXES = 3  # rows, columns and channels
 
 # how to quantise a model in floating point: ends of messages
-QUANTISE = (
-    ": take --quantise 8 --images PATH, or quantise it before by quantize_static of onnxruntime.quantization or "
-    "export_onnx_qcdq of brevitas.export"
-)
-CONVERT = (
-    ": let tf.lite.TFLiteConverter have optimizations, a representative_dataset, "
-    "target_spec.supported_ops TFLITE_BUILTINS_INT8 and inference_input_type tf.int8"
-)
+QUANTISE = ": take --quantise 8 --images PATH, or onnxruntime's quantize_static or Brevitas's export_onnx_qcdq before"
+CONVERT = ": give TFLiteConverter optimizations, representative_dataset, TFLITE_BUILTINS_INT8, inputs of int8"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

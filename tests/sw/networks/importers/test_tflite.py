@@ -184,7 +184,7 @@ BAD = {
     "operator 2 (CONV_2D): CONV_2D2 must be INT8": with_tensor("CONV_2D2", type="INT16"),
     "operator 2 (CONV_2D): output must be 5x4x6": with_tensor("CONV_2D2", shape=(1, 1, 1, 6)),
     "operator 2 (CONV_2D): fused activation": with_operator(2, FusedActivationFunction=TANH),
-    "input of the model: input must be INT8, not FLOAT32: let tf.lite.TFLiteConverter have ": with_tensor(
+    "input of the model: input must be INT8, not FLOAT32: give TFLiteConverter optimizations": with_tensor(
         "input", type="FLOAT32"
     ),
     "input of the model: input must be a batch of 1": with_tensor("input", shape=(2, 9, 8, 4)),
