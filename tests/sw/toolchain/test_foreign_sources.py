@@ -122,7 +122,8 @@ int main(int argc, char **argv) {
     free(place);
     free(other);
     printf("%d %d %d %d\\n", ++counter, zero[2]++, argc, argv[0] != NULL && argv[argc] == NULL);
-    printf("%.6Lf %.6Lf\\n", atan2l(number, 5.0L), hypotl(0.25L * number, 4.0L));
+    long double whole, part = modfl(number / 8.0L, &whole);
+    printf("%.6Lf %.6Lf %Lg %Lg\\n", atan2l(number, 5.0L), hypotl(0.25L * number, 4.0L), whole, part);
     at_quick_exit(last);
     at_quick_exit(late);
     quick_exit(old_style(1));
@@ -132,7 +133,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.flow
 def test_the_c_library_works(kind: str, tmp_path: Path):
-    lines = ["a b c 2 12 0.5 1 255", "1971-01-01 1 1 1", "0 1 1", "6 0 1 1", "1.176005 5.000000", "late last", ""]
+    lines = ["a b c 2 12 0.5 1 255", "1971-01-01 1 1 1", "0 1 1", "6 0 1 1", "1.176005 5.000000 1 0.5", "late last", ""]
     assert output(kind, tmp_path, "main.c", LIBRARY, extra=("-w",)) == "\n".join(lines)
 
 

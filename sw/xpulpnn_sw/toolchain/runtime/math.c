@@ -14,5 +14,11 @@ double floor(double x) {
 
 double ceil(double x) { return -floor(-x); }
 
-/* This picolibc's is another name of hypot. */
+/* Of these the C library has none, or one that stores or takes a double. */
+#define LONG(name) long double name##l(long double x) { return name((double)x); }
+LONG(ceil) LONG(erfc) LONG(floor) LONG(trunc)
 long double hypotl(long double x, long double y) { return hypot((double)x, (double)y); }
+long double modfl(long double x, long double *whole) {
+    double part, rest = modf((double)x, &part);
+    return *whole = part, rest;
+}
