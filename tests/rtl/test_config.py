@@ -97,7 +97,11 @@ def test_truth(text, value):
         (Outer(), {"on": "maybe"}, "on must be true or false, not maybe"),
         (Outer(), {"inner.word": "c"}, "word must be one of a, b, not c"),
         (Outer(), {"inner": "1"}, "setting must be one of banks, depth, on, shape, sizes, word, not inner"),
-        (CORE, {"isolation": "register"}, "isolation must be none or and with shared multipliers, not register"),
+        (
+            CORE,
+            {"isolation": "register"},
+            "isolation must be none with shared multipliers, whose masks isolate, not register",
+        ),
         (CORE, {"multipliers": "signed"}, "adders must be inferred with signed multipliers, not carry-save"),
         (CORE, {"widths": "32"}, "widths must be a non-empty set out of 16,8,4,2, not 32"),
         (CORE, {"xpulpv2": "off"}, "xpulpv2 must be true with xpulpnn, not false"),

@@ -72,7 +72,8 @@ class Queue(Component):
         leaves = Signal()
         m.d.comb += [
             self.empty.eq(~self.used[0]),
-            self.space.eq(~self.used[-1] | (self.config.orphans & self.waiting.all())),
+            # the oldest of waiting ones that fill the queue was dropped, unless it is decided on right now
+            self.space.eq(~self.used[-1] | (self.waiting.all() & ~self.commit.valid & self.config.orphans)),
             self.head.eq(words[0]),
             self.ready.eq(self.used[0] & ~waiting[0] & ~dropped[0] & ~lacks[0]),
             self.begun.eq(self.used[0] & ~self.waiting[0] & ~self.dropped[0] & ~self.lacks_operands[0]),

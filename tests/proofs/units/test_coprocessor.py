@@ -45,7 +45,8 @@ results: used <= rest | {push & rest[0], ~> used <= rest | {push & used[0],
 == orphans
 once: dropped_next = dropped | killed ~> dropped_next = dropped
 == orphans
-offers: space = ~used[1] | (&waiting) ~> space = ~used[1]
+offers: space = ~used[1] | ((&waiting) & ~commit__valid) ~> space = ~used[1]
+queue: ((&waiting) & ~commit__valid) ~> (&waiting)
 queue: (waiting[1] & push))} ~> 1'b0)}
 moves: ((|hit) | (waiting[1] & push)) ~> (waiting[1] & push)
 == alone

@@ -41,7 +41,7 @@ class OffloadClaims(Obligation):
 
     The core gives no identifier of these to another instruction, and decides at issue only if no older one is
     undecided. With ``orphans`` it may, as it drops an instruction silently if that is the only undecided one; it then
-    decides in order, and only what was accepted, and has two undecided ones at most.
+    decides in order, and only what was accepted, and has two undecided ones at most at the end of a cycle.
     """
 
     def __init__(self, name: str, config: XifConfig) -> None:
@@ -117,7 +117,7 @@ class OffloadClaims(Obligation):
         two = (waiting & (waiting - 1)[: len(waiting)]).any() if orphans else 0
         m.d.comb += [
             waiting.eq(self.owed & ~self.decided),
-            unit.issue.valid.eq(io.issue.valid & ~clash & ~two),
+            unit.issue.valid.eq(io.issue.valid & ~clash & (~two | hit.any())),
             same.eq(self.comes & (io.commit.id == io.issue.id)),
             drops.eq(self.drop & waiting.any() & ~two if orphans else 0),
         ]
@@ -293,7 +293,7 @@ class OffloadClaims(Obligation):
     def _claim_offers(self, m, offer, late):
         unit, config = self.unit, self.config
         issue, values = unit.issue, unit.issue if config.version == "0.2" else unit.register
-        room = ~self.of_used[-1] | (self.of_waiting.all() & config.orphans)
+        room = ~self.of_used[-1] | (self.of_waiting.all() & ~unit.commit.valid & config.orphans)
         if config.in_time:
             room &= ~late
         if config.one_at_a_time:
