@@ -117,7 +117,7 @@ class OffloadClaims(Obligation):
         two = (waiting & (waiting - 1)[: len(waiting)]).any() if orphans else 0
         m.d.comb += [
             waiting.eq(self.owed & ~self.decided),
-            unit.issue.valid.eq(io.issue.valid & ~clash & (~two | hit.any())),
+            unit.issue.valid.eq(io.issue.valid & ~clash & ((~two | hit.any()) if orphans else 1)),
             same.eq(self.comes & (io.commit.id == io.issue.id)),
             drops.eq(self.drop & waiting.any() & ~two if orphans else 0),
         ]
