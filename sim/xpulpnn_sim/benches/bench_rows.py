@@ -15,6 +15,7 @@ from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.vectors import rows
 from xpulpnn_sim.benches.vectors.operands import executions
 from xpulpnn_sim.benches.vectors.rows import Executions, Expectation, RowVectors, value_of_rd
+from xpulpnn_sim.reference.golden.dotp import widened
 
 ControlledInsn = tuple[Insn, dict[str, int]]  # a row and the values of the control ports for it
 
@@ -49,7 +50,7 @@ def check_rows(board: Scoreboard, vectors: RowVectors, observed: Mapping[str, An
 _EXPECTATIONS: Mapping[str, Expectation] = {
     "oriented": rows.lanes_expectation,
     "comparison": rows.alu_expectation,
-    "quarter": lambda insn, _, operands: {"result": rows.widened(insn, operands["word"])},
+    "quarter": lambda insn, _, operands: {"result": widened(insn, operands["word"])},
     "first": rows.array_expectation,
     "upper": rows.product_expectation,
 }

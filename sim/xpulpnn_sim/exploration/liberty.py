@@ -311,7 +311,9 @@ class Liberty:
         self.cells = {cell.name: cell for cell in cells}
         self.wire_loads = {load.name: load for load in (WireLoad(one, units) for one in library.subgroups("wire_load"))}
         selections = {one.arguments[0]: one.lists for one in library.subgroups("wire_load_selection")}
-        areas = selections.get(library.attributes.get("default_wire_load_selection"), {}).get("wire_load_from_area", ())
+        areas = selections.get(library.attributes.get("default_wire_load_selection", ""), {}).get(
+            "wire_load_from_area", ()
+        )
         # the least areas of combinational cells from which on wire loads are those of a design, ascending
         self.wire_load_areas = [(float(low), name) for low, name in zip(areas[::3], areas[2::3], strict=False)]
         self.wire_load_areas = self.wire_load_areas or [(0.0, library.attributes.get("default_wire_load", ""))]
