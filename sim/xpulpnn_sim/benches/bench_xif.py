@@ -94,7 +94,7 @@ async def cycles(dut: Dut) -> None:
     bench = _Bench(dut, behaviour, PROMPT, rng)
     programs = XifPrograms(config.insns, rng)
     products, writer = 8 // int(config.dots), "pa.rd" if config.accumulators else "pv.add"
-    expected: dict[str, int] = {"pv.add": 1, "pv.dotsp": 1, "pa.acc": 1, "pa.ld": 1, "pa.clr": 1, "pa.blk": products, "pa.ptr": 1}
+    expected = dict.fromkeys(("pv.add", "pv.dotsp", "pa.acc", "pa.ld", "pa.clr", "pa.ptr"), 1) | {"pa.blk": products}
     # for a result in time the next instruction is accepted when the last code is written
     rounded = 4 + config.in_time
     expected |= dict.fromkeys(("pa.rqu", "pa.rqs"), rounded) | dict.fromkeys(("pa.rqxu", "pa.rqxs"), rounded + 1)
