@@ -97,7 +97,7 @@ async def cycles(dut: Dut) -> None:
     expected = dict.fromkeys(("pv.add", "pv.dotsp", "pa.acc", "pa.ld", "pa.clr", "pa.ptr"), 1) | {"pa.blk": products}
     # for a result in time the next instruction is accepted when the last code is written
     rounded = 4 + config.in_time
-    expected |= dict.fromkeys(("pa.rqu", "pa.rqs"), rounded) | dict.fromkeys(("pa.rqxu", "pa.rqxs"), rounded + 1)
+    expected |= {"pa.rqu": rounded, "pa.rqs": rounded, "pa.rqxu": rounded + 1, "pa.rqxs": rounded + 1}
 
     async def duration(*program: Instruction) -> int:
         offloads = await bench.run(program)
