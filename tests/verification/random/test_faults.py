@@ -35,7 +35,7 @@ QUICK = (
 
 def test_faults_of_counters_and_around_the_core_are_found():
     faults = [fault for fault in (*COUNTER_FAULTS, *PROGRAM_FAULTS) if fault.name in QUICK]
-    detections = list(find_faults(SOURCE, faults, 6000, seed=2))
+    detections = list(find_faults(SOURCE, faults, 6000, seed=3))
     assert len(detections) == len(QUICK)
     assert [detection.fault.name for detection in detections if not detection.check] == []
 
