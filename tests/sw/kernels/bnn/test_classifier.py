@@ -109,7 +109,10 @@ def call(run: Classifier, memory: Memory, *, core: int, cores: int, trace: bool)
     path: list[int] = []
     if trace:
         hart.note = path.extend
-    hart.run(1 << 23, until=end)
+    # a trace is in parts
+    executed = 0
+    while hart.state.pc != end and executed < 1 << 23:
+        executed += hart.run(1 << 23, until=end)
     assert hart.state.pc == end
     return path
 
