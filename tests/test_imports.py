@@ -19,7 +19,7 @@ DESCRIPTION = (
     "xpulpnn.user_cache",
 )
 """Everything may import these facts, which have no gates."""
-HARDWARE = (*DESCRIPTION, "xpulpnn.component")
+HARDWARE = (*DESCRIPTION, "xpulpnn.component", "xpulpnn.cells")
 
 
 class Arrows(NamedTuple):
@@ -77,6 +77,7 @@ ARROWS = {
     "rtl/xpulpnn/config.py": Arrows(("xpulpnn.isa", "xpulpnn.errors", "xpulpnn.field_values")),
     "rtl/xpulpnn/field_values.py": Arrows(("xpulpnn.errors",)),
     "rtl/xpulpnn/component.py": Arrows((), (GATES,)),
+    "rtl/xpulpnn/cells": Arrows(HARDWARE, (GATES,)),
     "rtl/xpulpnn/arith": Arrows((*HARDWARE, "xpulpnn.arith"), (GATES,)),
     "rtl/xpulpnn/dotp": Arrows((*HARDWARE, "xpulpnn.arith", "xpulpnn.dotp"), (GATES,)),
     "rtl/xpulpnn/core": Arrows((*HARDWARE, "xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core"), (GATES,)),

@@ -4,14 +4,18 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 from amaranth.hdl import Fragment, MemoryInstance
+from tests.rtl.replay import run, tool
 
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.core.controller import Controller
 from xpulpnn.core.core import Core
+from xpulpnn.debug.config import DebugConfig
+from xpulpnn_sim.tools.components import emit_top
 
 pytestmark = pytest.mark.flow
 
@@ -60,3 +64,24 @@ def test_a_register_without_reset_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Controller, "elaborate", forgets)
     core = Fragment.get(Core(replace(PRESETS["ri5cy"], xpulpv2=False)), None)
     assert [*without_reset(core, "core")] == ["core.controller.sleeping"]
+
+
+RELEASE = """
+module bench; reg clk = 0, rst_n = 1; reg [4:0] seen = 0;
+    jtag_dtm dut(
+        .clk(clk), .rst_n(rst_n), .tck_clk(1'b0), .tck_rst_n(rst_n), .tms(1'b1), .tdi(1'b0), .dmi__rdata(32'd0));
+    always #5 clk = ~clk;
+    always @(posedge clk) #1 seen = {seen[3:0], dut.inner.rst_n};
+    initial begin #12 rst_n = 0; #1 if (dut.inner.rst_n !== 0) $display("late"); #19 rst_n = 1; end
+    initial #65 $display("%b", seen);
+    initial #70 $finish;
+endmodule
+"""
+
+
+def test_a_reset_begins_at_once_and_ends_at_the_second_edge(tmp_path: Path):
+    text = emit_top("jtag-dtm", DebugConfig(), reset="async-low", initial=False, reset_sync=True).text
+    (tmp_path / "bench.v").write_text(text + RELEASE)
+    run(tool("iverilog"), "-g2005", "-o", tmp_path / "bench", tmp_path / "bench.v")
+    # rising edges at 5, 15, ... 55 ns, reset from 12 to 32 ns
+    assert run(tool("vvp"), "-n", tmp_path / "bench").splitlines()[0] == "00011"

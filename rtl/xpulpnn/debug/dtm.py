@@ -1,5 +1,6 @@
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, DomainRenamer, Module, Mux, Signal
 
+from xpulpnn.cells.sync import Sync
 from xpulpnn.component import Component, In, Out, assign_by_name, signals
 from xpulpnn.debug.dmi import DmiSignature
 from xpulpnn.debug.fpga_tap import FpgaTap
@@ -60,10 +61,12 @@ class _Dtm(Component):
 
     def _cross(self, m, request, answered):
         """Build the handshake: the module sees a request for one cycle; its answer stays until the request falls."""
-        request_sync_0, request_sync_1, done, done_sync_0 = signals(1, "request_sync_0 request_sync_1 done done_sync_0")
-        m.d.sync += [request_sync_0.eq(request), request_sync_1.eq(request_sync_0), done.eq(request_sync_1)]
-        m.d.tck += [done_sync_0.eq(done), answered.eq(done_sync_0)]
-        m.d.comb += self.dmi.valid.eq(request_sync_1 & ~done)
+        done = Signal()
+        m.submodules.request_sync = request_sync = Sync()
+        m.submodules.done_sync = DomainRenamer("tck")(done_sync := Sync())
+        m.d.sync += done.eq(request_sync.value)
+        m.d.comb += [request_sync.data.eq(request), done_sync.data.eq(done), answered.eq(done_sync.value)]
+        m.d.comb += self.dmi.valid.eq(request_sync.value & ~done)
 
 
 class JtagDtm(_Dtm):

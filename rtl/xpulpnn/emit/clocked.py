@@ -139,11 +139,12 @@ class Clocked:
             f"reg {declared_range(memory.width)}{nets.memories[memory.name]} [0:{memory.depth - 1}];"
             for memory in nets.module.memories.values()
         ]
-        kinds: dict[int, list[str]] = {}
+        kinds: dict[str, list[str]] = {}
         for wire in (*self._blocks, *(cell.result for cell in self._reads)):
             if wire not in nets.ports and wire not in self.arrays:
-                kinds.setdefault(nets.wires[wire].width, []).append(nets.names[wire])
-        lines += [f"reg {declared_range(width)}{', '.join(names)};" for width, names in kinds.items()]
+                kind = f"{nets.wires[wire].hint}reg {declared_range(nets.wires[wire].width)}"
+                kinds.setdefault(kind, []).append(nets.names[wire])
+        lines += [f"{kind}{', '.join(names)};" for kind, names in kinds.items()]
         lines += [
             f"reg {declared_range(nets.wires[wire].width)}{array.name} [{array.first}:{array.last}];"
             for array, wire in self._array_wires()

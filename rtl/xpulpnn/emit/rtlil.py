@@ -29,6 +29,7 @@ class Wire:
     port: str
     init: str | None = None
     enumeration: Enumeration | None = None
+    hint: str = ""  # Verilog attribute for the synthesis tool
 
 
 REGISTER = "$dff"
@@ -202,7 +203,8 @@ class _Parser:
         port = next((word for word in words if word in ("input", "output")), "")
         width = int(words[words.index("width") + 1]) if "width" in words else 1
         init = attributes["init"].partition("'")[2] if "init" in attributes else None
-        self.module.wires[name] = Wire(name, width, port, init, _enumeration(attributes))
+        hint = "".join(f"(* {key} = {text} *) " for key, text in attributes.items() if key.isupper())
+        self.module.wires[name] = Wire(name, width, port, init, _enumeration(attributes), hint)
 
     def _cell(self, kind: str, name: str) -> None:
         cell = Cell(kind, name)

@@ -36,6 +36,8 @@ class GenerateOptions(Configuration, Json):
     """Prefix of the names of all modules, so that one design can contain two."""
     reset: Reset = "sync"
     """sync: rst, active high, at the clock edge; async-low: rst_n, active low, at once."""
+    reset_sync: bool = False
+    """With async-low: rst_n may rise at any time; xpulpnn_reset_sync releases the reset at an edge of clk."""
     initial: Literal["on", "off"] = "on"
     """Registers also have initial values, which FPGAs and simulators support."""
     separator: Separator = "__"
@@ -53,6 +55,7 @@ def command_line(options: GenerateOptions) -> str:
     words = ["xpulpnn", "generate", options.top, "--preset", options.preset]
     words += [word for setting in options.settings for word in ("--set", setting)]
     words += ["--prefix", options.prefix, "--reset", options.reset, "--initial", options.initial]
+    words += ["--reset-sync"] if options.reset_sync else []
     words += ["--separator", options.separator] if options.separator != "__" else []
     return shlex.join(words)
 
@@ -64,8 +67,15 @@ def emitted_top(options: GenerateOptions) -> EmittedVerilog:
         raise InputError("--split must be without --package, which always has one file per module")
     if options.package and options.separator != "__":
         raise InputError(f"--separator must be __ with --package, whose testbench has it, not {options.separator}")
-    how = {**pick(options, "prefix", "reset", "separator"), "command": command_line(options)}
-    return emit_top(options.top, options.for_top(options.top), initial=options.initial == "on", **how)
+    if options.reset_sync and options.reset != "async-low":
+        raise InputError(f"--reset must be async-low with --reset-sync, not {options.reset}")
+    how = {**pick(options, "prefix", "reset", "reset_sync", "separator"), "command": command_line(options)}
+    emitted = emit_top(options.top, options.for_top(options.top), initial=options.initial == "on", **how)
+    modules = emitted.manifest["modules"]
+    inner = modules[emitted.manifest["top"]]["instances"].get("inner", "")
+    if options.reset_sync and all(port["name"] != "rst_n" for port in modules[inner]["ports"]):
+        raise InputError(f"TOP must have a reset with --reset-sync, which {options.top} has not")
+    return emitted
 
 
 @command("generate")

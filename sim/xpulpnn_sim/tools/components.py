@@ -7,6 +7,7 @@ from typing import Any
 
 from amaranth.lib import wiring
 
+from xpulpnn.cells.reset_sync import ReleasedInStep
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.cluster import ClusterAxi
 from xpulpnn.cluster.axi.refill import AxiRefill
@@ -116,6 +117,8 @@ def _component(name: str, config: AnyConfig) -> wiring.Component:
     return {**TOPS, **_UNITS}[name](config)
 
 
-def emit_top(name: str, config: AnyConfig, **options: Any) -> EmittedVerilog:
-    """Emit a component as the module ``name``; the options are those of :func:`xpulpnn.verilog.emit`."""
-    return emit(_component(name, config), name.replace("-", "_"), config=config, **options)
+def emit_top(name: str, config: AnyConfig, *, reset_sync: bool = False, **options: Any) -> EmittedVerilog:
+    """Emit a component as the module ``name``; the other options are those of :func:`xpulpnn.verilog.emit`."""
+    component = _component(name, config)
+    component = ReleasedInStep(component) if reset_sync else component
+    return emit(component, name.replace("-", "_"), config=config, **options)

@@ -120,18 +120,18 @@ ends: port__rvalid <= 1'b1 ~> port__rvalid <= ~debug_mode
 remembered:  wait_aborted <= 1'b1 ~>  wait_aborted <= waits_for == WAIT_EVENT
 all: (access__offset == waited_at) & ~debug_mode ~> (access__offset == waited_at)
 == transport
-once: dmi__valid = request_sync_1 & ~done ~> dmi__valid = request_sync_1
+once: dmi__valid = value_2 & ~data_2 ~> dmi__valid = value_2
 same: dmi__addr <= shifted[40:34] ~> dmi__addr <= shifted[39:33]
 refused:  sticky <= 1'b1 ~>  sticky <= sticky
-told: sticky <= sticky | request ~> sticky <= sticky
+told: sticky <= sticky | data ~> sticky <= sticky
 == transport
-made: done_sync_0 <= done; ~> done_sync_0 <= request_sync_0;
-steady: else if (answered) request <= 1'b0 ~> else request <= 1'b0
+made: stages_2 <= {stages_2[0], data_2}; ~> stages_2 <= {stages_2[0], stages[0]};
+steady: else if (answered) data <= 1'b0 ~> else data <= 1'b0
 == transport
-prompt: request_sync_1 <= request_sync_0; ~> request_sync_1 <= request_sync_0 & request_sync_1;
-order:  done <= request_sync_1; ~>  done <= ~done;
+prompt: stages <= {stages[0], data}; ~> stages <= {&stages, data};
+order: data_2 <= value_2; ~> data_2 <= ~data_2;
 == transport
-settles:  done <= request_sync_1; ~>  done <= 1'b0;
+settles: data_2 <= value_2; ~> data_2 <= 1'b0;
 == share
 one: instr__gnt = memory__gnt & ~data__req ~> instr__gnt = memory__gnt
 whole: memory__we = data__req & data__we ~> memory__we = data__we

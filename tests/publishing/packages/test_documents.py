@@ -33,7 +33,9 @@ SPACE = {"x": NAMESPACE}
 SMALL = ClusterConfig(cores=2, banks=4, memories="ports")
 
 
-def design(top: str, config: CoreConfig | ClusterConfig = PRESETS["xpulpnn"], **options: object) -> Design:
+def design(
+    top: str, config: CoreConfig | ClusterConfig | DebugConfig = PRESETS["xpulpnn"], **options: object
+) -> Design:
     return Design(top, config, emit_top(top, config, prefix="chip_", **options), 4.0, f"xpulpnn generate {top}")
 
 
@@ -185,6 +187,22 @@ def test_constraints_follow_clock_and_reset():
     assert "create_clock -name clk -period $clock_period\n" in package_files(design("dotp"))["constraints/dotp.sdc"]
 
 
+@pytest.mark.parametrize("suffix", ["sdc", "xdc"])
+def test_every_crossing_between_clocks_has_a_bound(suffix):
+    package = package_files(design("jtag-dtm", DebugConfig(), reset="async-low", reset_sync=True))
+    text = package[f"constraints/jtag-dtm.{suffix}"]
+    only = "-datapath_only " if suffix == "xdc" else ""
+    bounds = {f"set_max_delay {only}$clock_period -from [get_clocks {a}] -to [get_clocks {b}]" for a, b in CROSSINGS}
+    assert bounds == set(re.findall("^set_max_delay.*", text, re.MULTILINE))
+    assert re.findall("^# crossings: (.*), which are", text, re.MULTILINE) == ["inner/done_sync, inner/request_sync"]
+    assert {"set_false_path -from [get_ports rst_n]", "set_false_path -from [get_ports tck_rst_n]"} <= set(
+        text.splitlines()
+    )
+    # a group of clocks would lift the bounds
+    assert "set_clock_groups" not in text
+
+
+CROSSINGS = [("tck", "clk"), ("clk", "tck")]
 XDC_COMMANDS = {"set", "create_clock", "set_input_delay", "set_output_delay", "set_false_path"}
 """Those that Vivado's user guide of constraints (UG903) lists, of which a file in XDC may be made."""
 

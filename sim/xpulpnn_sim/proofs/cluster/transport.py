@@ -8,6 +8,7 @@ from amaranth.hdl._ast import Statement
 from amaranth.lib import enum
 from amaranth.lib.wiring import In
 
+from xpulpnn.cells.sync import STAGES
 from xpulpnn.component import assign_by_name, signals
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dtm import JtagDtm
@@ -38,6 +39,9 @@ class TickingDtm(JtagDtm):
         fragment = Fragment.get(super().elaborate(platform), platform)
         tap = next(each for part, *_ in fragment.subfragments for each in part.origins or () if isinstance(each, Tap))
         fragment.subfragments[:] = [entry for entry in fragment.subfragments if tap not in (entry[0].origins or ())]
+        # a module of its own could not have the enables
+        for synchroniser, *_ in fragment.subfragments:
+            synchroniser.origins = None
         # without the pins of the test access port
         outside = {name: getattr(self, name) for name in ("tdo", "tdo_enable")}.values()
         comb = fragment.statements["comb"]
@@ -71,10 +75,9 @@ class TransportClaims(Obligation):
     """
 
     def __init__(self):
-        names = {name: name for name in ("request", "sticky", "done")}
-        names |= {"to_module": "request_sync_0", "asked": "request_sync_1"}
-        names |= {"to_port": "done_sync_0", "answered": "answered"}
-        registers = {name: (register, 1) for name, register in names.items()}
+        # the two registers that cross, and the synchronisers behind them
+        registers = {"request": ("data", 1), "done": ("data_2", 1), "sticky": ("sticky", 1)}
+        registers |= {"request_sync": ("stages", STAGES), "done_sync": ("stages_2", STAGES)}
         registers["shifted"] = ("shifted", 1 + _ACCESS_BITS)
         ports = {name: In(1) for name in ("port_ticks", "module_ticks", "port_reset", "module_reset", "tdi")}
         ports |= {"step": In(TapStep), "instruction": In(TapRegister), "rdata": In(XLEN)}
@@ -83,10 +86,11 @@ class TransportClaims(Obligation):
 
     def claim(self, m):
         dmi, op = self.unit.dmi, self.shifted[:2]
+        (to_module, asked), answered = self.request_sync, self.done_sync[1]
         inputs = ("port_ticks", "module_ticks", "port_reset", "module_reset", "tdi", "step", "instruction")
         m.d.comb += [*assign_by_name(self.unit, self, *inputs), dmi.rdata.eq(self.rdata)]
-        ring = Cat(self.request, self.to_module, self.asked, self.done, self.to_port, self.answered)
-        under_way = self.request | self.answered
+        ring = Cat(self.request, self.request_sync, self.done, self.done_sync)
+        under_way = self.request | answered
         port = self.port_ticks & (self.instruction == TapRegister.DMI)
         asks = port & (self.step == TapStep.UPDATE) & ((op == DmiOp.READ) | (op == DmiOp.WRITE)) & ~self.sticky
         takes, does, resets, upset, unfair = signals(1, "takes does resets upset has_been_unfair")
@@ -112,15 +116,15 @@ class TransportClaims(Obligation):
             m.d.sync += pending.eq(self.request)
         with m.Elif(does):
             m.d.sync += pending.eq(0)
-        seen = self.request | self.to_module | self.asked
+        seen = self.request | to_module | asked
         changes = sum(first ^ second for first, second in pairwise(ring))
         claims = {
             "once": (~dmi.valid | pending)
-            & (self.asked | ~self.to_module | pending)
-            & (self.to_module | ~self.request | pending & ~self.asked & ~self.done),
+            & (asked | ~to_module | pending)
+            & (to_module | ~self.request | pending & ~asked & ~self.done),
             "same": ~seen | (Cat(dmi.write, dmi.wdata, dmi.addr) == access),
             "steady": ~(dmi.valid & takes),
-            "made": (~ring[3:].any() | made) & (self.asked | ~self.request | ~made | upset),
+            "made": (~ring[3:].any() | made) & (asked | ~self.request | ~made | upset),
             "refused": ~refused | self.sticky,
             "told": ~captured | (op == Cat(busy, busy)) & (~busy | self.sticky),
             "order": upset | (changes <= 1),
@@ -167,6 +171,7 @@ class TransportClaims(Obligation):
             m.d.sync += port.eq(0)
         with m.Elif(self.port_ticks & rests & (port != _TICKS)):
             m.d.sync += port.eq(port + 1)
-        on_the_way = (module == 0) | (module == 1) & self.to_module | (module == 2) & self.asked
-        back = (port == 0) | (port == 1) & self.to_port | (port == 2) & self.answered
+        (to_module, asked), (to_port, answered) = self.request_sync, self.done_sync
+        on_the_way = (module == 0) | (module == 1) & to_module | (module == 2) & asked
+        back = (port == 0) | (port == 1) & to_port | (port == 2) & answered
         m.d.comb += self.prompt.eq(beside | ~self.request | (on_the_way & ~made) | (back & made & self.done))

@@ -10,6 +10,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from xpulpnn.cells.reset_sync import ResetSync
+from xpulpnn.cells.sync import Sync
+from xpulpnn.component import Component
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.isa.insn import Insn
@@ -103,6 +106,22 @@ class Design:
     @property
     def has_jtag(self) -> bool:
         return JTAG_CLOCK in self.by_name
+
+    def instances_of(self, kind: type[Component]) -> list[str]:
+        """Return the paths of the instances of a component inside the top."""
+        manifest, name = self.emitted.manifest, f"{kind.__module__}.{kind.__qualname__}"
+        described = (
+            (path.split(".")[1:], manifest["modules"].get(module)) for path, module in manifest["hierarchy"].items()
+        )
+        return ["/".join(path) for path, module in described if module and module["component"] == name]
+
+    @property
+    def crossings(self) -> list[str]:
+        return self.instances_of(Sync)
+
+    @property
+    def has_reset_sync(self) -> bool:
+        return bool(self.instances_of(ResetSync))
 
     @property
     def has_banks(self) -> bool:
