@@ -120,16 +120,24 @@ int grow(int n) { volatile char block[200]; block[n % 200] = n; return grow(n + 
 int called(int deep) { if (deep) grow(0); else where(); return 1; }
 int main(void) { return called(DEEP) + 1; }
 """
-WILD = r"illegal instruction at 0x1\w+, coming from 0x\w+ \(called\+0x.*<signal handler called>.* in called .* in main "
-DEEP = r"trap loop: .*again and again.*\nlast exception: store access fault at 0x\w+ \(grow\+0x"
+WILD = (
+    r"illegal instruction at 0x1\w+, coming from 0x\w+ \(called\+0x.*\nsource: fails.c:5\n"
+    r".*<signal handler called>.* in called .* in main "
+)
+DEEP = r"trap loop: .*again and again.*\nlast exception: store access fault at 0x\w+ \(grow\+0x.*\nsource: fails.c:4\n"
+ON_ISS = r"ended: stack overflow: .*\nsource: fails.c:4\n.* SIGSEGV.*\n#[0-9]{3,} .* in main "
 
 
 @pytest.mark.cosim
 @pytest.mark.flow
-@pytest.mark.parametrize(("deep", "told"), [(0, WILD), (1, DEEP)], ids=["jump into data", "stack overflow"])
-def test_a_program_that_fails_says_where_and_leads_to_the_prompt(deep, told, tmp_path):
+@pytest.mark.parametrize(
+    ("deep", "told", "engine"),
+    [(0, WILD, ()), (1, DEEP, ()), (1, ON_ISS, ("--iss",))],
+    ids=["jump into data", "stack overflow", "stack overflow on the simulator"],
+)
+def test_a_program_that_fails_says_where_and_leads_to_the_prompt(deep, told, engine, tmp_path):
     compiled(tmp_path, "fails", FAILS, "--preset", "ri5cy", f"-DDEEP={deep}")
-    line = [*XPULPNN, "debug", "build/fails.elf", "--preset", "ri5cy"]  # gdb takes commands as at its prompt
+    line = [*XPULPNN, "debug", "build/fails.elf", "--preset", "ri5cy", *engine]  # gdb takes commands as at its prompt
     typed = {"input": "set pagination off\ncontinue\nbacktrace\nprint 7\n", "text": True}
     done = subprocess.run(line, **typed, capture_output=True, timeout=300, cwd=tmp_path)
     print(done.stdout, done.stderr)
@@ -185,7 +193,8 @@ SIMULATED = {
     "break 5": "Breakpoint 2",
     "continue 1": "Breakpoint 2, main () at sums.c:5",
     "print *(int *)0x30000000": "Cannot access memory at address 0x30000000",
-    "continue 2": "the program has ended: fail",
+    "cont": "[Inferior 1 (Remote target) exited with code 01]",
+    "run": "Breakpoint 2, main () at sums.c:5",
 }
 
 
@@ -193,9 +202,13 @@ SIMULATED = {
 @pytest.mark.flow
 def test_a_session_on_the_simulator(tmp_path):
     compiled(tmp_path, "sums", SUMS)
-    words = [word for text in SIMULATED for word in ("--ex", text)]
-    line = [*XPULPNN, "debug", "build/sums.elf", "--iss", "--hart-id", "5", "--batch", *words]
+    *texts, last = SIMULATED
+    (tmp_path / "last commands").write_text(f"{last}\n")
+    words = [word for text in texts for word in ("-ex", text)]
+    line = [*XPULPNN, "debug", "build/sums.elf", "--iss", "--hart-id", "5", "--batch", *words, "-x", "last commands"]
     done = subprocess.run(line, capture_output=True, text=True, timeout=100, cwd=tmp_path)
     shown = done.stdout + done.stderr
     assert [text for text in SIMULATED.values() if text not in shown] == []
-    assert done.returncode == 1
+    assert "the program has ended: fail: the program reports code 1 at" in shown
+    assert shown.count("Breakpoint 2, main () at sums.c:5") == 2
+    assert done.returncode == 0  # the program runs again

@@ -18,13 +18,22 @@ from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions
 from xpulpnn_sim.cli.options import Repeated, arguments, command
-from xpulpnn_sim.cli.programs import ProgramOptions, load_program, show, with_named_core
+from xpulpnn_sim.cli.programs import LoadOptions, load_program, show, with_named_core
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine
-from xpulpnn_sim.cosimulation.workloads.debugger import CONFIGURATION, GDB_SETTINGS, Debugger, debugged, serving
+from xpulpnn_sim.cosimulation.workloads.debugger import (
+    CONFIGURATION,
+    GDB_SETTINGS,
+    Debugger,
+    debugged,
+    end_text,
+    serving,
+)
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.gdb_server import GdbServer
 from xpulpnn_sim.reference.iss.session import IssSession
+from xpulpnn_sim.reference.programs.exits import Exit, Trapped
+from xpulpnn_sim.reference.programs.failures import explain
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM
 
 _GDB = ("gdb-multiarch", "riscv64-unknown-elf-gdb", "riscv32-unknown-elf-gdb")
@@ -35,9 +44,9 @@ _LINKED = (TEXT_BASE, DEFAULT_ROM), (DATA_BASE, DEFAULT_RAM)
 
 
 @arguments
-class DebugOptions(ProgramOptions, ClusterOptions):
-    execute: Annotated[Repeated, Parameter(name="--ex", metavar="COMMAND")] = ()
-    """Command for gdb, behind those that connect it; repeatable."""
+class DebugOptions(LoadOptions, ClusterOptions):
+    execute: Annotated[Repeated, Parameter(name=("--ex", "-ex"), metavar="COMMAND")] = ()
+    """Command for gdb, behind those that connect it; repeatable. -x FILE runs those of a file."""
     iss: bool = False
     """Run the program on the instruction-set simulator, which is faster and needs no OpenOCD."""
     batch: bool = False
@@ -88,9 +97,13 @@ def _on_simulator(options: DebugOptions, gdb: str) -> int:
         raise InputError("--iss must be left out with --cores")
     executable = load_program(options, target)
     given = {"errors": options.bus_errors, "hart_id": options.hart_id, "clint": options.clint, "output": show}
+    begin = partial(IssSession, executable, target, ram=(*options.windows, *_LINKED), **given)
+
+    def tell_end(end: Exit, trapped: Trapped | None) -> None:
+        tell(end_text(end, explain(executable, end, trapped, target, options.title)))
+
     with progress_bar("compiling the simulator", None):
-        session = IssSession(executable, target, ram=(*options.windows, *_LINKED), **given)
-    server = GdbServer(session, tell)
+        server = GdbServer(begin, tell_end)
     serving_gdb = Thread(target=server.serve, daemon=True)
     serving_gdb.start()
     with ExitStack() as stack:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from inspect import BoundArguments
 from io import TextIOWrapper
+from itertools import pairwise
 from typing import Any
 
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
@@ -27,6 +28,11 @@ def split_words(words: Sequence[str]) -> list[str]:
         return [first, *separate_cc_options(rest)]
     if first == "litex" and rest[:1] not in ([], ["--help"], ["-h"]):
         return [first, "--", *rest]
+    if first == "debug":
+        for at, (word, following) in enumerate(pairwise(rest)):
+            if word == "-x":  # gdb's option for a file of commands
+                rest[at : at + 2] = ["--ex", f"source {following}"]
+        return [first, *rest]
     return list(words)
 
 
@@ -93,7 +99,7 @@ def parse_command(typed: Sequence[str]) -> tuple[Callable[..., int | None], Boun
         run, bound, _ = app().parse_args(words, verbose=False)
     except MissingArgumentError as error:
         name = error.argument.name if error.argument else "a word"
-        if name in words:
+        if error.argument and set(error.argument.names).intersection(words):
             raise InputError(f"{name} must be followed by its value") from None
         command = f"{PROGRAM} {command_name(words)}"
         raise InputError(f"{command} needs {name}: {command} --help shows examples") from None

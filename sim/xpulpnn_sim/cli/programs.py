@@ -25,10 +25,10 @@ from xpulpnn_sim.reference.iss.library import library
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for, parse_number, parse_ram, windows
-from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, Reason, StoppedError, Trapped, describe
+from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, StoppedError, Trapped
 from xpulpnn_sim.reference.programs.exits import record as trap_record
+from xpulpnn_sim.reference.programs.failures import EXCEPTION, SOURCE, explain
 from xpulpnn_sim.reference.programs.files import with_files
-from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.tools.files import replacing, require_writable, write_bytes
 from xpulpnn_sw.toolchain.build_options import named_core, require_core
 
@@ -38,7 +38,7 @@ Dump = tuple[int, int, Path]  # address, size, and file
 
 
 @arguments
-class ProgramOptions(Cores, Json):
+class LoadOptions(Cores):
     program: Annotated[Path, Parameter(metavar="PROG.elf")] = field(kw_only=False)
     """32-bit RISC-V executable."""
     preset: Annotated[Preset, Parameter(show_default=False)] = ""
@@ -52,12 +52,6 @@ class ProgramOptions(Cores, Json):
     """Value of mhartid."""
     files: Annotated[Path | None, Parameter(metavar="DIR")] = None
     """Folder whose files the program may open and read, by paths in it."""
-    dump: Annotated[Repeated, Parameter(metavar="ADDR:LEN:FILE")] = ()
-    """Write LEN bytes of memory to FILE after the run; ADDR is a number or a symbol; repeatable."""
-    trace: NewFile | None = None
-    """Write a line for every instruction."""
-    profile: bool = False
-    """Show what each function took."""
     clint: bool = False
     """Core-local interruptor (CLINT) at 0x02000000: msip, mtimecmp at 0x4000, mtime at 0xBFF8, whose time counts
     cycles (iss: instructions, and cycles in wfi)."""
@@ -71,7 +65,17 @@ class ProgramOptions(Cores, Json):
         return tuple(parse_ram(text) for text in self.bus_error)
 
 
-Running = TypeVar("Running", bound=ProgramOptions)
+@arguments
+class ProgramOptions(LoadOptions, Json):
+    dump: Annotated[Repeated, Parameter(metavar="ADDR:LEN:FILE")] = ()
+    """Write LEN bytes of memory to FILE after the run; ADDR is a number or a symbol; repeatable."""
+    trace: NewFile | None = None
+    """Write a line for every instruction."""
+    profile: bool = False
+    """Show what each function took."""
+
+
+Running = TypeVar("Running", bound=LoadOptions)
 
 
 def with_named_core(options: Running) -> Running:
@@ -95,7 +99,7 @@ def with_named_core(options: Running) -> Running:
     return replace(options, xif=True, settings=settings)
 
 
-def load_program(options: ProgramOptions, config: CoreConfig | ClusterConfig) -> Executable:
+def load_program(options: LoadOptions, config: CoreConfig | ClusterConfig) -> Executable:
     for name in ("trace", "waves", "json"):
         _require_other(options.program, getattr(options, name, None), f"--{name}")
     executable = load_for(options.program, config, options.windows)
@@ -175,27 +179,17 @@ def report(
     Return a record of the end."""
     name_of = executable.symbol_at
     remark(f"{ended.text} ({summary})")
-    exception, line, fault, came = None, "", ended.pc, ended.previous
-    if trapped is not None and not ended.ok and (ended.reason is not Reason.BAD_FETCH or trapped.pc != ended.pc):
-        text = describe(trapped, config, core, name_of)
-        exception = trap_record(trapped, text, name_of)
-        remark(f"last exception: {text}")
-        came = trapped.previous
-        fault = trapped.pc if ended.reason in (Reason.FAIL, Reason.TRAP_LOOP) else fault
-    # a failure that the program reports itself has no source line
-    if not ended.ok and (ended.reason is not Reason.FAIL or exception):
-        lines = SourceLines(executable.path)
-        line = lines.location(fault) or ("" if came is None else lines.location(came))
-    if line:
-        remark(f"source: {line}")
+    why = explain(executable, ended, trapped, config, core)
+    remark(*(f"{what}: {text}" for what, text in why.items()))
+    exception = why.get(EXCEPTION)
     return {
         "program": str(executable.path),
         "reason": ended.reason.value,
         **pick(ended, "code", "pc"),
         "symbol": name_of(ended.pc),
-        "line": line,
+        "line": why.get(SOURCE, ""),
         **pick(ended, "address", "text"),
-        "exception": exception,
+        "exception": trap_record(trapped, exception, name_of) if trapped and exception else None,
     }
 
 

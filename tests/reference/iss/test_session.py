@@ -1,11 +1,15 @@
 """Programs from start to end: exit channel, every way to end, memory and its windows."""
 
+import re
+import socket
 import struct
+from threading import Thread
 
 import pytest
 from tests.programs import program_of
 
 from xpulpnn.config import PRESETS
+from xpulpnn_sim.reference.iss.gdb_server import GdbServer
 from xpulpnn_sim.reference.iss.memory import AccessError, Memory
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.exits import Reason
@@ -238,3 +242,36 @@ def test_memory_with_windows():
                 memory.read(address, size) if kind == "load" else memory.write(address, size, 0)
             assert (caught.value.kind, caught.value.address, caught.value.size) == (kind, address, size)
     assert memory.read_bytes(0x1000, 6) == bytes([0, 0, 0, 0, 1, 0])
+
+
+SPIN = "spin: addi x5, x5, 1; j spin"
+PACKETS = {
+    "ctrl-c between two steps": (SPIN, b"$s#73|\x03$s#73$s#73", ["S05", "S02", "S05"]),
+    "ctrl-c at once": (SPIN, b"$c#63\x03", ["S02"]),
+    "ctrl-c late": (SPIN, b"+$c#63|+\x03", ["S02"]),
+    "exit": (EXIT.format(7), b"$c#63", ["W03"]),
+    "run again": (EXIT.format(1), b"$c#63$R0#82$s#73$C05#a8", ["W00", "S05", "W00"]),
+    "fault": ("lw x5, 0(x0)", b"$c#63$C0b#d5", ["S0b", "S0b"]),
+    "endless loop": ("j pc+0", b"$c#63", ["S06"]),
+}
+
+
+@pytest.mark.parametrize("case", PACKETS)
+def test_gdb_is_told_why_the_program_has_stopped(case):
+    source, packets, answers = PACKETS[case]
+    ends = []
+    server = GdbServer(lambda: session(source), lambda *end: ends.append(end))
+    serving = Thread(target=server.serve, daemon=True)
+    serving.start()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as gdb:
+        first, *rest = packets.split(b"|")
+        gdb.sendall(first)
+        received = b""
+        for piece in rest:
+            received += gdb.recv(1)
+            gdb.sendall(piece)
+        while received.count(b"#") < len(answers):
+            received += gdb.recv(100)
+    serving.join(20)
+    assert re.findall(r"\$(\w+)#", received.decode()) == answers
+    assert len(ends) == sum(text not in ("S02", "S05") for text in answers)

@@ -1,7 +1,7 @@
 """Runs under a debugger: the socket of the test access port, and the conditions that end the run."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,15 +38,15 @@ class Debugger:
         """Return fields of ``SETTINGS``."""
         return {"jtag": self.listener.fileno() + 1, "held": (harts + 1) * self.holds}
 
-    def ended(self, events: Event, end: Exit | None, exception: str = "") -> Exit | None:
-        """Return the end of the program; None while a debugger is connected, for which the run goes on. ``exception``
-        is the last one, if the program has not ended well."""
+    def ended(self, events: Event, end: Exit | None, why: Mapping[str, str] = {}) -> Exit | None:
+        """Return the end of the program; None while a debugger is connected, for which the run goes on. ``why``
+        explains an end that is not a good one."""
         if Event.DEBUGGER_CAME in events:
             self._connected = True
         if Event.DEBUGGER_LEFT in events:
             self._connected = False
         if end is not None and self._connected and self.tell is not None:
-            self.tell(f"the program has ended: {end.text}" + f"\nlast exception: {exception}" * bool(exception))
+            self.tell(end_text(end, why))
         self.end = end or self.end
         # in a chunk of cycles that nothing has ended, not even a rest of the debugger, the program has run
         if self.halt is not None and self.end is not None and (end is not None or Event.CYCLE_LIMIT in events):
@@ -54,6 +54,10 @@ class Debugger:
         if self.closing:
             return self.end or Exit(Reason.DEBUGGER, 0, 0, None, "the debugger has left before the end")
         return None if self._connected else self.end
+
+
+def end_text(end: Exit, why: Mapping[str, str]) -> str:
+    return "\n".join([f"the program has ended: {end.text}", *(f"{what}: {text}" for what, text in why.items())])
 
 
 def debugged(config: Config) -> Config:

@@ -29,6 +29,7 @@ from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, require_fitting
 from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, DifferenceError, Exit, Output
+from xpulpnn_sim.reference.programs.failures import explain
 from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sim.reference.programs.trace import RETIREMENT, text_of
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
@@ -134,8 +135,7 @@ def run_program(
             session.advance(min(session.limit, session.model.cycles + CHUNK_CYCLES))
             end = channel.served() or session.ended(name_of, lines.location)
             if debugger is not None:
-                last = session.trapped(memory) if end is not None and not end.ok else None
-                why = "" if last is None else exits.describe(last, config.core, core, name_of)
+                why = explain(executable, end, session.trapped(memory), config.core, core) if end is not None else {}
                 end = debugger.ended(session.model.events, end, why)
             if session.checks.mismatches:
                 end = exits.difference(int(session.model.harts[0]["pc"]), name_of)

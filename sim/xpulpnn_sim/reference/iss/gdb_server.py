@@ -16,36 +16,49 @@ from xpulpnn_sw.assembly.disasm import ABI_NAMES
 _PC, _CSRS = REGISTERS, 65  # gdb's numbers of pc and of the CSR with the address 0
 _FOREVER = 1 << 62  # instructions
 _STOPPED = "S05"  # by the signal of a breakpoint
+_CTRL_C = b"\x03"  # gdb sends it between packets
 
 
 class GdbServer:
     """A server for one gdb, which writes ``ebreak`` where it sets breakpoints."""
 
-    def __init__(self, session: IssSession, tell: Callable[[str], None]) -> None:
-        # `tell` reports the end of the program
-        self._session, self._iss, self._tell = session, session.iss, tell
-        self._iss.state.debugged = 1
+    def __init__(
+        self, begin: Callable[[], IssSession], tell: Callable[[exits.Exit, exits.Trapped | None], None]
+    ) -> None:
+        # `begin` loads the program, `tell` reports its end and the last exception
+        self._begin, self._tell = begin, tell
+        self._restart()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
+        self._received = b""  # what has not been answered
+
+    def _restart(self) -> None:
+        self._session = self._begin()
+        self._iss = self._session.iss
+        self._iss.state.debugged = 1
         self.end: exits.Exit | None = None  # of the program
 
     def serve(self) -> None:
         """Answer packets until gdb leaves."""
-        received = b""
-        with suppress(OSError), self._listener.accept()[0] as self._connection:
+        with suppress(OSError), self._listener, self._listener.accept()[0] as self._connection:
+            # many small packets, each of which gdb waits for
+            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while data := self._connection.recv(1 << 14):
-                received += data
-                while match := re.search(rb"\$([^#]*)#..", received):
-                    received = received[match.end() :]
+                self._received += data
+                while match := re.search(rb"\$([^#]*)#..", self._received):
+                    before, behind = self._received[: match.start()], self._received[match.end() :]
+                    self._received = before.replace(b"+", b"") + behind
                     self._connection.sendall(b"+")
                     answer = self._answer(match[1].decode("latin-1"))
-                    self._connection.sendall(f"${answer}#{sum(answer.encode()) % 256:02x}".encode())
+                    if answer is not None:
+                        self._connection.sendall(f"${answer}#{sum(answer.encode()) % 256:02x}".encode())
 
     def close(self) -> None:
         """Wait no longer for gdb."""
-        self._listener.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # it serves no longer
+            self._listener.shutdown(socket.SHUT_RDWR)
 
-    def _answer(self, packet: str) -> str:
+    def _answer(self, packet: str) -> str | None:
         kind, (first, *rest) = packet[:1], re.split("[,:;=]", packet[1:])
         match kind:
             case "?":
@@ -58,8 +71,10 @@ class GdbServer:
                 self._set_register(int(first, 16), int.from_bytes(bytes.fromhex(rest[0]), "little"))
             case "m" | "M":
                 return self._access(int(first, 16), int(rest[0], 16), bytes.fromhex("".join(rest[1:])))
-            case "c" | "s":
-                return self._resume(_FOREVER if kind == "c" else self._iss.executed + 1)
+            case "c" | "C" | "s" | "S":
+                return self._resume(_FOREVER if kind in "cC" else self._iss.executed + 1)
+            case "k" | "R":
+                return self._restart()
             case "q" if packet.startswith("qSupported"):
                 return "PacketSize=4000;qXfer:features:read+"
             case "q" if packet.startswith("qXfer:features:read:target.xml:"):
@@ -106,14 +121,21 @@ class GdbServer:
     def _resume(self, limit: int) -> str:
         """Execute up to ``limit`` instructions in all, up to a breakpoint, Ctrl-C or the end of the program."""
         end = self._session.run(limit, self._poll)
+        if end.reason is exits.Reason.MAX_CYCLES or self._iss.status == BREAK:
+            return _STOPPED
         if end.reason is exits.Reason.INTERRUPTED:
-            return _STOPPED if self._iss.status == BREAK else "S02"
-        if end.reason is not exits.Reason.MAX_CYCLES:
-            self.end = end
-            self._tell(f"the program has ended: {end.text}")
-        return _STOPPED
+            self._received = self._received.replace(_CTRL_C, b"")
+            return "S02"
+        self.end = end
+        self._tell(end, self._session.trapped)
+        if end.reason in (exits.Reason.PASS, exits.Reason.FAIL):
+            return f"W{end.code:02x}"
+        return "S0b" if end.reason in (exits.Reason.BAD_ACCESS, exits.Reason.BAD_FETCH) else "S06"
 
     def _poll(self, _executed: int) -> None:
-        is_heard = select.select([self._connection], [], [], 0)[0]
-        if self._iss.status == BREAK or (is_heard and self._connection.recv(1) in (b"\x03", b"")):
+        is_left = False
+        if select.select([self._connection], [], [], 0)[0]:
+            data = self._connection.recv(1 << 14)
+            self._received, is_left = self._received + data, not data
+        if self._iss.status == BREAK or is_left or _CTRL_C in self._received:
             raise exits.StoppedError
