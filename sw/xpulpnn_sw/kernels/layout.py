@@ -197,6 +197,7 @@ class OutputLayout:
     signed: bool = False  # whether results below 32 bits are two's complement
     planes: bool = False  # whether results lie channel by channel, each row padded to whole words
     flat: bool = False  # whether results lie channel by channel, each channel padded to whole words
+    grouped: bool = False  # whether four pixels at a time lie word by word
 
     @property
     def in_rows(self) -> "OutputLayout":
@@ -211,6 +212,9 @@ class OutputLayout:
             rows, columns, channels = self.shape
             return self.in_rows.decode(image, memory).reshape(channels, rows, columns).transpose(1, 2, 0)
         pixels = image.view(self.symbol, memory).reshape(-1, self.pixel_bytes)
+        if self.grouped:
+            words = pixels.reshape(-1, self.pixel_bytes // WORD_BYTES, GROUPED_PIXELS, WORD_BYTES)
+            pixels = words.transpose(0, 2, 1, 3).reshape(pixels.shape)
         count = int(np.prod(self.shape[:-1]))
         elements = unpack_elements(np.ascontiguousarray(pixels[:count]), self.bits)[:, : self.shape[-1]]
         if self.bits == SIGN_BITS:
@@ -223,6 +227,7 @@ class OutputLayout:
         return elements.reshape(self.shape)
 
 
+GROUPED_PIXELS = 4
 FOLDED_COLUMNS = 4  # columns folded together, one of which is not stored
 _WINDOW, _STRIDE, _PADDING = (3, 3), (2, 2), (0, 1, 0, 1)
 

@@ -122,7 +122,7 @@ def channel_parts(blocking: Blocking, cores: int, row_words: int, sizes: Sequenc
 
     able = [1 << bits for bits in range(cores.bit_length()) if cores % (1 << bits) == 0]
     able = [parts for parts in able if all(steps % parts == 0 for _, steps in calls)]
-    return min(able, key=cycles) if calls and variant.npx > 1 and variant.in_place else 1
+    return min(able, key=cycles) if calls and variant.npx > 1 and variant.splits else 1
 
 
 class _ProductKernel:
@@ -212,12 +212,14 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     if not layer.is_plain or variant.has_coprocessor or variant.row_bits(precision) != precision.x:
         return receptive_fields("pointwise", request, layer, tensors)
     tensors.check(layer, precision)
-    product = _ProductKernel(request, layer, replace(variant, in_place=True))
+    product = _ProductKernel(request, layer, replace(variant, in_place=not tensors.grouped, splits=True))
     channels = padded_channels(layer.channels, precision.x)
     pixels = pack_words(pad_axis(tensors.activations, 2, channels), precision.x).reshape(layer.pixels, -1)
     rows = pack_words(pad_axis(tensors.weights.reshape(layer.out_channels, -1), 1, channels), precision.w)
     # pixels that fill the last group, and words fetched ahead
     spare, stride = (product.variant.npx - 1) * pixels.shape[1] + 2, pixels.shape[1] * WORD
+    if tensors.grouped:
+        pixels = pixels.reshape(-1, product.variant.npx, pixels.shape[1]).transpose(0, 2, 1)
     return product.finish("pointwise", MATMUL_ARGUMENTS, pixels, spare, rows, row_stride=stride, pixels=layer.pixels)
 
 

@@ -68,6 +68,7 @@ class Variant(Level):
     npx: int  # output pixels computed together
     style: LoopStyle  # kind of inner loop
     in_place: bool = False  # whether activation rows are the pixels of a feature map, which are never interleaved
+    splits: bool = False  # whether cores may split the channels of a group of pixels
 
     @property
     def interleaved(self) -> bool:

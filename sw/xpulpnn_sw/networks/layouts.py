@@ -1,20 +1,22 @@
 """Layouts of maps between layers: a layer writes a map as its only readers want it, if its kernel can do that."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sw.kernels.channelwise.depthwise import computes_in_place
-from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, takes_folded
+from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, GROUPED_PIXELS, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.layer import ConvLayer, DepthwiseLayer, MaxPoolLayer, TransposeLayer
+from xpulpnn_sw.layers.layer import ConvLayer, DepthwiseLayer, MaxPoolLayer, PointwiseLayer, TransposeLayer
 from xpulpnn_sw.networks.network import Network, Stage
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
     """Let layers write maps as their only readers want them, if their ``variants`` can do that.
 
-    Convolutions fold columns for a maximum pooling, and write channel by channel for depthwise convolutions.
+    Convolutions fold columns for a maximum pooling, and write channel by channel for depthwise convolutions, which
+    interleave groups of pixels for pointwise ones: cores that read them have fewer bank conflicts.
     """
     stages = list(network.stages)
     for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
@@ -25,10 +27,33 @@ def folded(network: Network, variants: Sequence[str]) -> Network:
         if isinstance(after.layer, MaxPoolLayer) and takes_folded(after.layer):
             for place, stage in ((number, before), (readers[0], after)):
                 stages[place] = replace(stage, tensors=replace(stage.tensors, folded=True))
-    return _without_transpositions(replace(network, stages=tuple(stages)), variants)
+    return _in_groups(*_without_transpositions(replace(network, stages=tuple(stages)), variants))
 
 
-def _without_transpositions(network: Network, variants: Sequence[str]) -> Network:
+def _in_groups(network: Network, chosen: Mapping[str, str]) -> Network:
+    grouped = set[str]()
+    for stage in network.stages:
+        readers = [after for n, after in enumerate(network.stages) if stage.name in network.sources(n)]
+        is_able = isinstance(stage.layer, DepthwiseLayer) and stage.tensors.flat
+        if is_able and readers and all(_reads_groups(reader, chosen[reader.name]) for reader in readers):
+            grouped |= {stage.name, *(reader.name for reader in readers)}
+    stages = (
+        replace(own, tensors=replace(own.tensors, grouped=True)) if own.name in grouped else own
+        for own in network.stages
+    )
+    return replace(network, stages=tuple(stages))
+
+
+def _reads_groups(stage: Stage, variant: str) -> bool:
+    layer, known = stage.layer, VARIANTS.get(variant)
+    if not isinstance(layer, PointwiseLayer) or not layer.is_plain or not known or layer.pixels % GROUPED_PIXELS:
+        return False
+    blocking, words = Blocking(known, stage.precision, stage.tensors.rule), -(-layer.channels // WORD_BYTES)
+    is_interleaved = known.interleaved and known.npx == GROUPED_PIXELS
+    return is_interleaved and stage.precision.x == stage.precision.w == BYTE_BITS and blocking.filled(words) == words
+
+
+def _without_transpositions(network: Network, variants: Sequence[str]) -> tuple[Network, dict[str, str]]:
     stages = {stage.name: replace(stage, sources=network.sources(n)) for n, stage in enumerate(network.stages)}
     chosen = dict(zip(stages, variants, strict=True))
     for stage in network.stages:
@@ -44,7 +69,7 @@ def _without_transpositions(network: Network, variants: Sequence[str]) -> Networ
             for own in (writer, *readers):
                 sources = tuple(writer.name if name == stage.name else name for name in own.sources)
                 stages[own.name] = replace(own, sources=sources, tensors=replace(own.tensors, flat=True))
-    return replace(network, stages=tuple(stages.values()))
+    return replace(network, stages=tuple(stages.values())), chosen
 
 
 def _writes_planes(stage: Stage, variant: str) -> bool:

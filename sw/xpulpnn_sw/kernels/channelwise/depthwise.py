@@ -7,8 +7,11 @@ are computed down the columns, two columns together if they use the same words, 
 loaded are reused. Each core computes some of the channels.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
+from math import gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +19,13 @@ import numpy as np
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels import kernel
 from xpulpnn_sw.kernels import requantisation as rules
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value, fits_immediate
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, fits_immediate
 from xpulpnn_sw.kernels.channelwise.depthwise_channel import ChannelResults, parameter_bytes, rows_stride
 from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.maps import ElementBuilder, PlacedMaps, map_kernel, random_window_text
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Known, Structure
-from xpulpnn_sw.kernels.layout import Program, pack_words
+from xpulpnn_sw.kernels.layout import GROUPED_PIXELS, Program, pack_words
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given
@@ -32,7 +35,6 @@ from xpulpnn_sw.layers.precision import Precision
 
 _ROWS = _COLUMNS = 3  # size of the filters; narrower ones are padded with zeros
 _STEP = 2  # longest step, and bytes between neighbouring words
-_UNROLLED = 2 * _ROWS  # fewest rows of results that are worth a loop
 _MOST_IDLE = 4  # fewest channels for each that cores compute in vain
 
 
@@ -75,9 +77,11 @@ class InPlaceCode:
         self._b, self._precision = ElementBuilder(request.level), request.precision
         self._row_bytes = known["row_bytes"]
         self._channel_bytes = -(-self._layer.height * self._row_bytes // WORD) * WORD
-        self._pixel = known["out_pixel_bytes"]
+        self._pixel, self._in_groups = known["out_pixel_bytes"], request.tensors.grouped
+        self._period = GROUPED_PIXELS if self._in_groups else 1
         registers = FreeRegisters()
-        self._work, self._pointer, self._out, parameter, *self._steps = registers.take(7)
+        self._work, self._pointer, self._out, parameter, *self._spare = registers.take(7)
+        self._steps: dict[int, Held] = {}
         self._first, self._moved, self._words = (registers.take(_ROWS) for _ in range(3))
         self._acc, self._results = registers.take(2), registers.take(2)
         self._column, self._target, self._source, self._weights, self._parameters, self._begin = registers.take(6)
@@ -90,6 +94,8 @@ class InPlaceCode:
             "parameters": Argument("parameters") + begin * parameter_bytes(rule, BYTE_BITS),
             "out": Argument("output") + begin,
         }
+        if self._in_groups:
+            terms["out"] += begin // WORD * ((GROUPED_PIXELS - 1) * WORD)
         if rule is not Rule.EXACT:
             homes["shift"] = parameter
             terms |= given("shift")
@@ -99,50 +105,71 @@ class InPlaceCode:
     def write(self) -> Program:
         b, frame = self._b, self._frame
         with frame.function(), b.skipped("beq", frame.register("count", self._work), ZERO, is_far=True):
-            down = self._layer.out_width * self._pixel
-            steps = [*map(self._step, (self._pixel, down, down - self._pixel), self._steps)]
+            self._hold_steps()
             with frame.repeated("count", self._work), b.region("body"):
                 for register in self._first:
                     b.load(register, self._weights, WORD)
                 self._finishing.load(self._parameters)
                 b.mv(self._column, self._source)
                 b.mv(self._target, self._begin)
-                self._channel(*steps)
+                self._channel()
                 b.add(self._source, self._channel_bytes, self._work)
                 b("addi", self._begin, self._begin, 1)
+                if self._in_groups:
+                    b("andi", self._work, self._begin, WORD - 1)
+                    with b.skipped("bne", self._work, ZERO):
+                        b("addi", self._begin, self._begin, (GROUPED_PIXELS - 1) * WORD)
         return b.finish()
 
-    def _step(self, size: int, register: int) -> Value:
-        if fits_immediate(size):
-            return size
-        self._b.li(register, size)
-        return Held(register)
+    def _place(self, x: int, y: int) -> int:
+        number = y * self._layer.out_width + x
+        if not self._in_groups:
+            return number * self._pixel
+        groups, pixels = divmod(number, GROUPED_PIXELS)
+        return groups * GROUPED_PIXELS * self._pixel + pixels * WORD
 
-    def _channel(self, pixel: Value, down: Value, back: Value) -> None:
+    def _distances(self, x: int, y: int, count: int) -> list[int]:
+        places = [*(self._place(x + number, y) for number in range(count)), self._place(x, y + 1)]
+        return [after - before for before, after in pairwise(places)]
+
+    def _hold_steps(self) -> None:
+        steps, x = Counter[int](), 0
+        for group in _columns(self._layer):
+            for y in range(self._layer.out_height):
+                steps.update(self._distances(x, y, len(group)))
+            x += len(group)
+        large = [step for step, _ in steps.most_common() if not fits_immediate(step)]
+        for step, register in zip(large, self._spare, strict=False):
+            self._b.li(register, step)
+            self._steps[step] = Held(register)
+
+    def _channel(self) -> None:
         runs = [list(run) for _, run in groupby(_columns(self._layer), lambda group: [column[1:] for column in group])]
+        x = 0
         for run, following in pairwise([*runs, None]):
             assert run is not None
             together = run[0]
-            weights = [self._weights_of(column) for column in together]
-            steps = [pixel, back] if len(together) > 1 else [down]
+            weights, width = [self._weights_of(column) for column in together], len(together)
 
-            def write(weights: list[list[int]] = weights, steps: list[Value] = steps, step: int = _STEP) -> None:
-                self._b.mv(self._pointer, self._column)
-                self._b.mv(self._out, self._target)
-                self._down(weights, steps)
-                if step:
-                    self._b("addi", self._column, self._column, step)
-                for _ in steps:
-                    self._b.add(self._target, pixel, self._work)
+            def write(first: int, count: int, weights: list[list[int]] = weights, width: int = width) -> None:
+                for left in range(first, first + count * width, width):
+                    self._b.mv(self._pointer, self._column)
+                    self._b.mv(self._out, self._target)
+                    self._down(weights, left)
+                    self._b("addi", self._column, self._column, _STEP)
+                    self._b.add(self._target, self._place(left + width, 0) - self._place(left, 0), self._work)
 
-            if len(run) > 1:
-                with self._b.loop(len(run), self._work, level=1):
-                    write()
-            else:
-                write(step=0)
+            # groups of columns until results lie in the same place of a group of pixels
+            period = self._period // gcd(self._period, width)
+            turns = len(run) // period
+            if turns > 1:
+                with self._b.loop(turns, self._work, level=1):
+                    write(x, period)
+            looped = turns * period if turns > 1 else 0
+            write(x + looped * width, len(run) - looped)
+            x += len(run) * width
             if following is not None:
-                end = run[-1][0].place + (_STEP if len(run) > 1 else 0)
-                self._b.add(self._column, following[0][0].place - end, self._work)
+                self._b.add(self._column, following[0][0].place - run[-1][0].place - _STEP, self._work)
 
     def _weights_of(self, column: _Column) -> list[int]:
         if not column.weight_shift and not column.is_cut:
@@ -155,13 +182,16 @@ class InPlaceCode:
                 self._b(shift, moved, moved if column.is_cut else weights, BYTE_BITS)
         return self._moved
 
-    def _down(self, weights: Sequence[list[int]], steps: Sequence[Value]) -> None:
+    def _down(self, weights: Sequence[list[int]], x: int) -> None:
         b, layer = self._b, self._layer
         results = self._results[: len(weights)]
 
-        def store() -> None:
-            for result, step in zip(results, steps, strict=True):
-                b.store(result, self._out, step, bits=BYTE_BITS)
+        def store(y: int) -> None:
+            for result, step in zip(results, self._distances(x, y, len(results)), strict=True):
+                is_near = fits_immediate(step) or step in self._steps
+                b.store(result, self._out, self._steps.get(step, step) if is_near else 0, bits=BYTE_BITS)
+                if not is_near:
+                    b.add(self._out, step, self._work)
 
         def row(y: int) -> None:
             first = y * layer.stride[0] - layer.padding[0]
@@ -174,22 +204,24 @@ class InPlaceCode:
             for accumulator, factors in zip(self._acc, weights, strict=False):
                 self._finishing.multiply(accumulator, words, [factors[number - first] for number in rows])
             if y:
-                store()
+                store(y - 1)
             self._finishing.scale(results, self._acc[: len(results)])
 
-        # rows with complete filters repeat in turns of three, after which words are in the same registers again
+        # rows with complete filters repeat in turns after which words are in the same registers again, and results in the
+        # same place of a group of pixels
         last = layer.out_height
         is_short = (last - 1) * layer.stride[0] - layer.padding[0] + _ROWS > layer.height
-        turns = (last - 1 - is_short) // _ROWS
-        turns = turns if turns * _ROWS >= _UNROLLED else 0
+        period = _ROWS * (self._period // gcd(self._period, layer.out_width))
+        turns = (last - 1 - is_short) // period
+        turns = turns if turns > 1 else 0
         row(0)
         if turns:
             with b.loop(turns, self._work, level=0):
-                for y in range(1, 1 + _ROWS):
+                for y in range(1, 1 + period):
                     row(y)
-        for y in range(1 + turns * _ROWS, last):
+        for y in range(1 + turns * period, last):
             row(y)
-        store()
+        store(last - 1)
 
 
 _MOST_HELD = 3  # largest height and width of filters held in registers
@@ -286,7 +318,8 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
             return InPlaceCode(request, structure, known, requantisation.rule).write()
         return DepthwiseCode(request, structure, known, held_rows, requantisation.rule).write()
 
-    return request.finish(name, structure, arguments, write, rule)
+    run = request.finish(name, structure, arguments, write, rule)
+    return replace(run, output=replace(run.output, grouped=tensors.grouped))
 
 
 DEPTHWISE = map_kernel(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate, product
+from math import gcd
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.channelwise.depthwise_channel import rows_stride
 from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.layout import Program, banked_words, padded_channels
+from xpulpnn_sw.kernels.layout import GROUPED_PIXELS, Program, banked_words, padded_channels
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.products import MATMUL_ARGUMENTS, channel_parts
 from xpulpnn_sw.kernels.requantisation import Rule
@@ -70,6 +71,7 @@ def _pieces(total: int, size: int) -> list[range]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerShape:
     lines: int  # output lines: rows of the output map, groups of pixels of a matrix product
+    line_unit: int = 1  # unit of the lines of all tiles but the last
     line_pixels: int  # output pixels of a line
     pixels: int  # output pixels; the last line may have fewer
     channels: int = 1  # output channels
@@ -148,6 +150,8 @@ class MapDivision:
         if isinstance(layer, WindowLayer):
             rows = {"in_lines": layer.height, "step": layer.stride[0], "window": layer.kernel_height}
             rows, area = rows | {"top": layer.padding[0]}, layer.area
+        if run.output.grouped:
+            rows["line_unit"] = GROUPED_PIXELS // gcd(width, GROUPED_PIXELS)
         self.shape = LayerShape(lines=height, line_pixels=width, pixels=height * width, **rows)
         self.inputs = tuple(self._inputs())
         size = run.image.symbols["output"].length

@@ -141,7 +141,7 @@ def fastest_plan(
     )
     candidates = [
         divided(lines=height, channels=width, channels_first=channels_first)
-        for height in ([lines] if lines else dict.fromkeys(_sizes(shape.lines, 1)))
+        for height in ([lines] if lines else dict.fromkeys(_sizes(shape.lines, shape.line_unit)))
         for width in ([channels] if channels else dict.fromkeys(_sizes(shape.channels, shape.channel_unit)))
         for channels_first in (False, True)
     ]
