@@ -314,6 +314,32 @@ def test_convolutions_write_planes_for_depthwise_ones(memory, tiles):
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
+@pytest.mark.parametrize(("memory", "tiles"), [(FOUR.tcdm_bytes, set()), (6000, {"depthwise3", "pointwise4"})])
+def test_depthwise_convolutions_write_groups_of_pixels_for_pointwise_ones(memory, tiles):
+    """Rows of whole groups, of groups and a half, and odd ones; steps of one and of two; and where pixels are left."""
+    case = case_of(
+        (
+            ("conv", "24x24x4:12x3x3", "8x8x8"),
+            ("depthwise", "24x24x12:3x3:s=2,p=0x1x0x1", "8x8x8"),
+            ("pointwise", "12x12x12:20", "8x8xi8"),
+            ("depthwise", "12x12x20:3x3:p=1x1x1x0", "i8x8xi8"),
+            ("pointwise", "12x11x20:16", "i8x8x8"),
+            ("depthwise", "12x11x16:3x3:p=1x0x1x0", "8x8x8"),
+            ("pointwise", "11x10x16:16", "8x8x8"),
+            ("depthwise", "11x10x16:3x3:p=0x1x1x1", "8x8x8"),
+            ("pointwise", "10x10x16:20", "8x8x8"),
+            ("depthwise", "10x10x20:3x3:s=2", "8x8x8"),
+            ("pointwise", "5x5x20:4", "8x8x8"),
+        )
+    )
+    grouped = [stage.name for stage in case.legalised.stages if getattr(stage.tensors, "grouped", False)]
+    assert grouped == ["depthwise1", "pointwise2", "depthwise3", "pointwise4", "depthwise7", "pointwise8"]
+    program = planned(case, memory)
+    assert {case.legalised.stages[number].name for number in program.deployment.tiled} >= tiles
+    require_apart(program, memory)
+    assert sum(wrong_on_the_simulator(case, program)) == 0
+
+
 def test_code_does_not_grow_with_the_number_of_tiles():
     case = case_of((("conv", "64x16x8:8x3x3", "8x8x8"), ("avgpool", "64x16x8:4x4:s=4", "8x8x8")))
     few, many = (planned(case, memory) for memory in (24 << 10, 12 << 10))

@@ -2,10 +2,14 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from xpulpnn_sim.reference.iss.session import executed, kernel_memory
+from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
+from xpulpnn_sw.layers.layer import ImageConvLayer
+from xpulpnn_sw.layers.precision import Precision
 
 from .runs import alternating, built, check_named
 
@@ -53,6 +57,15 @@ def test_rows_of_the_input_are_read_once_in_a_strip(specialise: bool):
     words, strips, rows = 4, 8 // 4, 12
     run = built("conv", "12x10x32:4x3x3:p=0", "4x4x4", "x3_4x4", specialise=specialise)
     assert words_copied(run) == (strips * rows * 6 * words, strips * rows * 4 * 3 * words)
+
+
+@pytest.mark.flow
+def test_rows_of_an_image_are_read_once_in_a_strip():
+    """Three words of each of twelve rows for each of four pixels, in two strips."""
+    layer = ImageConvLayer.parse("10x8x3:4x3x3:image")
+    tensors = find_kernel("conv").tensors(layer, Precision.uniform(8), np.random.default_rng(1))
+    run = kernel_of(layer).build(layer, Precision.uniform(8), "x3_4x4", tensors, specialise=True)
+    assert words_copied(run) == (2 * 12 * 4 * 3, 2 * 12 * 4 * 3)
 
 
 @pytest.mark.flow

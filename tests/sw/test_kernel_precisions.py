@@ -202,6 +202,9 @@ IMAGES = {
     "4x7x3:5x3x2:s=1x2,p=1x0x0x1:image": "8x8x4",
     "5x5x1:4x3x3:image": "8x8x8",
     "3x9x5:3x2x3:s=2,p=0:image": "8x8x2",
+    # groups down the columns
+    "9x8x3:4x3x3:image": "8x8x8",
+    "12x16x3:4x3x3:s=2,p=0x1x0x1:image": "i8x8x8",
 }
 
 

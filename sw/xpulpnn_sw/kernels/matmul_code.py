@@ -111,7 +111,7 @@ class KernelCode:
         npx = variant.npx
         row_words, rows, words = Argument("row_words"), Argument("input"), self._filter_words
         if self._im2col is not None:
-            row_words = Argument("kernel_height") * self._im2col.run_words
+            row_words = Argument("kernel_height") * self._im2col.row_run
             rows = Argument("buffer") + Argument("core") * Argument("buffer_stride")
         elif not blocking.by_channels:
             rows += Name("first_pixel") * Argument("row_stride")
@@ -194,7 +194,7 @@ class KernelCode:
         pixels = Argument("pixels")
         if self._im2col is not None:
             pixels = Argument("out_height") * Argument("out_width")
-        terms = {"groups": (pixels + (npx - 1)) // npx, **order_shares(self._order, npx, SPARE_WORDS * WORD)}
+        terms = {"groups": (pixels + (npx - 1)) // npx, **order_shares(self._order, self._im2col, SPARE_WORDS * WORD)}
         if self._order is GroupOrder.DOWN_COLUMNS:
             terms["group"] = Name("strip_left")
         else:

@@ -207,8 +207,8 @@ class InPlaceCode:
                 store(y - 1)
             self._finishing.scale(results, self._acc[: len(results)])
 
-        # rows with complete filters repeat in turns after which words are in the same registers again, and results in the
-        # same place of a group of pixels
+        # rows with complete filters repeat in turns, after which words are in the same registers again and results in
+        # the same place of a group of pixels
         last = layer.out_height
         is_short = (last - 1) * layer.stride[0] - layer.padding[0] + _ROWS > layer.height
         period = _ROWS * (self._period // gcd(self._period, layer.out_width))

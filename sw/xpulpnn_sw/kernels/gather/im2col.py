@@ -38,11 +38,8 @@ class Im2colFormat(RowFormat):
             self.registers = max(self.registers, REGISTERS)
 
     @property
-    def run_words(self) -> Term:
-        pixel_bytes, kernel_width = Argument("pixel_bytes"), Argument("kernel_width")
-        if self.inside:
-            return (kernel_width * pixel_bytes + (WORD - 1)) // WORD
-        return kernel_width * (pixel_bytes // WORD)
+    def row_run(self) -> Term:
+        return self.run_words(Argument("kernel_width"), Argument("pixel_bytes"))
 
     def terms(self) -> dict[str, Term]:
         pixel_bytes, out_width = Argument("pixel_bytes"), Argument("out_width")
@@ -56,7 +53,7 @@ class Im2colFormat(RowFormat):
         out_x = Name("first_pixel") - out_y * out_width
         if self.order is not GroupOrder.ALONG_ROWS:
             out_y, out_x = Name("out_y"), Name("out_x")
-        run = self.run_words
+        run = self.row_run
         # planes may be padded
         cleared = Name("plane_words") * self.planes if self.planes > 1 else Name("row_words") * self.expansion
         if self.clears_planes:

@@ -12,6 +12,7 @@ Weights are laid out once, in the order of the activations.
 """
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +91,12 @@ class RowFormat:
         self.by_groups = variant.xpulp and variant.npx > 1 and self.is_plain and not self.dilated
         self.spare = 2 if self.by_groups else 0
         self.registers = _NAMED + self.spare + self.temporaries
+
+    def run_words(self, kernel_width: Any, pixel_bytes: Any) -> Any:
+        """Return the words of the input that a pixel needs of a row."""
+        if self.inside:
+            return (kernel_width * pixel_bytes + (WORD - 1)) // WORD
+        return kernel_width * (pixel_bytes // WORD)
 
     def outside_terms(self) -> dict[str, Term]:
         """Return for each plane the word that pads it, derived from the argument ``outside`` if there is one."""

@@ -5,7 +5,8 @@ words that all pixels of a group need. The receptive fields of the next group be
 first group of a strip copies all its rows, every other group only the rows that are new. The size of the buffer limits
 the length of a strip. Rows outside the input are filled with the padding value.
 
-With three filter columns and stride 1, each input word is read once; otherwise, once for each pixel that uses it.
+With three filter columns and stride 1, each input word is read once; otherwise, once for each pixel that uses it. Rows
+of images, whose pixels are not whole words, are read as words that need not be aligned.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +45,7 @@ class GroupOrder(Enum):
 
 def _may_go_down(form: RowFormat, out_width: int, columns: int) -> bool:
     variant = form.variant
-    is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR and not form.inside
+    is_suited = form.by_groups and variant.interleaved and variant.style is LoopStyle.PAIR
     return is_suited and not out_width % variant.npx and columns >= 0
 
 
@@ -52,16 +53,17 @@ def reuse_words(form: RowFormat, layer: ConvLayer, pixel_bytes: int, words: int,
     """Return the words by which strips enlarge each core's buffer; a single group needs ``words`` words."""
     if not _may_go_down(form, layer.out_width, layer.width - layer.stride[1] * (form.variant.npx - 1)):
         return 0
-    step = form.variant.npx * layer.kernel_width * layer.stride[0] * pixel_bytes // WORD
+    step = form.variant.npx * form.run_words(layer.kernel_width, pixel_bytes) * layer.stride[0]
     share = -(-layer.pixels // form.variant.npx // cores)
     more = min(layer.out_height - 1, share - 1, max(0, _BUFFER_WORDS - words) // step)
-    return more * step if _is_faster(form, layer, pixel_bytes // WORD, more) else 0
+    return more * step if _is_faster(form, layer, pixel_bytes, more) else 0
 
 
-def _is_faster(form: RowFormat, layer: ConvLayer, words: int, more: int) -> bool:
-    npx, width, height, is_single = form.variant.npx, layer.kernel_width, layer.kernel_height, layer.stride[1] == 1
-    copied = npx * 2 * width * words
-    down, along = copied + _TAP * width, copied + _RUN * npx
+def _is_faster(form: RowFormat, layer: ConvLayer, pixel_bytes: int, more: int) -> bool:
+    npx, width, height, words = form.variant.npx, layer.kernel_width, layer.kernel_height, pixel_bytes // WORD
+    is_single = layer.stride[1] == 1 and not form.inside
+    copied = npx * 2 * form.run_words(width, pixel_bytes)
+    down, along = copied + _TAP * (1 if form.inside else width), copied + _RUN * npx
     if is_single and width == _WIDTH:
         down = (_WIDTH + npx - 1 + npx * width) * words + _TAP
     if is_single and width >= npx - 1 and words % PAIR == 0:
@@ -80,21 +82,22 @@ def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> 
         *("pixel_bytes", "buffer_stride", "row_stride"),
     )
     if any(name not in known for name in needed):
-        return GroupOrder.BY_ARGUMENTS
-    run = known["kernel_width"] * known["pixel_bytes"] * variant.npx * known["stride_y"]
+        return GroupOrder.ALONG_ROWS if form.inside else GroupOrder.BY_ARGUMENTS
+    run = form.run_words(known["kernel_width"], known["pixel_bytes"]) * WORD * variant.npx * known["stride_y"]
     room = known["buffer_stride"] - variant.npx * known["row_stride"] - spare_bytes
     goes_down = room >= run and known.get("out_height", 2) > 1 and known["kernel_height"] > known["stride_y"]
     return GroupOrder.DOWN_COLUMNS if goes_down else GroupOrder.ALONG_ROWS
 
 
-def order_shares(order: GroupOrder, npx: int, spare_bytes: int) -> dict[str, Term]:
-    if order is GroupOrder.ALONG_ROWS:
+def order_shares(order: GroupOrder, form: RowFormat | None, spare_bytes: int) -> dict[str, Term]:
+    if form is None or order is GroupOrder.ALONG_ROWS:
         return {}
+    npx, run_words = form.variant.npx, form.run_words(Argument("kernel_width"), Argument("pixel_bytes"))
     core, groups = Argument("core"), Name("groups")
     kernel_height, stride_y = Argument("kernel_height"), Argument("stride_y")
     room = Argument("buffer_stride") - Argument("row_stride") * npx - spare_bytes
     terms: dict[str, Term] = {
-        "strip_run": Argument("kernel_width") * Argument("pixel_bytes") * npx,
+        "strip_run": run_words * (WORD * npx),
         "strip_rows": minimum(room // (Name("strip_run") * stride_y) + 1, Argument("out_height")),
         "strip_first": per_core(groups * core),
         "strip_left": per_core(groups * (core + 1)) - Name("strip_first"),
@@ -128,7 +131,7 @@ def reuse_terms(order: GroupOrder, form: RowFormat) -> dict[str, Term]:
         "strip_start": Name("row0"),
         "strip_place": Name("row0"),
         "strip_field": Name("strip_run") * Argument("kernel_height"),
-        "strip_words": pixel_bytes // WORD,
+        "strip_words": form.run_words(kernel_width, pixel_bytes) if form.inside else pixel_bytes // WORD,
         "strip_column": pixel_bytes * npx,
         "strip_step": Argument("stride_x") * npx,
         "strip_back": (Number(npx) - Argument("out_height") * Argument("out_width")) * Name("out_stride"),
@@ -186,10 +189,11 @@ class RowReuseCopy:
         b.jump(start)
 
     def write_slow_paths(self) -> None:
-        if self._is_fast is not False:
+        if self._is_fast is not False and not self._form.inside:
             self._copy_at_sides()
             self._write_fill(*self._fill)
-        self._copy_other_shapes()
+        if not self._form.inside:
+            self._copy_other_shapes()
         self._b.emit_deferred()
 
     def emit(self) -> None:
@@ -200,7 +204,10 @@ class RowReuseCopy:
         frame.load_all(line_bytes=self._line, height=self._height, strip_words=self._words)
         with b.skipped("bne", self._place, start):
             b.mv(self._count, height)
-        if self._is_fast is False:
+        if self._form.inside:
+            frame.load_all(stride_x_bytes=self._increment, strip_lane=self._return)
+            self._rows(self._copy_run)
+        elif self._is_fast is False:
             b.jump(self._apart)
         else:
             frame.load_all(strip_last=last, pixel_bytes=self._increment, strip_column=self._run)
@@ -285,6 +292,10 @@ class RowReuseCopy:
         self._rows(self._copy_taps)
         b.jump(self._done)
 
+    def _copy_run(self) -> None:
+        self._b.mv(self._pointer, self._source)
+        self._copy_tap(range(self._npx), self._return)
+
     def _copy_words(self) -> None:
         self._b.mv(self._pointer, self._source)
         with self._b.loop(self._frame.value("kernel_width", self._third), self._third):
@@ -296,7 +307,8 @@ class RowReuseCopy:
         outside = self._outside_register(words[apart[0]]) if apart else ZERO
         for pixel in apart:
             words[pixel] = outside
-        with b.loop(Held(self._words), self._words, level=0):
+        words_of_tap = self._frame.constants.get("strip_words", 0) if self._form.inside else 0
+        with b.loop(words_of_tap or Held(self._words), self._words, level=0):
             for pixel in inside:
                 distance = step if pixel == inside[-1] else self._increment
                 b("p.lw", words[pixel], distance, self._pointer, form=LOAD_BY_REGISTER)
