@@ -316,7 +316,7 @@ def test_convolutions_write_planes_for_depthwise_ones(memory, tiles):
 
 @pytest.mark.parametrize(("memory", "tiles"), [(FOUR.tcdm_bytes, set()), (6000, {"depthwise3", "pointwise4"})])
 def test_depthwise_convolutions_write_groups_of_pixels_for_pointwise_ones(memory, tiles):
-    """Rows of whole groups, of groups and a half, and odd ones; steps of one and of two; and where pixels are left."""
+    """Rows of whole groups, of groups and a half, and odd ones, of which pixels are left; steps of one and two."""
     case = case_of(
         (
             ("conv", "24x24x4:12x3x3", "8x8x8"),
@@ -333,7 +333,7 @@ def test_depthwise_convolutions_write_groups_of_pixels_for_pointwise_ones(memory
         )
     )
     grouped = [stage.name for stage in case.legalised.stages if getattr(stage.tensors, "grouped", False)]
-    assert grouped == ["depthwise1", "pointwise2", "depthwise3", "pointwise4", "depthwise7", "pointwise8"]
+    assert grouped == [stage.name for stage in case.legalised.stages[1:]]
     program = planned(case, memory)
     assert {case.legalised.stages[number].name for number in program.deployment.tiled} >= tiles
     require_apart(program, memory)

@@ -219,7 +219,9 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     # pixels that fill the last group, and words fetched ahead
     spare, stride = (product.variant.npx - 1) * pixels.shape[1] + 2, pixels.shape[1] * WORD
     if tensors.grouped:
-        pixels = pixels.reshape(-1, product.variant.npx, pixels.shape[1]).transpose(0, 2, 1)
+        npx = product.variant.npx
+        groups = pad_axis(pixels, 0, -(-layer.pixels // npx) * npx).reshape(-1, npx, pixels.shape[1])
+        pixels, spare = groups.transpose(0, 2, 1), 2
     return product.finish("pointwise", MATMUL_ARGUMENTS, pixels, spare, rows, row_stride=stride, pixels=layer.pixels)
 
 

@@ -46,7 +46,7 @@ def _in_groups(network: Network, chosen: Mapping[str, str]) -> Network:
 
 def _reads_groups(stage: Stage, variant: str) -> bool:
     layer, known = stage.layer, VARIANTS.get(variant)
-    if not isinstance(layer, PointwiseLayer) or not layer.is_plain or not known or layer.pixels % GROUPED_PIXELS:
+    if not isinstance(layer, PointwiseLayer) or not layer.is_plain or not known or layer.pixels == 1:
         return False
     blocking, words = Blocking(known, stage.precision, stage.tensors.rule), -(-layer.channels // WORD_BYTES)
     is_interleaved = known.interleaved and known.npx == GROUPED_PIXELS

@@ -268,7 +268,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
     is_valued = outside != precision.outside and any(layer.padding)
     structure = DEPTHWISE_OUTSIDE_ARGUMENTS if is_valued else DEPTHWISE_ARGUMENTS
     memory = request.memory
-    maps = PlacedMaps(request, precision.y)
+    maps, group = PlacedMaps(request, precision.y), GROUPED_PIXELS if tensors.grouped else 1
     top, bottom, _, right = layer.padding
     planes = np.ascontiguousarray(tensors.activations.transpose(2, 0, 1))
     rows = pack_words(planes.reshape(layer.channels, -1) if tensors.flat else planes, precision.x)
@@ -291,7 +291,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
         "input": memory.place("input", rows, spare=_READ_AHEAD),
         "weights": memory.place("weights", pack_words(tensors.weights, BYTE_BITS)),
         "parameters": memory.place("parameters", (parameters & WORD_MASK).astype(np.uint32)),
-        "output": maps.reserve("output", layer.out_height * layer.out_width, precision.y),
+        "output": maps.reserve("output", -(-layer.out_height * layer.out_width // group) * group, precision.y),
         "buffer": memory.symbols["output"].address
         if in_place
         else memory.reserve("buffer", request.cores * buffer_stride),
@@ -319,7 +319,7 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
         return DepthwiseCode(request, structure, known, held_rows, requantisation.rule).write()
 
     run = request.finish(name, structure, arguments, write, rule)
-    return replace(run, output=replace(run.output, grouped=tensors.grouped))
+    return replace(run, output=replace(run.output, pixel_bytes=maps.pixel_bytes(precision.y), grouped=tensors.grouped))
 
 
 DEPTHWISE = map_kernel(

@@ -151,11 +151,13 @@ class MapDivision:
             rows = {"in_lines": layer.height, "step": layer.stride[0], "window": layer.kernel_height}
             rows, area = rows | {"top": layer.padding[0]}, layer.area
         if run.output.grouped:
+            self.group = GROUPED_PIXELS
             rows["line_unit"] = GROUPED_PIXELS // gcd(width, GROUPED_PIXELS)
         self.shape = LayerShape(lines=height, line_pixels=width, pixels=height * width, **rows)
         self.inputs = tuple(self._inputs())
         size = run.image.symbols["output"].length
         line = run.arguments["row_bytes"] if isinstance(layer, TransposeLayer) else size // height
+        line = width * run.output.pixel_bytes if run.output.grouped else line
         self._output = LineMap(symbol="output", line=line, planes=size // (height * line), stride=height * line)
         # bytes of an input line, and spare bytes after the last line of a tile
         self.in_line = sum(lines.row for lines in self.inputs)
@@ -205,7 +207,9 @@ class MapDivision:
         return Filters(name="constants", content=b"".join(contents), places=places)
 
     def store(self, tile: Tile, lines: int, inside: int, outside: int) -> DmaTransfer:
-        return self._output.transfer(tile.lines, inside, outside, inwards=False)
+        transfer = self._output.transfer(tile.lines, inside, outside, inwards=False)
+        missing = -tile.pixels % self.group * self.run.output.pixel_bytes
+        return replace(transfer, line=transfer.line + missing) if missing else transfer
 
     def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
         """Return the arguments that differ between tiles; ``lines`` is the number of lines of the largest tile."""
