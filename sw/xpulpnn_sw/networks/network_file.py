@@ -30,7 +30,7 @@ from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
 from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
-from xpulpnn_sw.layers.layer import ImageConvLayer, Layer
+from xpulpnn_sw.layers.layer import Conv1dLayer, ImageConvLayer, Layer
 from xpulpnn_sw.layers.npz import npz_arrays
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, Precision
 from xpulpnn_sw.library.packed_layer import Arrays, layer_arrays, layer_operands
@@ -83,7 +83,12 @@ def _tensors(computing: Kernel, layer: Any, precision: Precision, arrays: Arrays
     if not computing.rules:
         return layer_operands(computing, layer, precision, arrays, Rule.BN32)
     tensors = layer_operands(computing, layer, precision, arrays, rule)
-    tensors.check(getattr(layer, "geometry", layer), precision, activations=tensors.activations.shape)
+    checked, shape = tensors, tensors.activations.shape
+    if isinstance(layer, Conv1dLayer):
+        tensors.check_shapes(shape, (layer.out_channels, layer.kernel, layer.channels))
+        checked = tensors.reshaped(layer.geometry)
+        shape = checked.activations.shape
+    checked.check(getattr(layer, "geometry", layer), precision, activations=shape)
     return tensors
 
 

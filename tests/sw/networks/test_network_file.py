@@ -55,6 +55,19 @@ def test_a_network_by_hand(tmp_path):
 
 
 @pytest.mark.flow
+def test_a_sequence(tmp_path):
+    """Filters are [filter][pixel][channel], as of the kernel alone."""
+    layers = [LAYERS[0] | {"kernel": "conv1d", "layer": "6x4:8x3:p=0"}]
+    taps = np.arange(8 * 12).reshape(8, 3, 4)
+    changes = {"first.weights": taps, "last.weights": None}
+    network = read_network(written(tmp_path, layers=layers, changes=changes)).network
+    (first,) = (result[0] for result in run_reference(network, np.full((1, 6, 4), 2)))
+    assert first.tolist() == [[min(2 * int(own.sum()) + bias >> 3, 255) for bias, own in enumerate(taps)]] * 4
+    with pytest.raises(InputError, match=r"^first: shape of weights must be \(8, 3, 4\), not \(8, 1, 3, 4\)$"):
+        read_network(written(tmp_path, layers=layers, changes=changes | {"first.weights": taps[:, np.newaxis]}))
+
+
+@pytest.mark.flow
 def test_round_trip(tmp_path):
     network, image = random_network(2, seed=3)
     scaling = Scaling(subtract=(125, 123, 114), multiply=128, add=128, shift=8)
