@@ -468,6 +468,11 @@ def test_generate_replaces_only_what_it_wrote(tmp_path, capsys):
     (tmp_path / "doc" / "mine.json").write_text('{"files": ["mult.f"]}')
     assert generate("nnrf", "--package", "--reset", "async-low") - shared == first | {"doc/mine.json"}
     capsys.readouterr()
+    whole = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert cli.main(["generate", "simd-alu", "--package", "-o", str(tmp_path)]) == 2
+    rule = "error: --output must be a folder without another package, not"
+    assert capsys.readouterr().err == f"{rule} {tmp_path}, that of nnrf\n"
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == whole
     (tmp_path / "README.md").write_text("mine")
     assert cli.main(["generate", "nnrf", "--package", "-o", str(tmp_path)]) == 2
     rule = "error: --output must be a folder where no file of yours is replaced, not"

@@ -135,8 +135,11 @@ def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
     command = f"{command_line(options)} --package --clock {options.clock:g}"
     design = Design(options.top, options.for_top(options.top), emitted, options.clock, command)
     files = package_files(design)
-    previous = [name for path in options.output.glob("doc/*.json") for name in _listed(path)]
-    written = write_texts(options.output, files, previous)
+    manifest = options.output / "doc" / f"{options.top}.json"
+    others = [path.stem for path in options.output.glob("doc/*.json") if path != manifest and _listed(path)]
+    if others:
+        raise InputError(f"--output must be a folder without another package, not {options.output}, that of {others[0]}")
+    written = write_texts(options.output, files, _listed(manifest))
     readme = options.output / "README.md"
     tell(f"{readme}: package of module {design.module}, {len(files)} files")
     return finish(options.json, {"top": options.top, "files": written})

@@ -51,7 +51,8 @@ class CoreProgram:
 
     def listing(self, config: CoreConfig) -> str:
         insns = enabled(config.extensions, config.widths)
-        return f"{self.name}\n\n{listing(self.program.assembled(), self.program.text().splitlines(), insns)}"
+        head, rows = listing(self.program.assembled(), self.program.text().splitlines(), insns).split("\n", 1)
+        return f"{head}\n\n{self.name}\n\n{rows}"
 
 
 def core_programs(config: CoreConfig) -> list[CoreProgram]:
