@@ -470,8 +470,8 @@ def test_generate_replaces_only_what_it_wrote(tmp_path, capsys):
     capsys.readouterr()
     whole = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert cli.main(["generate", "simd-alu", "--package", "-o", str(tmp_path)]) == 2
-    rule = "error: --output must be a folder without another package, not"
-    assert capsys.readouterr().err == f"{rule} {tmp_path}, that of nnrf\n"
+    rule = "error: --output must be a folder without the package of nnrf, not"
+    assert capsys.readouterr().err == f"{rule} {tmp_path}\n"
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == whole
     (tmp_path / "README.md").write_text("mine")
     assert cli.main(["generate", "nnrf", "--package", "-o", str(tmp_path)]) == 2

@@ -11,6 +11,7 @@ from tests.designs import FULL as CONFIG
 from xpulpnn.config import preset
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.model.waves import SIGNAL_GROUPS, contents, instruction_names
+from xpulpnn_sim.tools.files import is_generated
 
 pytestmark = pytest.mark.cosim
 
@@ -69,7 +70,7 @@ def test_the_save_file_fits_the_waveform(core_elf, tmp_path, monkeypatch, capfd)
     monkeypatch.chdir(tmp_path)
     wave = Path("out.fst")
     assert run(core_elf(SOURCE), "--waves", wave) == 0
-    assert capfd.readouterr().err.endswith("\nout.fst is written\n")
+    assert capfd.readouterr().err.endswith("\nout.fst is written, with out.gtkw and out.filters for GTKWave\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.filters", "out.fst", "out.gtkw", "program.elf"]
     known = signals(wave)
     lines = (tmp_path / "out.gtkw").read_text().splitlines()
@@ -90,7 +91,11 @@ def test_the_window_is_kept(core_elf, tmp_path, capfd):
     small, large = tmp_path / "small.fst", tmp_path / "large.fst"
     path = core_elf(source)
     assert run(path, "--waves", small, "--wave-window", "10000:10100") == 0
+    assert is_generated(small.with_suffix(".gtkw"))
+    saved = large.with_suffix(".gtkw")
+    saved.write_text("[*] GTKWave Analyzer v3.3.118\n")
     assert run(path, "--waves", large, "--wave-window", "5000:15000") == 0
+    assert saved.read_text() == "[*] GTKWave Analyzer v3.3.118\n"
     assert signals(small) == signals(large)
     assert "behind the end of the run" not in capfd.readouterr().err
     assert run(path, "--waves", tmp_path / "none.fst", "--wave-window", "90000:90001") == 0

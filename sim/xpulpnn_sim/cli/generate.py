@@ -138,7 +138,7 @@ def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
     manifest = options.output / "doc" / f"{options.top}.json"
     others = [path.stem for path in options.output.glob("doc/*.json") if path != manifest and _listed(path)]
     if others:
-        raise InputError(f"--output must be a folder without another package, not {options.output}, that of {others[0]}")
+        raise InputError(f"--output must be a folder without the package of {others[0]}, not {options.output}")
     written = write_texts(options.output, files, _listed(manifest))
     readme = options.output / "README.md"
     tell(f"{readme}: package of module {design.module}, {len(files)} files")

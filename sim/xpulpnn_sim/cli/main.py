@@ -71,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 _WRITTEN = ("json", "report", "waves", "trace")  # options whose files are reported when written
+_WAVES, _VIEWS = (".fst", ".vcd"), (".gtkw", ".filters")
 
 
 def execute_command(typed: Sequence[str]) -> int:
@@ -85,7 +86,9 @@ def execute_command(typed: Sequence[str]) -> int:
         code = run(*bound.args, **bound.kwargs) or 0
         for path in files:
             if path.is_file() and path.stat().st_mtime >= started - 1:
-                remark(f"{path} is written{'' if before[path] else ', in a new folder'}")
+                views = [view.name for suffix in _VIEWS if (view := path.with_suffix(suffix)).exists()]
+                with_views = f", with {' and '.join(views)} for GTKWave" if views and path.suffix in _WAVES else ""
+                remark(f"{path} is written{with_views}{'' if before[path] else ', in a new folder'}")
         return code
     finally:
         TYPED.reset(typed_before)

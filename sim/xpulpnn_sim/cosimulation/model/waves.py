@@ -22,7 +22,7 @@ from xpulpnn_sim.cosimulation.model.build import TOP
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, engine_of, observed
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.trace import EXCEPTIONS, decode
-from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.files import write_text, write_view
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, disassemble
 
 SAVE_SUFFIX, FILTERS_SUFFIX = ".gtkw", ".filters"
@@ -144,7 +144,7 @@ def write_save_file(waveform: Path, executable: Executable, config: CoreConfig |
                         names = None if shown.filter is None else str(folder / shown.filter)
                         alias = f"{shown.instance.rpartition('.')[2]}.{shown.name}"
                         save.trace(shown.path, alias=alias, translate_filter_file=names)
-    write_text(save_file, text.getvalue())
+    write_view(save_file, text.getvalue())
 
 
 def _views(config: CoreConfig | ClusterConfig) -> Mapping[str, Mapping[str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from vcd.gtkw import GTKWSave
 
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.files import write_view
 
 
 def write_save_file(waveform: Path, design: EmittedVerilog) -> None:
@@ -21,4 +21,4 @@ def write_save_file(waveform: Path, design: EmittedVerilog) -> None:
                 if port["direction"] == direction:
                     bits = f"[{port['width'] - 1}:0]" if port["width"] > 1 else ""
                     save.trace(f"{top}.{port['name']}{bits}")
-    write_text(waveform.with_suffix(".gtkw"), text.getvalue())
+    write_view(waveform.with_suffix(".gtkw"), text.getvalue())
