@@ -282,6 +282,23 @@ def test_faults_are_found(monkeypatch, owner, name, wrong, layers, memory, first
             4000,
             {"pointwise0", "pointwise0.planes", "depthwise1"},
         ),
+        # sequences, in tiles of pixels of the only row
+        (
+            (
+                ("relu", "1x300x4", "i8x8xi8"),
+                ("avgpool", "1x300x4:1x4:s=1x2,p=0x0x1x1", "i8x8x8"),
+                ("conv", "1x150x4:8x1x16:p=0x0x7x8", "8x8x8"),
+                ("conv1d", "150x8:16x3:s=2,p=1x0,v=3", "8x8xi4"),
+                ("maxpool", "1x75x16:1x3:s=1x2,p=0x0x1x0", "i4xi4xi4"),
+            ),
+            3600,
+            {"relu0", "avgpool1", "conv2", "conv1d3"},
+        ),
+        (
+            (("conv", "1x900x1:8x1x16:s=1x2,p=0x0x7x8:image", "8x8x8"), ("maxpool", "1x450x8:1x4:s=1x4", "8x8x8")),
+            4000,
+            {"conv0", "maxpool1"},
+        ),
     ],
 )
 def test_layers_of_every_kind(layers, memory, divided):

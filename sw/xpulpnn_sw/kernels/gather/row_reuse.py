@@ -75,7 +75,7 @@ def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> 
     """Return the order of groups, which the arguments decide at run time if too few of them are ``known``."""
     variant = form.variant
     columns = known.get("width", _FAR) - known.get("stride_x", 0) * (variant.npx - 1)
-    if not _may_go_down(form, known.get("out_width", 0), columns):
+    if known.get("out_height") == 1 or not _may_go_down(form, known.get("out_width", 0), columns):
         return GroupOrder.ALONG_ROWS
     needed = (
         *("width", "out_width", "stride_x", "stride_y", "kernel_height", "kernel_width"),
@@ -85,7 +85,7 @@ def group_order(form: RowFormat, known: Mapping[str, int], spare_bytes: int) -> 
         return GroupOrder.ALONG_ROWS if form.inside else GroupOrder.BY_ARGUMENTS
     run = form.run_words(known["kernel_width"], known["pixel_bytes"]) * WORD * variant.npx * known["stride_y"]
     room = known["buffer_stride"] - variant.npx * known["row_stride"] - spare_bytes
-    goes_down = room >= run and known.get("out_height", 2) > 1 and known["kernel_height"] > known["stride_y"]
+    goes_down = room >= run and known["kernel_height"] > known["stride_y"]
     return GroupOrder.DOWN_COLUMNS if goes_down else GroupOrder.ALONG_ROWS
 
 

@@ -1,7 +1,7 @@
 """Tiles of layers, and the tiling of each kind of kernel.
 
 A tile is a range of lines and, in layers with filters, of output channels. A line is a row of a feature map or, in a
-matrix product, a group of pixels.
+map of a single row, a pixel; in a matrix product it is a group of pixels.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,12 +144,17 @@ class MapDivision:
         # ``build`` returns the function of a layer
         self.run, self._cores, self._build, layer = run, cores, build, run.layer
         height, width = layer.out_shape
+        self._along = isinstance(layer, WindowLayer | MapLayer) and _is_row(layer.height, height, layer)
+        if self._along:
+            # lines are pixels of the only row
+            height, width = width, 1
         rows, area = {"in_lines": height}, 1
         if isinstance(layer, GatherLayer):
             rows = {"in_lines": layer.height, "step": 0, "window": layer.height}
         if isinstance(layer, WindowLayer):
-            rows = {"in_lines": layer.height, "step": layer.stride[0], "window": layer.kernel_height}
-            rows, area = rows | {"top": layer.padding[0]}, layer.area
+            size = (layer.width, layer.kernel_width) if self._along else (layer.height, layer.kernel_height)
+            rows = {"in_lines": size[0], "step": layer.stride[self._along], "window": size[1]}
+            rows, area = rows | {"top": layer.padding[2 * self._along]}, layer.area
         if run.output.grouped:
             self.group = GROUPED_PIXELS
             rows["line_unit"] = GROUPED_PIXELS // gcd(width, GROUPED_PIXELS)
@@ -178,6 +183,7 @@ class MapDivision:
             size = symbol.length
             # bytes of a line of one channel or of all
             line = arguments["pixel_bytes"] * arguments["width"] if "pixel_bytes" in arguments else size // rows
+            line = arguments.get("pixel_bytes", line) if self._along else line
             line = arguments["row_bytes"] if isinstance(layer, DepthwiseLayer) else line
             stride = _in_words(rows * line) if planes > 1 else rows * line
             yield LineMap(symbol=name, line=line, planes=planes, stride=stride, read_ahead=size - planes * stride)
@@ -216,6 +222,8 @@ class MapDivision:
         layer, arguments, rows = self.run.layer, self.run.arguments, len(tile.lines)
         if isinstance(layer, WindowLayer):
             copied = {"buffer_stride": self._rows_stride(lines)} if isinstance(layer, DepthwiseLayer) else {}
+            if self._along:
+                return {"width": len(tile.in_lines), "out_width": rows, "pad_left": tile.pad_top}
             return {"height": len(tile.in_lines), "out_height": rows, "pad_top": tile.pad_top, **copied}
         if isinstance(layer, TransposeLayer):
             return {"height": rows}
@@ -230,10 +238,19 @@ class MapDivision:
     def layer_of(self, tile: Tile) -> Layer:
         layer, rows = self.run.layer, len(tile.in_lines)
         if isinstance(layer, WindowLayer) and rows:
-            needed = (len(tile.lines) - 1) * layer.stride[0] + layer.kernel_height
-            padding = (tile.pad_top, needed - tile.pad_top - rows, *layer.padding[2:])
+            needed = (len(tile.lines) - 1) * self.shape.step + self.shape.window
+            padding = (tile.pad_top, needed - tile.pad_top - rows)
+            if self._along:
+                return replace(layer, width=rows, padding=(*layer.padding[:2], *padding))
+            padding = (*padding, *layer.padding[2:])
             return replace(layer, height=rows, padding=padding)
-        return replace(layer, height=rows) if isinstance(layer, MapLayer) else layer
+        if isinstance(layer, MapLayer):
+            return replace(layer, width=rows) if self._along else replace(layer, height=rows)
+        return layer
+
+
+def _is_row(height: int, out_height: int, layer: Layer) -> bool:
+    return height == out_height == 1 and not isinstance(layer, DepthwiseLayer | TransposeLayer)
 
 
 _AHEAD = 2  # words that may be read behind an input
@@ -256,6 +273,7 @@ class ProductDivision:
         self.run, self._variant = run, variant
         self._blocking = Blocking(variant, precision, run.rule, folded=folded, flat=flat)
         self._is_map, self.group = BUFFER in arguments, variant.npx
+        self._along = self._is_map and _is_row(arguments["height"], arguments["out_height"], run.layer)
         # output pixels of a line: of a row of the map, of a group, or the only one
         line_pixels = pixels = 1
         self.in_line = run.image.symbols["input"].length
@@ -275,6 +293,12 @@ class ProductDivision:
             distance = arguments.get("dilation", 0) or 1
             lines = {"lines": arguments["out_height"], "in_lines": arguments["height"], "top": arguments["pad_top"]}
             lines |= {"step": arguments["stride_y"], "window": (arguments["kernel_height"] - 1) * distance + 1}
+        if self._along:
+            # lines are pixels of the only row
+            line_pixels, self.in_line = 1, arguments["pixel_bytes"]
+            self.inputs = (LineMap(symbol="input", line=self.in_line),)
+            lines = {"lines": pixels, "in_lines": arguments["width"], "top": arguments["pad_left"]}
+            lines |= {"step": arguments["stride_x"], "window": arguments["kernel_width"], "line_unit": variant.npx}
         self.shape = LayerShape(
             **lines,
             line_pixels=line_pixels,
@@ -323,18 +347,18 @@ class ProductDivision:
 
     @property
     def unit(self) -> str:
-        return "rows" if self._is_map else "pixels"
+        return "rows" if self._is_map and not self._along else "pixels"
 
     def lines_of(self, rows: int) -> int:
         """Return how many lines have ``rows`` rows or pixels; raise :class:`LayerError` unless the lines are whole."""
-        most, unit = (self.shape.lines, 1) if self._is_map else (self.shape.pixels, self.shape.line_pixels)
+        most, unit = (self.shape.lines, 1) if self.unit == "rows" else (self.shape.pixels, self.shape.line_pixels)
         if not 1 <= rows <= most or (rows % unit and rows != most):
             multiple = "" if unit == 1 else f", a multiple of {unit} or all"
             raise LayerError(f"{self.unit} of a tile must be 1 to {most}{multiple}, not {rows}")
         return -(-rows // unit)
 
     def rows_of(self, tile: Tile) -> range:
-        if self._is_map:
+        if self.unit == "rows":
             return tile.lines
         first = tile.lines.start * self.shape.line_pixels
         return range(first, first + tile.pixels)
@@ -380,6 +404,8 @@ class ProductDivision:
 
     def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
         strides = {"out_stride": self._plane(lines)} if self._blocking.flat else {}
+        if self._along:
+            return {"width": len(tile.in_lines), "out_width": tile.pixels, "pad_left": tile.pad_top, **strides}
         if BUFFER in self.run.arguments:
             return {"height": len(tile.in_lines), "out_height": len(tile.lines), "pad_top": tile.pad_top, **strides}
         return {"pixels": tile.pixels, **strides}
