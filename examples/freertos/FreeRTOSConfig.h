@@ -1,9 +1,12 @@
-/* Settings of the kernel for a core with a CLINT, as `iss --clint` and `run --clint` have one. */
+/* Settings of the kernel for a core with a CLINT, as `iss --clint` and `run --clint` have one, or for core 0 of a
+   cluster with one. */
 #ifndef FREERTOS_CONFIG_H
 #define FREERTOS_CONFIG_H
 
-#define configMTIME_BASE_ADDRESS 0x0200BFF8
-#define configMTIMECMP_BASE_ADDRESS 0x02004000
+#include <xpulpnn_rt.h>
+
+#define configMTIME_BASE_ADDRESS (XP_CLINT_BASE + 0xBFF8)
+#define configMTIMECMP_BASE_ADDRESS (XP_CLINT_BASE + 0x4000)
 #define configCPU_CLOCK_HZ 1000000
 #ifndef TICK_CYCLES
 #define TICK_CYCLES 5000

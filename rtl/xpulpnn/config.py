@@ -306,6 +306,9 @@ class ClusterConfig:
     dma_transfers: int = 16  #: Identifiers of DMA transfers, 1 to 16.
     dma_priority: DmaPriority = "low"  #: DMA accesses to the TCDM yield to those of the cores (low) or not (equal).
     ext_data_bits: int = 64  #: Width of the DMA's external side: 64.
+    #: clint: A core-local interruptor with a timer and software interrupts, in the cluster for all its cores; of a core
+    #:   with Wishbone ports beside it.
+    clint: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     memories: Memories = "behavioural"  #: Banks of the TCDM as arrays, or as ports of the top for memory macros.
     rvfi: bool = False  #: Adds the retirement ports of all cores and the observation of the banks; for verification.
 

@@ -17,6 +17,7 @@ PLACES = {
     "ICACHE": 0x1020_1400,
     "SHARED_DMA": 0x1020_1800,
     "DMA": 0x1020_4400,
+    "CLINT": 0x1021_0000,
 }
 """By the names in C; the blocks without SHARED are the core's own."""
 
@@ -34,6 +35,7 @@ NUMBERS = {
     "DMA": PLACES["SHARED_DMA"],
     "PRIVATE_EVENT_UNIT": PLACES["EVENT_UNIT"],
     "PRIVATE_DMA": PLACES["DMA"],
+    "CLINT": PLACES["CLINT"],
     "BLOCK_BYTES": 0x400,
     "EVENT_UNIT_BYTES": 0x800,
     "RETURN_DONE_BIT": 31,

@@ -1,6 +1,8 @@
 """The cluster: cores on a shared memory, event unit, timer, control registers, instruction caches, DMA engine."""
 
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import Cat, Const, Module, Signal
 
@@ -14,6 +16,7 @@ from xpulpnn.cluster.fetch_monitor import FetchMonitor
 from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.outstanding_limiter import OutstandingLimiter
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
+from xpulpnn.cluster.peripherals.clint import CoreLocalInterruptor
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS, BankSignature, DmaPortSignature, RefillSignature
@@ -25,7 +28,7 @@ from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.debug import DEBUG_BASE, TRAP_OFFSET, Place
-from xpulpnn.isa.machine import XLEN, Interrupt
+from xpulpnn.isa.machine import CLINT_SPACE, XLEN, Interrupt
 from xpulpnn.isa.retirement import MEANINGS, port_widths
 
 CLUSTER_ID_BITS = 6
@@ -117,6 +120,7 @@ class Cluster(Component):
         blocks = ((isa.CONTROL, isa.BLOCK_BYTES), (isa.TIMER, isa.BLOCK_BYTES), (isa.EVENT_UNIT, isa.EVENT_UNIT_BYTES))
         blocks += ((isa.DMA, isa.BLOCK_BYTES),) if config.dma else ()
         blocks += ((isa.ICACHE_CONTROL, isa.BLOCK_BYTES),) if config.icache_private else ()
+        blocks += ((isa.CLINT, CLINT_SPACE),) if config.clint else ()
         m.submodules.bus = bus = PeripheralBus(config.cores + 1, blocks)
         m.submodules.control = control = ClusterControl(config.cores)
         m.submodules.timer = timer = ClusterTimer()
@@ -134,6 +138,9 @@ class Cluster(Component):
         fetch_ports, data_ports = self._fetch_ports(m, targets), [demux.core for demux in demuxes]
         if config.core.debug:
             fetch_ports, data_ports = self._debug_router(m, fetch_ports, data_ports)
+        if config.clint:
+            m.submodules.clint = clint = CoreLocalInterruptor(config.cores)
+            targets.append(clint.port)
         for place, target in zip(bus.peripherals, targets, strict=True):
             connect(m, place, target)
         started, enabled = signals(config.cores, "started enabled")
@@ -212,12 +219,16 @@ class Cluster(Component):
                 core.debug_halt_addr.eq(Const(halt, XLEN)),
                 core.debug_exception_addr.eq(Const(halt + TRAP_OFFSET, XLEN)),
             ]
-        asleep = core.core_sleep & ~event_unit.irq[number]
+        lines = {Interrupt.EXTERNAL: event_unit.irq[number]}
+        if self.config.clint:
+            clint = m.submodules.clint
+            lines |= {Interrupt.TIMER: clint.timer[number], Interrupt.SOFTWARE: clint.software[number]}
+        asleep = core.core_sleep & ~reduce(or_, lines.values())
         m.d.comb += [
             core.hart_id.eq(Cat(Const(number, CORE_ID_BITS), self.cluster_id)),
             core.boot_addr.eq(control.boot_addresses[number]),
             core.fetch_enable.eq(enabled),
-            core.irq[Interrupt.EXTERNAL].eq(event_unit.irq[number]),
+            *(core.irq[line].eq(level) for line, level in lines.items()),
             *assign_by_name(fetches, core.instr, "req", "gnt", "rvalid"),
             event_unit.fetch_idle[number].eq(fetches.idle),
             self.core_clock_en[number].eq(event_unit.core_clock_en[number] & ~asleep | ~control.clock_gate),

@@ -10,6 +10,7 @@ from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.csr import CLUSTER_EVENTS
+from xpulpnn.isa.machine import CLINT_SPACE
 
 
 class Destination(enum.Enum, shape=3):
@@ -102,11 +103,14 @@ class CoreDemux(Component):
         selects = {place: Signal(name=f"to_{place.name.lower()}") for place in places}
         at_base, at_alias, memory = self._in_tcdm(addr)
         ours = Signal()
+        peripherals = _is_in_range(addr, isa.CONTROL, isa.PRIVATE_EVENT_UNIT - isa.CONTROL)
+        if self.config.clint:
+            peripherals |= _is_in_range(addr, isa.CLINT, CLINT_SPACE)
         m.d.comb += [
             ours.eq(at_base | at_alias | _is_in_range(addr, isa.CONTROL, TCDM_SPACE)),
             selects[Destination.TCDM].eq((at_base | at_alias) & memory),
             selects[Destination.EVENT_UNIT].eq(_is_in_range(addr, isa.PRIVATE_EVENT_UNIT, isa.BLOCK_BYTES)),
-            selects[Destination.PERIPHERALS].eq(_is_in_range(addr, isa.CONTROL, isa.PRIVATE_EVENT_UNIT - isa.CONTROL)),
+            selects[Destination.PERIPHERALS].eq(peripherals),
             selects[Destination.EXT].eq(~ours),
             selects[Destination.UNMAPPED].eq(
                 ours

@@ -26,6 +26,7 @@ ICACHE_CONTROL = 0x1020_1400
 DMA = 0x1020_1800  # command port shared by all cores
 PRIVATE_EVENT_UNIT = 0x1020_4000  # each core accesses its own registers here
 PRIVATE_DMA = 0x1020_4400  # command port of the accessing core
+CLINT = 0x1021_0000  # core-local interruptor, in clusters that have one
 BLOCK_BYTES = 0x400  # size of each block of peripheral registers
 EVENT_UNIT_BYTES = 2 * BLOCK_BYTES  # size of the shared view of the event unit
 

@@ -66,11 +66,12 @@ class Interrupt(IntEnum):
     EXTERNAL = 11
 
 
-CLINT_BASE, CLINT_BYTES = 0x0200_0000, 0xC000  # of the timer that simulators can add to a core
+CLINT_BASE, CLINT_BYTES = 0x0200_0000, 0xC000  # of the timer beside a core, in simulators and with Wishbone
+CLINT_SPACE = 0x1_0000  # address range of a CLINT in hardware
 
 
 class Clint(IntEnum):
-    """Registers of the first hart in a core-local interruptor, by offset."""
+    """Registers of the first hart in a core-local interruptor, by offset; those of others follow, but for the time."""
 
     MSIP = 0x0000  # bit 0: software interrupt
     MTIMECMP = 0x4000  # the timer interrupt is pending while the time is at least this; 64 bits, all 1 at the start

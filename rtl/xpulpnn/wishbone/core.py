@@ -10,6 +10,7 @@ from xpulpnn.core.core import FENCE_PORTS, Core
 from xpulpnn.debug.core_debug import CoreDebug
 from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.wishbone.bridge import WishboneBridge
+from xpulpnn.wishbone.clint import WishboneClint
 from xpulpnn.wishbone.ports import WishboneSignature
 
 _BUSES = {"instr": "ibus", "data": "dbus", "bus": "sbus"}
@@ -24,7 +25,8 @@ class CoreWishbone(Component):
     """
 
     # config: ``core`` and the fields of a core's instruction cache; without a cache every word is
-    # fetched separately. Debug mode adds the ports of CoreDebug, which explains ``transport``.
+    # fetched separately. Debug mode adds the ports of CoreDebug, which explains ``transport``. ``clint`` adds a
+    # core-local interruptor at 0x02000000, whose lines are or-ed with ``irq``; ``sbus`` does not reach it.
 
     #: ibus: Instruction fetches.
     #: dbus: Data accesses.
@@ -87,6 +89,13 @@ class CoreWishbone(Component):
             bridge = WishboneBridge(port.signature, registered=registered)
             m.submodules[f"{name}_bridge"] = bridge if name == "bus" else DomainRenamer(domain)(bridge)
             connect(m, port, bridge.port)
-            connect(m, bridge.bus, flipped(getattr(self, _BUSES[name])))
-        pass_ports(m, self, core, excluded=(*FENCE_PORTS, *_BUSES))
+            bus, outside = bridge.bus, flipped(getattr(self, _BUSES[name]))
+            if name == "data" and self.config.clint:
+                clint = WishboneClint()
+                m.submodules.clint = DomainRenamer(domain)(clint)
+                connect(m, bus, clint.manager)
+                bus = clint.bus
+                m.d.comb += core.irq.eq(self.irq | clint.irq)
+            connect(m, bus, outside)
+        pass_ports(m, self, core, excluded=(*FENCE_PORTS, *_BUSES, *(("irq",) if self.config.clint else ())))
         return m

@@ -19,6 +19,7 @@ from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
+from xpulpnn.cluster.peripherals.clint import CoreLocalInterruptor
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import LINE_OFFSET_BITS, DmaPortSignature, LineSignature, RefillSignature
@@ -343,9 +344,10 @@ UNITS: Mapping[str, BenchedUnit] = {
     "tcdm-broadcast": _tcdm(400, "broadcast=on bank_hash=on tcdm_bytes=64", others=5),
     "tcdm-late": _tcdm(400, "core.late_results=on broadcast=on", others=3),
     "core-demux": _unit("core_demux", CoreDemux, "cluster"),
-    "core-demux-late": _unit("core_demux", CoreDemux, "cluster2 core.late_results=on"),
+    "core-demux-late": _unit("core_demux", CoreDemux, "cluster2 core.late_results=on clint=on"),
     "core-demux-dma": _unit("core_demux", CoreDemux, "cluster tcdm_bytes=1048576"),
     "cluster-timer": _unit("cluster_timer", ClusterTimer),
+    "clint": _unit("clint", lambda: CoreLocalInterruptor(3), harts=3),
     "cluster-control": _unit("cluster_control", lambda: ClusterControl(3), cores=3),
     "dma": _unit("dma", Dma, "cluster", needs=_DMA, transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
     "dma-late": _unit("dma", Dma, _SMALL_DMA, needs=_DMA, transfers=40, every=1, line=8192),

@@ -53,8 +53,8 @@ class LoadOptions(Cores):
     files: Annotated[Path | None, Parameter(metavar="DIR")] = None
     """Folder whose files the program may open and read, by paths in it."""
     clint: bool = False
-    """Core-local interruptor (CLINT) at 0x02000000: msip, mtimecmp at 0x4000, mtime at 0xBFF8, whose time counts
-    cycles (iss: instructions, and cycles in wfi)."""
+    """Core-local interruptor (CLINT) at 0x02000000, in a cluster at 0x10210000: msip, mtimecmp at 0x4000, mtime at
+    0xBFF8, whose time counts cycles (iss: instructions, and cycles in wfi)."""
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -79,7 +79,15 @@ Running = TypeVar("Running", bound=LoadOptions)
 
 
 def with_named_core(options: Running) -> Running:
-    """Return the options with the core and the number of cores for which the program was built, unless given."""
+    """Return the options with the core and the number of cores for which the program was built, unless given; with
+    ``clint`` as a setting of a cluster."""
+    options = _with_named_core(options)
+    if options.clint and (options.cores is not None or options.preset in CLUSTER_PRESETS):
+        return replace(options, clint=False, settings=(*options.settings, "clint=true"))
+    return options
+
+
+def _with_named_core(options: Running) -> Running:
     has_cores = options.cores is not None or options.preset in CLUSTER_PRESETS
     if options.preset and has_cores:
         return options
@@ -283,8 +291,6 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
         return
     if options.trace is not None:
         raise InputError(f"--trace must be left out with --cores, not {options.trace}")
-    if options.clint:
-        raise InputError("--clint must be left out with --cores: a cluster has timers of its own")
     if options.hart_id:
         raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")
 

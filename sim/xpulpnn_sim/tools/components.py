@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from amaranth.lib import wiring
@@ -71,6 +72,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 
 _UNITS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "core-on-wishbone": CoreOnWishbone,
+    "core-on-wishbone-clint": partial(CoreOnWishbone, clint=True),
     "compressed-decoder": lambda _config: CompressedDecoder(),
     "decoder": Decoder,
     "div": lambda _config: Divider(),

@@ -62,8 +62,8 @@ class _OnWishbone(Component):
 class CoreOnWishbone(_OnWishbone):
     """The core with Wishbone bridges and a small instruction cache."""
 
-    def __init__(self, config: CoreConfig) -> None:
-        inner = CoreWishbone(ClusterConfig(core=config, icache_private=_CACHE_BYTES))
+    def __init__(self, config: CoreConfig, *, clint: bool = False) -> None:
+        inner = CoreWishbone(ClusterConfig(core=config, icache_private=_CACHE_BYTES, clint=clint))
         served = {"ibus": ("instr", InstructionPortSignature()), "dbus": ("data", ObiSignature())}
         super().__init__(config, inner, served)
 

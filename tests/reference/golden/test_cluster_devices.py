@@ -7,6 +7,8 @@ import pytest
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import L2_BASE, TCDM_BASE, Dma, DmaCommand, Timer, TimerConfig
+from xpulpnn.isa.machine import Clint
+from xpulpnn_sim.reference.golden.clint import ClintModel
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.golden.dma import Access, DmaModel, Moves, accesses, moves, word_count
 
@@ -120,6 +122,31 @@ def test_any_number_of_cycles_is_as_many_steps():
         assert sorted(timer.advance(cycles)) == sorted(number for events in passed for number in events), where
         assert [timer.read(register) for register in Timer] == [stepped.read(register) for register in Timer], where
     assert foreseen > ROUNDS // 20
+
+
+def test_clint_of_any_number_of_cycles():
+    """The bench compares steps; here writes of the time, its carries and what is foreseen are compared."""
+    rng = random.Random(SEED)
+    for number in range(ROUNDS):
+        where, time = f"seed {SEED}, round {number}", rng.choice([rng.getrandbits(64), 2**32 - 20, 2**64 - 20])
+        clint, compares = ClintModel(2), [(time + rng.randrange(1, 60)) % 2**64 for _ in range(2)]
+        clint.advance(rng.randrange(100))
+        for base, value in ((Clint.MTIME, time), (0x4000, compares[0]), (0x4008, compares[1])):
+            clint.write(base + 4, value >> 32)
+            clint.write(base, value & 0xFFFF_FFFF)
+        ahead = [compare - time for compare in compares if compare > time]
+        assert clint.until_event() == (min(ahead) if ahead else None), where
+        cycles = rng.randrange(80)
+        clint.advance(cycles)
+        now = (time + cycles) % 2**64
+        assert clint.read(0xBFF8) | clint.read(0xBFFC) << 32 == now, where
+        assert [clint.lines(hart) for hart in range(2)] == [(now >= compare) << 7 for compare in compares], where
+    clint = ClintModel(2)
+    clint.write(4, 3)
+    assert (clint.lines(0) & 8, clint.lines(1) & 8, clint.read(4)) == (0, 8, 1)
+    for offset in (8, 0x4010, 0xBFF4):
+        with pytest.raises(LookupError):
+            clint.write(offset, 0)
 
 
 def test_start_and_reset():

@@ -12,11 +12,15 @@ import pytest
 from xpulpnn.config import PRESETS
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.cc_words import separate_cc_options
+from xpulpnn_sim.cosimulation.model.libraries import model_library
+from xpulpnn_sim.cosimulation.model.machine import Machine
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sw.toolchain import build as toolchain
 from xpulpnn_sw.toolchain.build import Options
 from xpulpnn_sw.toolchain.build_options import ClusterLayout
 
-from ..elf import run
+from ..elf import FORK, run
 
 CORE = PRESETS["xpulpnn"]
 
@@ -312,7 +316,7 @@ int main(void) {
 
 @pytest.mark.cosim
 @pytest.mark.parametrize("command", ["iss", "run --lockstep", "run --check all"])
-def test_clint(command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str], refused):
+def test_clint(command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str]):
     monkeypatch.chdir(tmp_path)
     Path("main.c").write_text(CLINT)
     toolchain.build([Path("main.c")], Path("a.elf"), compiler=compiler, options=Options(config=CORE))
@@ -322,9 +326,67 @@ def test_clint(command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: 
     assert capfd.readouterr().out == "1 20 1 1\n"
     assert cli.main([command, "a.elf"]) == 1
     assert "outside memory: address 0x0200400" in capfd.readouterr().err
-    if command == "iss":
-        words = ("--cores", "2", "--preset", "cluster")
-        assert refused(command, "--clint", "a.elf", *words).startswith("--clint must be left out with ")
+
+
+@pytest.mark.cosim
+def test_clint_on_wishbone(tmp_path: Path, monkeypatch):
+    """Registers beside the core's Wishbone port: no access to them reaches the memory outside."""
+    monkeypatch.chdir(tmp_path)
+    Path("main.c").write_text(CLINT)
+    toolchain.build([Path("main.c")], Path("a.elf"), options=Options(config=CORE))
+    library = model_library("wishbone-clint", CORE)
+    result = run_program(load(Path("a.elf")), CORE, Machine(clint=True), library=library)
+    assert (result.exit.ok, result.interrupts, result.output) == (True, 21, b"1 20 1 1\n"), result.exit.text
+
+
+CLUSTER_CLINT = (
+    FORK
+    + """\
+static volatile unsigned ticks[XP_CORES], software[XP_CORES];
+void xp_irq_7(void) {
+    (&XP_CLINT_MTIMECMP)[xp_core()] = ~0ull;
+    ++ticks[xp_core()];
+}
+void xp_irq_3(void) {
+    (&XP_CLINT_MSIP)[xp_core()] = 0;
+    ++software[xp_core()];
+}
+static void each(void *unused) {
+    unsigned core = xp_core(), next = (core + 1) % XP_CORES;
+    (&XP_CLINT_MTIMECMP)[core] = xp_time() + 200 * (core + 1);
+    xp_irq_enable(7);
+    xp_irq_enable(3);
+    (&XP_CLINT_MSIP)[next] = 1;
+    while (ticks[core] == 0 || software[core] == 0) {
+        xp_wait_for_interrupt();
+        xp_irq_on();
+        xp_irq_off();
+    }
+    xp_barrier();
+}
+int main(void) {
+    int high = XP_CLINT_MTIMECMP == ~0ull;
+    xp_fork(XP_CORES, each, NULL);
+    for (unsigned core = 0; core < XP_CORES; ++core)
+        printf("%u%u ", ticks[core], software[core]);
+    return !high;
+}
+"""
+)
+
+
+@pytest.mark.cosim
+def test_clint_in_a_cluster(tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str]):
+    """Each core of a cluster has lines of its own; without the setting there are no registers."""
+    monkeypatch.chdir(tmp_path)
+    Path("main.c").write_text(CLUSTER_CLINT)
+    options = Options(config=CORE, cluster=ClusterLayout(cores=4))
+    toolchain.build([Path("main.c")], Path("a.elf"), options=options)
+    for words in ("iss", "iss --quantum 5", "run --lockstep"):
+        assert cli.main([*words.split(), "--clint", "a.elf"]) == 0
+        assert capfd.readouterr().out == "11 11 11 11 "
+    assert cli.main(["iss", "a.elf"]) == 1
+    assert "load access fault" in capfd.readouterr().err
 
 
 FILES = """\

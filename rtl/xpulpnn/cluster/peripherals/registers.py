@@ -9,11 +9,11 @@ from xpulpnn.isa.cluster import BLOCK_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 
 
-def serve(m: Module, port, values: Mapping[int, Value]) -> dict[int, Signal]:
+def serve(m: Module, port, values: Mapping[int, Value], size: int = BLOCK_BYTES) -> dict[int, Signal]:
     """Grant every access to ``port`` at once and answer in the next cycle, with an error if there is no register;
-    return the write strobes by register.
+    return the write strobes by register. The registers are in a block of ``size`` bytes.
     """
-    offset = port.addr[exact_log2(WORD_BYTES) : exact_log2(BLOCK_BYTES)]
+    offset = port.addr[exact_log2(WORD_BYTES) : exact_log2(size)]
     written = {}
     m.d.comb += port.gnt.eq(1)
     m.d.sync += [port.rvalid.eq(port.req), port.err.eq(0)]

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa import cluster
-from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
+from xpulpnn.isa.machine import BYTE_BITS, CLINT_SPACE, WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.retirements import Checker
 from xpulpnn_sim.cosimulation.model.model import Block
 from xpulpnn_sim.cosimulation.model.schema import DEVICE_ACCESS, LINE_EVENT
+from xpulpnn_sim.reference.golden.clint import ClintModel
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel, numbers
 from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
@@ -194,8 +195,11 @@ class EventUnitCheck(Checker):
 
 
 class TimerCheck(Checker):
-    def __init__(self, cores: int, name_of: NameOf = lambda pc: "") -> None:
-        self._timer = ClusterTimerModel()
+    """Checks the timer of a cluster, or with ``clint`` the registers of its core-local interruptor."""
+
+    def __init__(self, cores: int, name_of: NameOf = lambda pc: "", *, clint: bool = False) -> None:
+        self._timer = ClintModel(cores) if clint else ClusterTimerModel()
+        self._window = (cluster.CLINT, CLINT_SPACE) if clint else (cluster.TIMER, cluster.BLOCK_BYTES)
         self._cores = range(cores)
         self._name_of = name_of
         self._now = 0
@@ -211,10 +215,11 @@ class TimerCheck(Checker):
             self._waiting += [
                 access
                 for access in device_accesses(block, core)
-                if cluster.TIMER <= access.address < cluster.TIMER + cluster.BLOCK_BYTES
+                if 0 <= access.address - self._window[0] < self._window[1]
             ]
         self._waiting.sort(key=lambda access: access.retired)
-        self._events += [(cycle, word) for cycle, kind, word in line_events(block.grants) if kind == _TIMERS]
+        if isinstance(self._timer, ClusterTimerModel):
+            self._events += [(cycle, word) for cycle, kind, word in line_events(block.grants) if kind == _TIMERS]
         end = max(last) - _TIMER_ANSWER
         while self._waiting and (at := self._waiting[0].retired - _TIMER_ANSWER) < end:
             access = self._waiting.pop(0)
@@ -224,7 +229,7 @@ class TimerCheck(Checker):
         self._pass(end)
 
     def _access(self, access: DeviceAccess) -> None:
-        offset = (access.address - cluster.TIMER) // WORD_BYTES * WORD_BYTES
+        offset = (access.address - self._window[0]) // WORD_BYTES * WORD_BYTES
         shift = BYTE_BITS * (access.address % WORD_BYTES)
         bits = (1 << BYTE_BITS * access.mask.bit_count()) - 1
         word = self._timer.read(offset)

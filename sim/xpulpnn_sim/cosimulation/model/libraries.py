@@ -95,6 +95,7 @@ TOPS = {
     "core": "core",
     "core-debug": "core-debug",
     "wishbone": "core-on-wishbone",
+    "wishbone-clint": "core-on-wishbone-clint",
     "cluster": "cluster",
     "cluster-wishbone": "cluster-on-wishbone",
     "cluster-debug": "cluster-debug",

@@ -173,7 +173,7 @@ def hart_ids(config: CoreConfig | ClusterConfig, machine: Machine) -> tuple[int,
             raise InputError(f"latency of the L2 must be 1 without a cluster, not {machine.l2_latency}")
         return (machine.hart_id,)
     given = {"hart number": machine.hart_id, "interrupt rate": machine.irq_rate, "interrupts": machine.irqs}
-    given["a CLINT"] = machine.clint
+    given["a CLINT beside it"] = machine.clint
     for option, value in given.items():
         if value:
             raise InputError(f"{option} must be left out for a cluster, whose event unit raises interrupts")

@@ -161,7 +161,7 @@ SETTINGS = _dtype(
 addresses outside every window are memory too, initially 0; ``dump_*``: cycles or instructions in the waveform;
 ``data_latency``: fewest cycles of a response, to which up to ``response_latency`` - 1 are added at random;
 ``bank_hash``, ``tcdm_bytes``: of a cluster; ``reset_after``: cycles until the design is reset and
-starts again; ``clint``: address of a CLINT, or 0."""
+starts again; ``clint``: address of a CLINT beside the core or in the cluster, or 0."""
 
 STATUS = _dtype(
     "cycles accepted first_offered position", "events hart value grants expected got transfer transfer_writes"
@@ -311,6 +311,7 @@ _CONSTANTS = {
         )
     },
     "TCDM_SPACE": TCDM_SPACE,
+    "CLINT_SPACE": machine.CLINT_SPACE,
     "PRIVATE_BARRIERS": cluster.EventRegister.BARRIER,
     **{f"VALUE_{name.upper()}": number for number, name in enumerate(VALUE_FIELDS)},
     **{

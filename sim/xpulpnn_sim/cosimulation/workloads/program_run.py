@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.cluster import CLINT
 from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, HALF_BYTES, WORD_BYTES, Clint
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.xif.config import XifHost
@@ -116,6 +117,7 @@ def run_program(
         settings |= debugger.settings(len(harts))
     if cluster is not None:
         settings |= {"bank_hash": cluster.bank_hash, "tcdm_bytes": cluster.tcdm_bytes}
+        settings |= {"clint": CLINT} if cluster.clint else {}
     with Session(
         library,
         len(harts),
@@ -178,6 +180,8 @@ def retirement_check(
 def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machine) -> list[Checker]:
     name_of = executable.symbol_at
     checks: list[Checker] = [EventUnitCheck(cluster, name_of), TimerCheck(cluster.cores, name_of)]
+    if cluster.clint:
+        checks.append(TimerCheck(cluster.cores, name_of, clint=True))
     if cluster.dma:
         memory = load_memory(executable, (*machine.ram, *memory_of(cluster)))
         checks.append(DmaCheck(cluster, memory, name_of))

@@ -29,6 +29,7 @@ _BLOCKS = (
     (cluster.DMA, "DMA engine, shared command port"),
     (cluster.PRIVATE_EVENT_UNIT, "event unit, what belongs to the core that asks"),
     (cluster.PRIVATE_DMA, "DMA engine, command port of the core that asks"),
+    (cluster.CLINT, "core-local interruptor, with `clint`"),
     (cluster.SOC_PERIPHERALS, "outside: peripherals of the SoC"),
     (cluster.L2_BASE, "outside: memory of programs, called L2"),
 )

@@ -63,6 +63,8 @@ def ranges(config: ClusterConfig) -> Sequence[tuple[int, int, str]]:
     ]
     if config.dma:
         inside.append((0x1020_4400, 0x400, "dma"))
+    if config.clint:
+        inside.append((0x1021_0000, 0x1_0000, "peripherals"))
     return inside
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import hart_number
-from xpulpnn.isa.machine import Interrupt
 from xpulpnn_sim.reference.golden.dma import DmaModel
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
@@ -117,10 +116,10 @@ class ClusterSession:
     def _take_turns(self, limit: int) -> tuple[int, int]:
         """Take turns in compiled code as long as harts do nothing but execute instructions. Returns the number of the
         hart that is left with its turn, and how many instructions of the turn are done."""
-        devices, quantum, until = self.devices, self._quantum, self.devices.timer.until_event()
+        devices, quantum, until = self.devices, self._quantum, self.devices.until_event()
         harts = [hart for hart in self._harts if devices.waits_at(hart.core) is None]
         for hart in harts:
-            hart.iss.csrs.irq = devices.interrupted(hart.core) << Interrupt.EXTERNAL
+            hart.iss.csrs.irq = devices.lines(hart.core)
         plain = not any(hart.stuck or hart.iss.state.asleep or hart.iss.note for hart in harts)
         rounds = min(limit - self.executed, _REPORT) // (quantum * len(harts)) if harts and plain else 0
         rounds = rounds if until is None else min(rounds, (until - 1) // quantum)
@@ -154,7 +153,7 @@ class ClusterSession:
         if devices.waits_at(hart.core) is not None:
             iss.csrs.pass_time(quantum)
             return None
-        iss.csrs.irq = devices.interrupted(hart.core) << Interrupt.EXTERNAL
+        iss.csrs.irq = devices.lines(hart.core)
         start, ended = iss.executed - done, done and iss.status in (RESTS, TRAPS)
         hart.stuck = ""
         while not hart.stuck and (done := iss.executed - start) < quantum:
@@ -180,13 +179,13 @@ class ClusterSession:
             address = self.devices.waits_at(hart.core)
             hart.stuck = "waits" if address is None else exits.waits_for(address)
         else:
-            hart.iss.csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
+            hart.iss.csrs.irq = self.devices.lines(hart.core)
 
     def _stalled(self) -> exits.Exit | None:
-        """Advance to the next event of the timer if no hart can continue; returns a deadlock if there is none."""
+        """Advance to the next event of a timer if no hart can continue; returns a deadlock if there is none."""
         if any(self._goes_on(hart) for hart in self._harts):
             return None
-        cycles = self.devices.timer.until_event()
+        cycles = self.devices.until_event()
         if cycles is not None:
             for hart in self._harts:
                 hart.iss.csrs.pass_time(cycles)
@@ -198,7 +197,7 @@ class ClusterSession:
     def _goes_on(self, hart: _Hart) -> bool:
         if self.devices.waits_at(hart.core) is not None:
             return False
-        hart.iss.csrs.irq = self.devices.interrupted(hart.core) << Interrupt.EXTERNAL
+        hart.iss.csrs.irq = self.devices.lines(hart.core)
         rests = hart.iss.state.asleep or hart.stuck == _LOOPS
         return not rests or bool(hart.iss.csrs.call("wakes") & 1)
 

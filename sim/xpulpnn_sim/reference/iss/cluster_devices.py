@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa import cluster as isa
-from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, CLINT_SPACE, WORD_BYTES, WORD_MASK, Interrupt
+from xpulpnn_sim.reference.golden.clint import ClintModel
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.golden.dma import DmaModel, Moves
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
@@ -127,6 +128,13 @@ def _access(offset: int, value: int | None) -> Access:
     return Access(offset, value is not None, value or 0)
 
 
+def _timed(timer: ClusterTimerModel | ClintModel, offset: int, value: int | None) -> int:
+    if value is None:
+        return timer.read(offset)
+    timer.write(offset, value)
+    return 0
+
+
 class Devices:
     """Peripherals of the cluster, by address. After each access the event unit runs until it is idle. An access that
     waits must be repeated until it is answered; the core must make no other access before."""
@@ -135,6 +143,7 @@ class Devices:
         self._events = EventUnitModel(config)
         self._answers: dict[int | None, Answer] = {}
         self.timer = ClusterTimerModel()
+        self.clint = ClintModel(config.cores) if config.clint else None
         self.dma: DmaModel | None = None  # set when there is memory for its transfers
         self.time = 0
         self._cores = config.cores
@@ -153,8 +162,15 @@ class Devices:
             self._masks |= {isa.ICACHE_CONTROL + offset: 1 for offset in (*enabled, isa.Icache.COUNT)}
             self._values |= {isa.ICACHE_CONTROL + offset: 1 for offset in enabled}
 
-    def interrupted(self, core: int) -> bool:
-        return bool(self._events.interrupts() >> core & 1)
+    def lines(self, core: int) -> int:
+        """Return the interrupt lines of a core as bits of mip."""
+        own = 0 if self.clint is None else self.clint.lines(core)
+        return own | (self._events.interrupts() >> core & 1) << Interrupt.EXTERNAL
+
+    def until_event(self) -> int | None:
+        """Return the cycles until a timer does something if nothing is written; None if none does."""
+        timers = [timer.until_event() for timer in (self.timer, self.clint) if timer is not None]
+        return min((cycles for cycles in timers if cycles is not None), default=None)
 
     def _settle(
         self, accesses: dict[int, Access], events: Iterable[tuple[int, int]] = (), shared: Access | None = None
@@ -172,11 +188,13 @@ class Devices:
         return None if answer is None else answer.data or 0
 
     def advance(self, time: int) -> None:
-        """Advance the timer to ``time``, unless it is there already."""
+        """Advance the timers to ``time``, unless they are there already."""
         if time > self.time:
             for number in self.timer.advance(time - self.time):
                 for core in range(self._cores):
                     self._settle({}, [(core, (isa.EventLine.TIMER_LOW, isa.EventLine.TIMER_HIGH)[number])])
+            if self.clint is not None:
+                self.clint.advance(time - self.time)
             self.time = time
 
     def waits_at(self, core: int) -> int | None:
@@ -207,7 +225,11 @@ class Devices:
         if address in self._masks:
             return self._plain(address, value)
         if isa.TIMER <= address < isa.TIMER + isa.BLOCK_BYTES:
-            return self._timed(address - isa.TIMER, value)
+            if address - isa.TIMER not in _TIMER_REGISTERS:
+                raise LookupError
+            return _timed(self.timer, address - isa.TIMER, value)
+        if self.clint is not None and isa.CLINT <= address < isa.CLINT + CLINT_SPACE:
+            return _timed(self.clint, address - isa.CLINT, value)
         if isa.EVENT_UNIT <= address < isa.ICACHE_CONTROL:
             self._settle({}, shared=_access(address - isa.EVENT_UNIT, value))
             return self._answered(None)
@@ -241,12 +263,4 @@ class Devices:
         if value is None:
             return self._values.get(address, 0)
         self._values[address] = value & self._masks[address]
-        return 0
-
-    def _timed(self, offset: int, value: int | None) -> int:
-        if offset not in _TIMER_REGISTERS:
-            raise LookupError
-        if value is None:
-            return self.timer.read(offset)
-        self.timer.write(offset, value)
         return 0

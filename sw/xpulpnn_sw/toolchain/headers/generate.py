@@ -38,6 +38,7 @@ _PLACES = {
     "ICACHE": cluster.ICACHE_CONTROL,
     "SHARED_DMA": cluster.DMA,
     "DMA": cluster.PRIVATE_DMA,
+    "CLINT": cluster.CLINT,
 }
 
 _NUMBERS = {

@@ -190,7 +190,7 @@ class Driver {
         if (lines.dma) log({cycle, LINE_EVENT, lines.dma, 0, 0, 0, 0});
         if (lines.dma_interrupt) log({cycle, LINE_EVENT + 1, lines.dma_interrupt, 0, 0, 0, 0});
         if (lines.timer) log({cycle, LINE_EVENT + 2, lines.timer, 0, 0, 0, 0});
-        if (lines.timer_armed) still_ = 0;
+        if (lines.timer_armed || settings.clint) still_ = 0;
     }
 
     void move(uint64_t cycle, const DmaOut& out) {
@@ -300,7 +300,7 @@ class Driver {
 
     // An access inside the cluster where nothing is; what is not there cannot be seen on a bus.
     uint32_t outside(uint64_t cycle, HartStatus& state, const RetireOut& out) {
-        if (__builtin_expect(AddressMap::answers(out.mem_addr, settings.tcdm_bytes), 1)) return 0;
+        if (__builtin_expect(AddressMap::answers(out.mem_addr, settings.tcdm_bytes, settings.clint), 1)) return 0;
         state.bad_since = cycle;
         state.write = out.mem_wmask != 0;
         whole_access(state, out);
@@ -358,7 +358,7 @@ class Driver {
         if (settings.irq_rate && random_.next() < settings.irq_rate) {
             state.lines |= 1u << USABLE_LINES[random_.next() % (sizeof USABLE_LINES / sizeof *USABLE_LINES)];
         }
-        if (settings.clint) Clint(memory, settings.clint).tick(status.cycles, state.lines);
+        if (!TOGETHER && settings.clint) Clint(memory, settings.clint).tick(status.cycles, state.lines);
         driven.hart[hart].irq = state.lines;
     }
 

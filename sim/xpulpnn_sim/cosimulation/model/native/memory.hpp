@@ -125,11 +125,13 @@ class AddressMap {
 
     static bool is_device(uint32_t address) { return (address & ~(TCDM_SPACE - 1)) == CONTROL; }
 
-    // Whether anything answers at `address`, which is the TCDM's or a device's; others are not known here.
-    static bool answers(uint32_t address, uint32_t tcdm_bytes) {
+    // Whether anything answers at `address`, which is the TCDM's or a device's; others are not known here. `clint` is
+    // the address of the cluster's CLINT, or 0.
+    static bool answers(uint32_t address, uint32_t tcdm_bytes, uint32_t clint = 0) {
         if (is_tcdm(address)) return (address & (TCDM_SPACE - 1)) < tcdm_bytes;
         if (!is_device(address)) return true;
         const uint32_t block = address - address % BLOCK_BYTES;
+        if (clint && address - clint < CLINT_SPACE) return true;
         if (REFILL_PORTS && block == ICACHE_CONTROL) return true;
         if (DMA_PORTS && (block == DMA || block == PRIVATE_DMA)) return true;
         return block == CONTROL || block == TIMER || block == EVENT_UNIT || block == EVENT_UNIT + BLOCK_BYTES ||

@@ -86,10 +86,16 @@ static inline uint32_t xp_instructions(void) { return XP_CSR_READ(XP_MINSTRET); 
 static inline uint64_t xp_cycles64(void) { return XP_CSR_READ64(XP_MCYCLE, XP_MCYCLEH); }
 static inline uint64_t xp_instructions64(void) { return XP_CSR_READ64(XP_MINSTRET, XP_MINSTRETH); }
 
-/* Registers of a core-local interruptor, in systems that have one: `iss --clint`, `run --clint`. */
-#define XP_CLINT_MSIP (*(volatile uint32_t *)0x02000000)
-#define XP_CLINT_MTIMECMP (*(volatile uint64_t *)0x02004000)
-#define XP_CLINT_MTIME ((volatile uint32_t *)0x0200BFF8)
+/* Registers of a core-local interruptor, in systems that have one: `iss --clint`, `run --clint`. MSIP and MTIMECMP are
+   those of core 0; those of core n of a cluster are (&XP_CLINT_MSIP)[n], (&XP_CLINT_MTIMECMP)[n]. */
+#ifdef XP_CLUSTER
+#define XP_CLINT_BASE 0x10210000
+#else
+#define XP_CLINT_BASE 0x02000000
+#endif
+#define XP_CLINT_MSIP (*(volatile uint32_t *)XP_CLINT_BASE)
+#define XP_CLINT_MTIMECMP (*(volatile uint64_t *)(XP_CLINT_BASE + 0x4000))
+#define XP_CLINT_MTIME ((volatile uint32_t *)(XP_CLINT_BASE + 0xBFF8))
 static inline uint64_t xp_time(void) {
     uint32_t high, low;
     do {
