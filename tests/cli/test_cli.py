@@ -51,6 +51,10 @@ BAD_INPUT = {
         ["generate", "core", "--preset", "cva6"],
         "TOP must be xif with --preset cva6, not",
     ),
+    "a coprocessor without TOP": (
+        ["generate", "--preset", "cva6"],
+        "TOP must be given: xpulpnn generate xif --preset cva6",
+    ),
     "a misspelt preset": (["generate", "dotp", "--preset", "ri5y"], 'Did you mean "ri5cy"?'),
     "a misspelt variant": (["cosim", "conv", "--variant", "nn_4x5"], ", not nn_4x5. Did you mean nn_4x4?"),
     "a misspelt word of a list": (["library", "--kernel", "conv+linea"], ", not linea. Did you mean linear?"),
@@ -305,6 +309,34 @@ def test_a_full_disk_is_named_and_no_folder_stays(words, writing, tmp_path, monk
     assert cli.main([*words.split(), "-o", str(tmp_path / "new" / "out")]) == 2
     assert capsys.readouterr().err == "error: /dev/full cannot be written, as its disk is full\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_full_disks_of_the_standard_streams(stream):
+    with Path("/dev/full").open("w") as full:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: full}
+        words = ["doctor"] if stream == "stdout" else ["iss", "absent.elf"]
+        done = subprocess.run([sys.executable, "-m", "xpulpnn_sim", *words], **streams, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr in (None, "error: output cannot be written, as its disk is full\n")
+
+
+def test_a_missing_folder_for_temporary_files_is_named(monkeypatch, capsys):
+    monkeypatch.setenv("TMPDIR", "/nowhere")
+    cli.main(["iss", "absent.elf"])
+    named, error = capsys.readouterr().err.splitlines()
+    assert named.startswith("TMPDIR must be a writable folder, not /nowhere: temporary files are in /")
+    assert error.startswith("error: absent.elf must be")
+
+
+@pytest.mark.flow
+def test_cc_says_what_takes_long(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("main.c").write_text("int main(void) { return 0; }")
+    monkeypatch.setattr(common, "_FIRST_LINE_S", 0.01)
+    for words in ([], ["--quiet"]):
+        assert cli.main(["cc", "-S", *words, "main.c"]) == 0
+        assert ("compiling, the first time the C library too" in capfd.readouterr().err) == (not words)
 
 
 def test_text_that_the_terminal_lacks():

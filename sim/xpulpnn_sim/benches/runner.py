@@ -7,7 +7,6 @@ A file lock keeps two processes from making the same build.
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -143,9 +142,6 @@ def _share_runtime(source: Path, destination: Path) -> None:
         partial = destination / f"{name}.{os.getpid()}"
         shutil.copyfile(source / name, partial)
         partial.replace(destination / name)
-
-
-_ODD = re.compile(r"[^\w./,@+=~-]")  # characters that the makefiles of cocotb and Verilator do not quote
 
 
 def compile_design(design: EmittedVerilog, simulator: str, cache: Path, *, waves: str = "") -> Path:

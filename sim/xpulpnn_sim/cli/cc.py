@@ -5,6 +5,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, field, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,7 +16,7 @@ from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, remark, tell
+from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, progress_bar, remark, tell
 from xpulpnn_sim.cli.configurations import Hosted
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
@@ -180,7 +181,8 @@ def cc_command(request: CcOptions) -> int:
     )
     compiler = find_compiler(request.compiler)
     try:
-        results, printed = _compile(request, options, compiler.kind)
+        with nullcontext() if request.quiet else progress_bar("compiling, the first time the C library too", None):
+            results, printed = _compile(request, options, compiler.kind)
     except CompileError as error:
         sys.stderr.write(error.messages)
         names = ", ".join(str(path) for path in request.files)

@@ -7,18 +7,22 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from inspect import BoundArguments
 from io import TextIOWrapper
 from itertools import pairwise
+from tempfile import gettempdir
 from typing import Any
 
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from xpulpnn.errors import InputError, XpulpnnError, unreadable
+from xpulpnn.xif.config import XIF_PRESETS
 from xpulpnn_sim.cli.cc_words import separate_cc_options
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
 from xpulpnn_sim.cli.tree import EXTRAS, PROGRAM, app, command_name, with_default_command
+from xpulpnn_sim.tools.component_names import XIF
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT, path_of
 
 
@@ -52,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     typed = sys.argv[1:] if argv is None else list(argv)
     try:
+        if (place := os.environ.get("TMPDIR")) and not os.access(place, os.W_OK):
+            remark(f"TMPDIR must be a writable folder, not {place}: temporary files are in {gettempdir()}")
         return execute_command(typed)
     except XpulpnnError as error:
         if isinstance(messages := getattr(error, "messages", None), str):
@@ -101,6 +107,8 @@ def parse_command(typed: Sequence[str]) -> tuple[Callable[..., int | None], Boun
     try:
         run, bound, _ = app().parse_args(words, verbose=False)
     except MissingArgumentError as error:
+        if words[0] == "generate" and (chosen := XIF_PRESETS.keys() & set(words)):
+            raise InputError(f"TOP must be given: {PROGRAM} generate {XIF} --preset {min(chosen)}") from None
         name = error.argument.name if error.argument else "a word"
         if error.argument and set(error.argument.names).intersection(words):
             raise InputError(f"{name} must be followed by its value") from None
@@ -153,5 +161,6 @@ def _missing(error: ImportError, command: str) -> str:
 
 
 def _report(text: str, code: int) -> int:
-    remark(f"error: {' '.join(text.split())}")
+    with suppress(OSError):  # standard error may be on a full disk
+        remark(f"error: {' '.join(text.split())}")
     return code

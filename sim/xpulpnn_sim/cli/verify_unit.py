@@ -135,6 +135,8 @@ def _require_options(options: UnitBenchOptions, units: Mapping[str, BenchedUnit]
     for simulator in options.simulator:
         if not available(simulator):
             raise InputError(f"--simulator must be installed, not missing as {simulator}")
+    if "icarus" in options.simulator and '"' in str(options.output.absolute()):
+        raise InputError(f'--output must be a folder without " in its path for icarus, not {options.output.absolute()}')
     runs = len(units) * len(options.simulator) * options.repeat
     if options.waves is not None and (options.waves.suffix not in _FORMATS or runs > 1):
         raise InputError(f"--waves must be a file {' or '.join(_FORMATS)} for one run, not {options.waves} for {runs}")

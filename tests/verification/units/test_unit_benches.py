@@ -137,3 +137,9 @@ def test_a_configuration_has_its_units():
 def test_refused(output: Path, capsys: pytest.CaptureFixture[str], words: str, message: str):
     assert run(words, output, code=2) == []
     assert message in capsys.readouterr().err
+
+
+def test_a_path_that_icarus_cannot_quote_is_refused(output: Path, capsys: pytest.CaptureFixture[str]):
+    assert run("widener", output / 'o"d', code=2) == []
+    assert '--output must be a folder without " in its path for icarus, not ' in capsys.readouterr().err
+    assert not (output / 'o"d').exists()
