@@ -321,7 +321,8 @@ class CoverageOptions(StressedPrograms, Report):
 def verify_coverage_command(options: CoverageOptions) -> int:
     """xpulpnn verify coverage --preset xpulpnn2 --report build/coverage.html  # a page of what is reached"""
     source = options.source()
-    total = Total(source.config)
+    with progress_bar("compiling the model", None):
+        total = Total(source.config)
     steers = not (options.aim or options.no_steering)
     batches = steered(source, options.seed, total.collector) if steers else ()
     report = run_with_bar(options, [source], batches, count=total.add)
