@@ -3,7 +3,8 @@
 In a fenced block ``sh`` every line is a command; in ``console`` lines after ``$ `` are commands, followed by their
 output, where ``...`` matches anything. ``pycon`` blocks are doctests, ``python`` blocks are executed; a block with a
 caption is a file. Blocks run in the order of the page, in a folder with the repository's files except ``build``. The
-comment ``slow`` marks a block that takes long. ``YOUR.lib`` is the built-in library.
+comment ``slow`` marks a block that takes long, ``needs`` at the beginning of a page the packages without which it is not
+run. ``YOUR.lib`` is the built-in library.
 """
 
 import os
@@ -18,6 +19,7 @@ from xpulpnn_sim.exploration.generic_library import liberty_text
 
 ROOT = Path(__file__).parents[3]
 _BLOCK = re.compile(r"(?P<slow><!-- slow -->\n+)?^```(?P<info>\S.*)\n(?P<content>(?:.*\n)*?)```$", re.MULTILINE)
+_NEEDS = re.compile(r"<!-- needs (.*) -->\n")
 _CAPTION = re.compile(r":caption: *(.+)\n+")
 _PROGRESS = re.compile(rb"^\d\d:\d\d:\d\d .*\n", re.MULTILINE)
 """Pattern of the progress lines that commands print in place of a progress bar."""
@@ -44,6 +46,11 @@ def blocks(page: Path) -> list[ExampleBlock]:
             name = file[1] if file else ""
             listed.append(ExampleBlock(page.name, line, language, tuple(lines), bool(block["slow"]) and not file, name))
     return listed
+
+
+def needed_packages(page: Path) -> list[str]:
+    needs = _NEEDS.match(page.read_text())
+    return needs[1].split() if needs else []
 
 
 def example_place(folder: Path) -> None:

@@ -10,6 +10,7 @@ from tests.publishing.guide.examples import (
     blocks,
     example_place,
     matches,
+    needed_packages,
     page_commands,
     pages,
 )
@@ -21,6 +22,8 @@ RUN = [page for page in pages() if any(SLOW or not block.slow for block in block
 @pytest.mark.flow
 @pytest.mark.parametrize("path", RUN, ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_of_a_page(tmp_path, path):
+    for package in needed_packages(path):
+        pytest.importorskip(package)
     example_place(tmp_path)
     page = ExamplePage(tmp_path)
     assert not [line for block in blocks(path) if SLOW or not block.slow for line in page.run(block)]
