@@ -157,9 +157,9 @@ class Planner:
         if is_smaller:
             budget = min(int(self._budgets[layer] * _SHRINKING), self._tiled[layer].plan.bytes - 1)
         refused: LayerError | None = None
-        # fewer cores need smaller buffers; filters are read from main memory if nothing else helps
+        # fewer cores need smaller buffers; filters or maps are read from main memory if nothing else helps
         counts = [self._cores >> bits for bits in range(self._cores.bit_length())]
-        for direct, cores in product((False, True) if stage.multiplies else (False,), counts):
+        for direct, cores in product((False, True), counts):
             try:
                 run = self._kernel(layer, cores)
                 self._tiled[layer] = tiled_layer(stage, run, cores, budget, always, direct=direct)

@@ -3,8 +3,8 @@
 In a fenced block ``sh`` every line is a command; in ``console`` lines after ``$ `` are commands, followed by their
 output, where ``...`` matches anything. ``pycon`` blocks are doctests, ``python`` blocks are executed; a block with a
 caption is a file. Blocks run in the order of the page, in a folder with the repository's files except ``build``. The
-comment ``slow`` marks a block that takes long, ``needs`` at the beginning of a page the packages without which it is not
-run. ``YOUR.lib`` is the built-in library.
+comment ``slow`` marks a block that takes long, ``needs`` at the beginning of a page the packages without which it is
+not run. ``YOUR.lib`` is the built-in library.
 """
 
 import os

@@ -139,6 +139,7 @@ class MapDivision:
     """Tiling of a layer whose output rows can be computed separately."""
 
     group = 1  # output pixels that are computed together
+    largest = TileOperand.INPUT  # operand that cores can read from main memory
 
     def __init__(self, run: KernelRun, cores: int, build: Callable[[Layer], Program]) -> None:
         # ``build`` returns the function of a layer
@@ -155,6 +156,8 @@ class MapDivision:
             size = (layer.width, layer.kernel_width) if self._along else (layer.height, layer.kernel_height)
             rows = {"in_lines": size[0], "step": layer.stride[self._along], "window": size[1]}
             rows, area = rows | {"top": layer.padding[2 * self._along]}, layer.area
+        if isinstance(layer, DepthwiseLayer):
+            self.largest = TileOperand.WEIGHTS
         if run.output.grouped:
             self.group = GROUPED_PIXELS
             rows["line_unit"] = GROUPED_PIXELS // gcd(width, GROUPED_PIXELS)
@@ -263,6 +266,7 @@ class ProductDivision:
     """Tiling of a layer with filters by rows and channels; raises :class:`LayerError` for any other layer."""
 
     in_spare = _AHEAD * WORD
+    largest = TileOperand.WEIGHTS
 
     def __init__(self, run: KernelRun, *, folded: bool = False, flat: bool = False) -> None:
         variant, precision, arguments = run.variant, run.precision, run.arguments

@@ -32,7 +32,7 @@ class TilePlan:
     channels: int  # channels of a tile, fewer at the end
     channels_first: bool  # whether all channels of some lines are computed before the next lines
     overlap: bool  # whether data are moved while tiles are computed, which takes two buffers per operand
-    direct: bool = False  # whether cores read filters from main memory, for which the TCDM has no room
+    direct: bool = False  # whether cores read an operand from main memory, for which the TCDM has no room
 
     @cached_property
     def tiles(self) -> tuple[Tile, ...]:
@@ -49,8 +49,10 @@ class TilePlan:
         }
 
     def _operand_bytes(self, operand: TileOperand, tile: Tile) -> int:
-        is_outside = self.direct and operand is TileOperand.WEIGHTS
-        return 0 if is_outside else operand_bytes(self.division, operand, tile)
+        return 0 if self.is_outside(operand) else operand_bytes(self.division, operand, tile)
+
+    def is_outside(self, operand: TileOperand) -> bool:
+        return self.direct and operand is self.division.largest
 
     @property
     def bytes(self) -> int:
@@ -257,8 +259,10 @@ class PlacedLayer:
         match move.operand:
             case TileOperand.WEIGHTS:
                 place, size = self._places[tile.channels], len(self._filters[tile.channels].content)
-                size *= not self.plan.direct
+                size *= not self.plan.is_outside(move.operand)
                 return (DmaTransfer(inside=inside, outside=place, line=size, inwards=True),) if size else ()
+            case TileOperand.INPUT if self.plan.is_outside(move.operand):
+                return ()
             case TileOperand.INPUT:
                 parts = zip(self._inputs(inside), self._sources, strict=True)
                 return [lines.transfer(tile.in_lines, at, outside, inwards=True) for (lines, at), outside in parts]
@@ -268,12 +272,16 @@ class PlacedLayer:
     def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
         source, weights, output = (self._buffers[operand][slots[operand]] for operand in TileOperand)
         filters = self._filters[tile.channels]
-        if self.plan.direct:
+        inputs = {line_map.symbol: at for line_map, at in self._inputs(source)}
+        if self.plan.is_outside(TileOperand.WEIGHTS):
             weights = self._places[tile.channels]
+        if self.plan.is_outside(TileOperand.INPUT):
+            maps = zip(self.plan.division.inputs, self._sources, strict=True)
+            inputs = {line_map.symbol: start + tile.in_lines.start * line_map.line for line_map, start in maps}
         return {
             **self.plan.division.run.arguments,
             "output": output,
-            **{line_map.symbol: at for line_map, at in self._inputs(source)},
+            **inputs,
             **{name: weights + distance for name, distance in filters.places.items()},
             **filters.arguments,
             **({} if self._buffer is None else {BUFFER: self._buffer}),
