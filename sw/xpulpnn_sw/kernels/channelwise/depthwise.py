@@ -186,6 +186,9 @@ class InPlaceCode:
         b, layer = self._b, self._layer
         results = self._results[: len(weights)]
 
+        def scale() -> None:
+            self._finishing.scale(results, self._acc[: len(results)])
+
         def store(y: int) -> None:
             for result, step in zip(results, self._distances(x, y, len(results)), strict=True):
                 is_near = fits_immediate(step) or step in self._steps
@@ -201,11 +204,13 @@ class InPlaceCode:
                 if not y or number >= first + _ROWS - layer.stride[0]:
                     b.load(self._words[number % _ROWS], self._pointer, self._row_bytes)
             words = [self._words[number % _ROWS] for number in rows]
+            # requantised some instructions after the products, which avoids a stall
+            if y:
+                scale()
             for accumulator, factors in zip(self._acc, weights, strict=False):
                 self._finishing.multiply(accumulator, words, [factors[number - first] for number in rows])
             if y:
                 store(y - 1)
-            self._finishing.scale(results, self._acc[: len(results)])
 
         # rows with complete filters repeat in turns, after which words are in the same registers again and results in
         # the same place of a group of pixels
@@ -221,6 +226,7 @@ class InPlaceCode:
                     row(y)
         for y in range(1 + turns * period, last):
             row(y)
+        scale()
         store(last - 1)
 
 
