@@ -15,6 +15,8 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, partial(_end, os.getpid()))
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the script has its own until now
     try:
         # imported here, as it takes a while in which users may type Ctrl-C
         from xpulpnn_sim.cli.main import main as run_command

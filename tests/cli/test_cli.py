@@ -282,6 +282,18 @@ def test_an_interrupt_is_one_line(text):
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
 
 
+@pytest.mark.parametrize("interrupted", ["__init__", "__main__"])
+def test_an_interrupt_while_modules_load_is_one_line(interrupted, tmp_path):
+    (tmp_path / "xpulpnn_sim").mkdir()
+    for name in ("__init__", "__main__"):
+        text = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(20)" * (name == interrupted)
+        (tmp_path / f"xpulpnn_sim/{name}.py").write_text(text)
+    script = Path(__file__).parents[2] / "scripts" / "xpulpnn"
+    how = {"capture_output": True, "text": True, "env": os.environ | {"PYTHONPATH": str(tmp_path)}}
+    done = subprocess.run([sys.executable, script], **how, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
+
+
 @pytest.mark.parametrize(
     ("content", "rule"),
     [
