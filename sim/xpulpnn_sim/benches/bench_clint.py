@@ -1,6 +1,7 @@
 """Bench of the core-local interruptor: random settings and reads against a cycle-accurate model."""
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from xpulpnn_sim.reference.stimuli import separating_words
 _ROUNDS = 60
 _LONGEST_GAP = 20
 _BEFORE_CARRY = WORD_MASK - 60
+_OFFSET_BITS = range(WORD_BYTES.bit_length() - 1, CLINT_SPACE.bit_length() - 1)
 _TIME = (Clint.MTIME, Clint.MTIME + WORD_BYTES)
 
 
@@ -34,20 +36,13 @@ def _store(offset: int, value: int, enables: int = ALL_BYTES, gap: int = 0) -> O
 def _words(registers: Sequence[int], rng: Random) -> Iterator[ObiTransfer]:
     """Write words among which any two bits differ, and single bytes, to every register, and read them; access offsets
     one bit away, where there is none."""
-    for offset in registers:
-        for word in separating_words(rng):
-            for enables in (ALL_BYTES, 1 << rng.randrange(WORD_BYTES)):
-                yield _store(offset, word if enables == ALL_BYTES else ~word & WORD_MASK, enables)
-                yield ObiTransfer(CLINT + offset)
-    bits = range(WORD_BYTES.bit_length() - 1, CLINT_SPACE.bit_length() - 1)
-    for offset, bad in ((offset, offset ^ 1 << bit) for offset in registers for bit in bits):
-        if bad not in registers:
-            yield from (
-                _store(offset, 0),
-                ObiTransfer(CLINT + bad),
-                _store(bad, WORD_MASK),
-                ObiTransfer(CLINT + offset),
-            )
+    for offset, word in product(registers, separating_words(rng)):
+        for value, enables in ((word, ALL_BYTES), (word ^ WORD_MASK, 1 << rng.randrange(WORD_BYTES))):
+            yield from (_store(offset, value, enables), ObiTransfer(CLINT + offset))
+    for offset, bit in product(registers, _OFFSET_BITS):
+        if (bad := offset ^ 1 << bit) not in registers:
+            yield from (_store(offset, 0), ObiTransfer(CLINT + bad), _store(bad, WORD_MASK))
+            yield ObiTransfer(CLINT + offset)
 
 
 def _rises(harts: int, rng: Random) -> Iterator[ObiTransfer]:
@@ -66,20 +61,14 @@ def _rises(harts: int, rng: Random) -> Iterator[ObiTransfer]:
         yield ObiTransfer(CLINT + rng.choice(_TIME), gap=rng.randrange(4 * _LONGEST_GAP))
 
 
-def _transfers(harts: int, rng: Random) -> Iterator[ObiTransfer]:
-    registers = _registers(harts)
-    yield from (ObiTransfer(CLINT + offset) for offset in registers)
-    yield from _words(registers, rng)
-    yield from _rises(harts, rng)
-    yield from (_store(offset, WORD_MASK) for offset in registers)  # nothing is as after the reset
-
-
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def time_is_arithmetic(dut: Dut) -> None:
     """Every value read and every line are determined by the cycles and writes since the reset."""
     rng, board, harts = await start(dut), Scoreboard(), bench_data()["harts"]
-    risen = 0
-    for transfers in (list(_transfers(harts, rng)), [ObiTransfer(CLINT + offset) for offset in _registers(harts)]):
+    risen, registers = 0, _registers(harts)
+    # before the second reset nothing is as after it
+    changes = [*_words(registers, rng), *_rises(harts, rng), *(_store(offset, WORD_MASK) for offset in registers)]
+    for transfers in (changes, [ObiTransfer(CLINT + offset) for offset in registers]):
         await pulse_reset(dut)
         with ObiManager(dut, "port") as software, PortMonitor(dut, ["timer", "software"]) as monitor:
             await software.run(transfers)

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn.isa.machine import IRQ_BITS
 from xpulpnn.xif.config import HOST_NAME
 from xpulpnn_sim.cli.common import Columns, finish, pass_on, pick, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import Cores, Hosted
@@ -73,6 +74,19 @@ class ProgramOptions(LoadOptions, Json):
     """Write a line for every instruction."""
     profile: bool = False
     """Show what each function took."""
+    irq: Annotated[Repeated, Parameter(metavar="LINE@CYCLE")] = ()
+    """Raise an interrupt line until it is taken; repeatable."""
+
+    @property
+    def irqs(self) -> tuple[tuple[int, int], ...]:
+        return tuple(map(_irq, self.irq))
+
+
+def _irq(text: str) -> tuple[int, int]:
+    line, at, cycle = text.partition("@")
+    if not (at and line.isdecimal() and cycle.isdecimal() and IRQ_BITS >> int(line) & 1):
+        raise InputError(f"--irq must be LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31, not {text}")
+    return int(cycle), int(line)
 
 
 Running = TypeVar("Running", bound=LoadOptions)
@@ -259,7 +273,7 @@ def iss_command(options: IssOptions) -> int:
             session = ClusterSession(executable, target, quantum=options.quantum or DEFAULT_QUANTUM, **given)
         else:
             observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, target))
-            given["clint"] = options.clint
+            given |= {"clint": options.clint, "irqs": options.irqs}
             session = IssSession(executable, target, hart_id=options.hart_id, observer=observer, **given)
         bar = stack.enter_context(progress_bar("instructions", None))
         ended = session.run(options.limit, stack.enter_context(stoppable(bar.reach)))
@@ -291,6 +305,8 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
         return
     if options.trace is not None:
         raise InputError(f"--trace must be left out with --cores, not {options.trace}")
+    if options.irq:
+        raise InputError("--irq must be left out with --cores, whose event unit raises interrupts")
     if options.hart_id:
         raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")
 

@@ -11,13 +11,12 @@ from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
-from xpulpnn.isa.machine import IRQ_BITS
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cli import programs
 from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
 from xpulpnn_sim.cli.hosts import HostName, host_of
-from xpulpnn_sim.cli.options import Check, Count, NewFile, Repeated, Seed, arguments, command, rule
+from xpulpnn_sim.cli.options import Check, Count, NewFile, Seed, arguments, command, rule
 from xpulpnn_sim.cli.programs import DEFAULT_LIMIT, FUNCTION, OUTSIDE, ProgramOptions, load_program, with_named_core
 from xpulpnn_sim.cosimulation.model.host import Host
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
@@ -63,7 +62,6 @@ _TIMING = (
     *("grant_stalls", "response_latency", "fetch_grant_stalls", "fetch_latency"),
     *("l2_latency", "irq_rate", "halt_rate"),
 )
-_IRQ_RULE = "LINE@CYCLE with a line out of 3, 7, 11 and 16 to 31"
 
 
 @arguments
@@ -83,8 +81,6 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     mode."""
     hold: bool = False
     """Start when the debugger halts the core for the first time, before its first instruction."""
-    irq: Annotated[Repeated, Parameter(metavar="LINE@CYCLE")] = ()
-    """Raise an interrupt line until it is taken; repeatable."""
     host: HostName | None = None
     """Core of somebody else instead of ours (extra xif): CV32E40X as published, or without its issue 941; with our
     coprocessor if the program was built for it or --set changes its parameters."""
@@ -104,7 +100,7 @@ def run_command(options: RunOptions) -> int:
     options, config, host = _target(options)
     executable, ram = load_program(options, config), options.windows
     given = {"ram": ram, "l2_latency": options.l2_latency or 1, "max_cycles": options.limit}
-    machine = Machine.of(options, irqs=tuple(map(_irq, options.irq)), **given)
+    machine = Machine.of(options, **given)
     hart_ids(config, machine)
     require_fitting(executable, config, ram)
     pieces = programs.dumps(options, executable, memory_of(config))
@@ -185,13 +181,6 @@ def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreCo
     if options.check == "all":
         raise InputError("--check all must be left out with --jtag, which changes what the program does")
     return debugged(config)
-
-
-def _irq(text: str) -> tuple[int, int]:
-    line, at, cycle = text.partition("@")
-    if not (at and line.isdecimal() and cycle.isdecimal() and IRQ_BITS >> int(line) & 1):
-        raise InputError(f"--irq must be {_IRQ_RULE}, not {text}")
-    return int(cycle), int(line)
 
 
 def _wave_window(options: RunOptions) -> tuple[int, int]:

@@ -389,6 +389,40 @@ def test_clint_in_a_cluster(tmp_path: Path, monkeypatch, capfd: pytest.CaptureFi
     assert "load access fault" in capfd.readouterr().err
 
 
+RAISED = """\
+#include <stdio.h>
+#include <xpulpnn_rt.h>
+static volatile unsigned seen[2];
+void xp_irq_16(void) { ++seen[0]; }
+void xp_irq_3(void) { ++seen[1]; }
+int main(void) {
+    xp_irq_enable(16);
+    xp_irq_enable(3);
+    xp_wait_for_interrupt();
+    printf("%u %u\\n", seen[0], seen[1]);
+    xp_irq_on();
+    while (seen[0] < 2)
+        xp_wait_for_interrupt();
+    printf("%u %u\\n", seen[0], seen[1]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.cosim
+def test_lines_that_are_raised(tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str]):
+    """Each line falls when its interrupt is taken; in wfi the next one ends the wait."""
+    monkeypatch.chdir(tmp_path)
+    Path("main.c").write_text(RAISED)
+    toolchain.build([Path("main.c")], Path("a.elf"), options=Options(config=CORE))
+    for command in ("iss", "iss --clint", "iss --trace t.txt", "run"):
+        lines = "a.elf --irq 16@90000 --irq 16@500 --irq 3@700"
+        assert cli.main([*command.split(), *lines.split()]) == 0
+        assert capfd.readouterr().out == "0 0\n2 1\n", command
+    assert cli.main(["iss", "a.elf", "--irq", "16@500", "--irq", "3@700"]) == 1
+    assert "no interrupt can end it" in capfd.readouterr().err
+
+
 FILES = """\
 #include <errno.h>
 #include <fcntl.h>

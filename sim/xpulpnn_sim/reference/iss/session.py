@@ -1,6 +1,6 @@
 """Runs whole programs and calls of kernel functions on the simulator."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -13,7 +13,7 @@ from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, WORD_BYTES
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.reference.iss.clint import ClintMemory
 from xpulpnn_sim.reference.iss.core import Iss, Retired
-from xpulpnn_sim.reference.iss.library import RESTS, TRAPS
+from xpulpnn_sim.reference.iss.library import DONE, RESTS, TRAPS
 from xpulpnn_sim.reference.iss.memory import AccessError, Memory
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
@@ -123,7 +123,9 @@ class IssSession:
         observer: Callable[[Retired], None] | None = None,
         visits: Counter[int] | None = None,
         clint: bool = False,
+        irqs: Sequence[tuple[int, int]] = (),
     ) -> None:
+        # irqs: number of instructions after which a line rises, and the line
         require_core(executable.cores, config, str(executable.path), core_name(config))
         added = [(CLINT_BASE, CLINT_BYTES)] if clint else []
         self.memory = loaded_memory(executable, [*ram, *added], errors, ClintMemory if clint else Memory)
@@ -131,6 +133,7 @@ class IssSession:
         self.iss.note = None if visits is None else visits.update
         self._name_of = executable.symbol_at
         self._observer = observer
+        self._irqs = deque(sorted(irqs))
         self._channel = HostChannel(executable, self.memory, self.iss.halt, output)
 
     def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
@@ -150,11 +153,20 @@ class IssSession:
 
     def _advance(self, limit: int) -> None:
         iss = self.iss
+        if self._irqs:
+            left = self._irqs[0][0] - iss.executed
+            if left <= 0 or iss.status == RESTS:
+                iss.csrs.pass_time(max(left, 0))
+                iss.state.raised |= 1 << self._irqs.popleft()[1]
+                iss.csrs.irq |= iss.state.raised
+                iss.state.status = DONE
+                return
+            limit = min(limit, left)
         if self._observer is None:
             iss.run(limit)
             return
         end = iss.executed + min(limit, _OBSERVED_CHUNK)
-        while iss.executed < end and self._ended() is None:
+        while iss.executed < end and iss.status != RESTS and self._ended() is None:
             step = iss.step()
             if step.retired is not None:
                 self._observer(step.retired)
@@ -165,7 +177,8 @@ class IssSession:
             return exits.reported(self._channel.final, last, self._name_of)
         if iss.status == TRAPS:
             return exits.trap_loop(last, iss.csrs["mcause"], iss.state.pc, self._name_of)
-        return exits.endless_loop(last, self._name_of) if iss.status == RESTS else None
+        rests = iss.status == RESTS and not self._irqs
+        return exits.endless_loop(last, self._name_of) if rests else None
 
     @property
     def executed(self) -> int:

@@ -86,6 +86,7 @@ struct Hart {
   u32 pc, last_pc, asleep, halted, status, cause, taken, retired, endless;
   u32 skipped;  // counters that the instruction writes
   u32 interrupt;  // field `cause` of the next record if an interrupt was taken before it, or 0
+  u32 raised;  // interrupt lines that fall when their interrupt is taken
   u32 exception_pc, exception_cause, exception_from;  // of the last one not in a handler as it begins; from: before it
   u32 handler, again;  // of the last exception; how many such ones in a row
   u64 entered;  // instructions up to the handler

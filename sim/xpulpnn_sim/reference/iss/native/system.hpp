@@ -94,7 +94,7 @@ u64 Hart::update_lines() {
   const u64 now = executed + idle;
   u64 compare;
   memcpy(memory->mtime, &now, sizeof now), memcpy(&compare, memory->mtimecmp, sizeof compare);
-  csr[MIP] = (*memory->msip & 1) << SOFTWARE_LINE | u32(now >= compare) << TIMER_LINE;
+  csr[MIP] = raised | (*memory->msip & 1) << SOFTWARE_LINE | u32(now >= compare) << TIMER_LINE;
   return now < compare ? compare - now : ~u64(0);
 }
 
@@ -175,7 +175,11 @@ extern "C" void step(Hart &hart) {
   const bool sleeps = hart.asleep && !(hart.csr[MIP] & hart.csr[MIE]);
   const u32 pending = hart.ready();
   hart.asleep = sleeps;
-  if (pending) hart.enter(MCAUSE_INTERRUPT | most_urgent(pending));
+  if (pending) {
+    const u32 line = most_urgent(pending), fallen = hart.raised & 1u << line;
+    hart.csr[MIP] ^= fallen, hart.raised ^= fallen;
+    hart.enter(MCAUSE_INTERRUPT | line);
+  }
   if (pending || sleeps) hart.wait();
   else hart.execute();
   if (hart.status == DONE && (hart.asleep || hart.endless) && !hart.wakes()) hart.status = RESTS;
