@@ -349,6 +349,9 @@ def test_cc_says_what_takes_long(tmp_path, monkeypatch, capfd):
     for words in ([], ["--quiet"]):
         assert cli.main(["cc", "-S", *words, "main.c"]) == 0
         assert ("compiling, the first time the C library too" in capfd.readouterr().err) == (not words)
+    Path("main.c").write_text("int main(")
+    assert cli.main(["cc", "-c", "main.c", "-o", "new/folder/main.o"]) == 1
+    assert not Path("new").exists()
 
 
 def test_text_that_the_terminal_lacks():

@@ -22,6 +22,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import locked
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.launcher_data import CLOCK_NS, DATA_VARIABLE, SEED_VARIABLE
+from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.yosys import IN_PLACE, MAKE_VARIABLES, VERILATE, link_tools, require_verilator, verilator_folder
 
 SIMULATORS = ("verilator", "icarus")  # simulators of our tests
@@ -161,7 +162,7 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path, *, waves
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for name, text in sources.items():
-            (folder / name).write_text(text)
+            write_text(folder / name, text)
         with _runtime_of(cache, waves) if is_verilator else nullcontext(folder) as runtime:
             _share_runtime(runtime, folder)
             _build(top, simulator, folder, runtime, [folder / name for name in sources], waves)
@@ -241,7 +242,7 @@ def run_bench(
     results.mkdir(parents=True, exist_ok=True)
     data_file, log, written = results / "data.json", results / "bench.log", results / "results.xml"
     ports = {"inputs": ports_of(design, "input"), "outputs": ports_of(design, "output")}
-    data_file.write_text(json.dumps({"unit": unit, **ports, **data}))
+    write_text(data_file, json.dumps({"unit": unit, **ports, **data}))
     options: dict[str, Any] = {}
     if waves is not None:
         file = str(waves.resolve())

@@ -20,7 +20,7 @@ from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, progress_bar, 
 from xpulpnn_sim.cli.configurations import Hosted
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
-from xpulpnn_sim.tools.files import is_generated, require_folder
+from xpulpnn_sim.tools.files import is_generated, output_folder, require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import archive, build, compile_sources, write_all
 from xpulpnn_sw.toolchain.build_options import KIB, MIB, BuildStage, ClusterLayout, Options, parse_size
@@ -181,7 +181,8 @@ def cc_command(request: CcOptions) -> int:
     )
     compiler = find_compiler(request.compiler)
     try:
-        with nullcontext() if request.quiet else progress_bar("compiling, the first time the C library too", None):
+        bar = nullcontext() if request.quiet else progress_bar("compiling, the first time the C library too", None)
+        with bar, output_folder(request.output.parent, "--output") if request.output else nullcontext():
             results, printed = _compile(request, options, compiler.kind)
     except CompileError as error:
         sys.stderr.write(error.messages)
