@@ -185,18 +185,29 @@ def test_a_skipped_instruction_is_found(executable, records):
     assert (difference.order, difference.field) == (number + 1, "pc_rdata")
 
 
+OPERANDS = ("rs1_rdata", "rs2_rdata", "rd_rdata", "nn_act_rdata", "nn_wgt_rdata", "mem_rdata")
+
+
+def lanes(word, *, signed):
+    return [*word.to_bytes(4, "little")] if not signed else [*memoryview(word.to_bytes(4, "little")).cast("b")]
+
+
 def test_the_report(executable, records):
     number = at(records, "nn_we") + 1
     records["rd_wdata"][number] ^= 0xF0
     text = Lockstep(executable, CONFIG).compare(records).text.splitlines()
     expected = int(records["rd_wdata"][number]) ^ 0xF0
-    assert text[:4] == [
+    operands = {name: int(records[name][number]) for name in OPERANDS}
+    assert text[:6] == [
         f"difference at retirement {number}, cycle {3 * number}, pc 0x1c000094 (main+0xc)",
         f"  instruction: {records['insn'][number]:08x}  pv.mlsdotsup.b a1, (s0!), 16",
         f"  rd_wdata must be 0x{expected:08x}, not 0x{expected ^ 0xF0:08x}",
-        "before it, and as the design reports it:",
+        "  operands: " + "  ".join(f"{name}=0x{value:08x}" for name, value in operands.items()),
+        f"  wgt lanes {lanes(operands['nn_wgt_rdata'], signed=True)}",
+        f"  act lanes {lanes(operands['nn_act_rdata'], signed=False)}",
     ]
-    assert len(text) == 4 + min(number, HISTORY) + 1
+    assert text[6] == "before it, and as the design reports it:"
+    assert len(text) == 7 + min(number, HISTORY) + 1
     assert text[-1].split()[:2] == [str(3 * number), "1c000094"]
 
 

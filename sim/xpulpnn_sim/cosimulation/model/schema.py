@@ -16,7 +16,7 @@ from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
 from xpulpnn_sim.reference.programs.exits import MOST_STEPS, MOST_TRAPS
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, WORD_FIELDS
+from xpulpnn_sim.reference.programs.trace import GRANT, RETIREMENT, WORD_FIELDS
 
 KEPT_ERRORS = 64  # differences of a block that are recorded with their details
 
@@ -179,10 +179,6 @@ HART_STATUS = _dtype(
 access outside memory; number of records in the buffer; interrupt lines; the instruction before
 the last exception, its address and cause (0: none yet); the
 event that stops the hart, or 0; the cause of the last wait, and the address if the hart waits for a response."""
-
-GRANT = _dtype("cycle", "hart address we be wdata unused")
-"""A granted access of a data bus or bank. ``hart`` is the number of the master: that of a hart, or a greater one for
-DMA engine and host."""
 
 ACTIVITY = _dtype("first last", "read written")
 """A burst of a DMA engine from or to external memory: cycles of the first and the last grant, bytes read and

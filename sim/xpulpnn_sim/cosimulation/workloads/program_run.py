@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
 from xpulpnn.isa.cluster import CLINT
 from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, HALF_BYTES, WORD_BYTES, Clint
 from xpulpnn.isa.retirement import WaitCause
@@ -20,8 +19,7 @@ from xpulpnn_sim.cosimulation.checks.retirements import Checker, RetirementCheck
 from xpulpnn_sim.cosimulation.model.host import OWN_CSRS, Host
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, Memory, Waves, hart_ids, load_memory
-from xpulpnn_sim.cosimulation.model.model import Block, Windows
-from xpulpnn_sim.cosimulation.model.schema import GRANT, OUTSIDE, STALLS, Event
+from xpulpnn_sim.cosimulation.model.schema import OUTSIDE, STALLS, Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.cosimulation.workloads.debugger import Debugger
 from xpulpnn_sim.reference.iss.clint import RESET
@@ -29,34 +27,11 @@ from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, require_fitting
-from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, DifferenceError, Exit, Output
+from xpulpnn_sim.reference.programs.exits import FROMHOST_DONE, Exit, Output
 from xpulpnn_sim.reference.programs.failures import explain
 from xpulpnn_sim.reference.programs.objects import SourceLines
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, text_of
+from xpulpnn_sim.reference.programs.trace import text_of
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
-
-
-class LockstepCheck(Checker):
-    """Executes each retired instruction in the instruction-set simulator, and compares both."""
-
-    def __init__(self, reference: Lockstep | ClusterLockstep, *, samples_lines: bool = False) -> None:
-        # a core that samples interrupt lines before it chooses one is not held to the lines of a cycle
-        self._reference, self._samples_lines = reference, samples_lines
-
-    def __call__(self, block: Block) -> None:
-        if isinstance(self._reference, ClusterLockstep):
-            records = [block.records(hart) for hart in range(len(self._reference.harts))]
-            self._reference.compare(records, block.grants)
-        elif difference := self._reference.compare(block.records(), None if self._samples_lines else block.lines()):
-            raise difference
-
-    def finish(self, memory: Windows, retired: Sequence[int]) -> None:
-        if isinstance(self._reference, ClusterLockstep):
-            nothing, grants = [np.zeros(0, RETIREMENT) for _ in retired], np.zeros(0, GRANT)
-            self._reference.compare(nothing, grants, last=True)
-        compared = [hart.compared for hart in self._reference.harts]
-        if compared != list(retired):
-            raise DifferenceError(f"retirements in lock step must be {list(retired)}, not {compared}")
 
 
 def run_program(
@@ -90,26 +65,16 @@ def run_program(
     if library is None:
         traced = waves is not None
         library = model_library(engine, config, trace=traced) if host is None else host.library(trace=traced)
-    own = frozenset[str]() if host is None else OWN_CSRS
     ram = (*machine.ram, *memory_of(config), *([(CLINT_BASE, CLINT_BYTES)] if machine.clint else ()))
     memory, debug_memory = load_memory(executable, ram), machine.debug_memory
     if machine.clint:
         Memory(memory).write(CLINT_BASE + Clint.MTIMECMP, RESET)
     checkers = [*more_checkers]
-    if check and isinstance(config, XifHost):
-        raise InputError("check of every instruction must be by lockstep with the coprocessor")
-    if check:
-        checkers.append(retirement_check(executable, config, machine, library, own))
-        if cluster is not None:
-            checkers += device_checks(executable, cluster, machine)
-    if lockstep and cluster is not None:
-        together = ClusterLockstep(executable, cluster, ram=machine.ram, errors=machine.bus_errors)
-        checkers.append(LockstepCheck(together))
-    elif lockstep:
-        given = {"errors": machine.bus_errors, "free": own, "clint": machine.clint}
-        alone = Lockstep(executable, config.core, hart_id=machine.hart_id, **given)
-        checkers.append(LockstepCheck(alone, samples_lines=host is not None))
+    if check or lockstep:
+        checkers.append(retirement_check(executable, config, machine, host, compares_bus=check))
     name_of, lines = executable.symbol_at, SourceLines(executable.path)
+    if check and cluster is not None:
+        checkers += device_checks(executable, cluster, machine)
     if (check or lockstep) and host is None:
         checkers.append(CounterCheck(config.core, len(harts), name_of, in_cluster=cluster is not None))
     settings: dict[str, int] = {"boot_addr": executable.entry, "tohost": executable.tohost}
@@ -159,22 +124,21 @@ def retirement_check(
     executable: Executable,
     config: CoreConfig | ClusterConfig,
     machine: Machine,
-    library: Path,
-    own_csrs: frozenset[str] = frozenset(),
+    host: Host | None = None,
+    *,
+    compares_bus: bool = True,
 ) -> RetirementCheck:
-    hosts = [address for address in (executable.tohost, executable.fromhost) if address is not None]
-    return RetirementCheck(
-        library,
-        config.core,
-        load_memory(executable, (*machine.ram, *memory_of(config))),
-        entry=executable.entry,
-        host_words=hosts,
-        hart_ids=hart_ids(config, machine),
-        tcdm_bytes=config.tcdm_bytes if isinstance(config, ClusterConfig) else 0,
-        name_of=executable.symbol_at,
-        errors=machine.bus_errors,
-        own_csrs=own_csrs,
-    )
+    changing = [executable.tohost] if executable.fromhost is None else [executable.tohost, executable.fromhost]
+    if isinstance(config, ClusterConfig):
+        together = ClusterLockstep(executable, config, ram=machine.ram, errors=machine.bus_errors)
+        return RetirementCheck(together, compares_bus=compares_bus, changing=changing)
+    changing += range(CLINT_BASE, CLINT_BASE + CLINT_BYTES, WORD_BYTES) if machine.clint else ()
+    free = frozenset[str]() if host is None else OWN_CSRS
+    given = {"errors": machine.bus_errors, "free": free, "clint": machine.clint}
+    alone = Lockstep(executable, config, hart_id=machine.hart_id, **given)
+    # a coprocessor makes accesses of its own
+    compares_bus &= not isinstance(config, XifHost)
+    return RetirementCheck(alone, compares_bus=compares_bus, changing=changing, samples_lines=host is not None)
 
 
 def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machine) -> list[Checker]:

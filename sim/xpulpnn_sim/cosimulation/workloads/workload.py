@@ -25,6 +25,8 @@ from xpulpnn_sim.cosimulation.model.schema import Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, Observer, Progress, RunResult, Session
 from xpulpnn_sim.cosimulation.model.statics import stream_text
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
+from xpulpnn_sim.reference.iss.lockstep import Lockstep
+from xpulpnn_sim.reference.iss.memory import Memory as SimulatedMemory
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sim.reference.programs.exits import Exit, Reason
@@ -63,9 +65,7 @@ def run_stream(
     checkers: list[Checker] = []
     sequence = np.ascontiguousarray(stream.sequence, np.uint32)
     if check and len(sequence):
-        copies = {base: content.copy() for base, content in memory.items()}
-        entry = int(pcs[sequence[0]])
-        checkers.append(RetirementCheck(library, config, copies, entry=entry, has_front_end=False, sparse=sparse))
+        checkers.append(RetirementCheck(stream_reference(stream, config)))
     settings, machine = {"sparse": int(sparse)}, machine or Machine()
     with Session(library, 1, settings, memory, machine, waves=waves, checkers=checkers, observer=observer) as session:
         if account:
@@ -75,6 +75,18 @@ def run_stream(
         last = session.model.harts[0]
         cycles = int(last["last_cycle"]) - int(session.model.status["first_offered"])
         return session.result(end or Exit(Reason.PASS, 0, int(last["pc"]), None, "pass"), memory, _no_name, cycles)
+
+
+def stream_reference(stream: ExecutedStream, config: CoreConfig) -> Lockstep:
+    """Return the simulator that executes the instructions of a stream on a copy of its memory."""
+    memory, pcs = SimulatedMemory(), stream.pcs.tolist()
+    for base, content in stream.memory.items():
+        memory.write_bytes(base, content.tobytes())
+    executable, text = (
+        Executable(Path("stream"), pcs[stream.sequence[0]], (), 0),
+        dict(zip(pcs, stream.words.tolist(), strict=True)),
+    )
+    return Lockstep(executable, config, memory=memory, stream=text)
 
 
 def _no_name(pc: int) -> str:
@@ -182,9 +194,7 @@ class Workload(ABC):
         if isinstance(self.executable, ExecutedStream):
             outcome = run_stream(self.executable, self.config.core, self.machine, **options)
         else:
-            if self.host is not None:
-                options |= {"host": self.host, "check": False, "lockstep": self.checked}
-            outcome = run_program(self.executable, self.config, self.machine, **options)
+            outcome = run_program(self.executable, self.config, self.machine, host=self.host, **options)
         compared = list(self.compared(outcome))
         mismatches = outcome.mismatches + sum(comparison.wrong for comparison in compared)
         record = self.figures(outcome, compared) | {

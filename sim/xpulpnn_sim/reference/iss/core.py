@@ -82,6 +82,7 @@ class Iss:
         # takes the addresses of executed instructions, in order
         self.note: Callable[[Sequence[int]], object] | None = None
         self.decode, self._xif = decoding(extensions, widths, xif), xif
+        self.fetch = self.memory.fetch
         self._library = library()
         self._hart = ctypes.byref(self.state)
         native, state, code = self.memory.native, self.state, table()
@@ -163,7 +164,7 @@ class Iss:
         """Fetch and decode an instruction for compiled code; return the status of the fetch."""
 
         def translate() -> None:
-            raw = self.memory.fetch(pc)
+            raw = self.fetch(pc)
             if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
                 raw &= machine.HALF_MASK
             fetched = self.decode(raw)

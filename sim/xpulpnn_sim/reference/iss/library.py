@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
-from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_int8, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, Structure, c_int8, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
 from functools import cache
 from mmap import mmap
 from pathlib import Path
@@ -39,7 +39,7 @@ RAW = 1 << 31  # bit of the size of a load that ignores errors
 ALWAYS = ("insn", "trap", "cause", "nn_we", "rd2_we", "mem_rmask", "mem_wmask", "pc_wdata")
 """Fields that are valid in every record."""
 
-COMPARED = (*WORD_FIELDS, "interrupt", "grants")
+COMPARED = (*WORD_FIELDS, "order", "interrupt", "bus_req", "bus_addr", "bus_we", "bus_be", "bus_wdata")
 """Fields of a record, and other effects in which a design may differ."""
 
 _CSR_ADDRESSES = 1 << 12
@@ -118,6 +118,8 @@ _wide, _words = (("order", c_uint64), ("cycle", c_uint64)), tuple((name, c_uint3
 _TYPES["Record"] = type("Record", (Structure,), {"_fields_": (*_wide, *_words)})
 NativeMemory: Any = _structure("Memory")
 NativeHart: Any = _structure("Hart")
+Grant: Any = _structure("Grant")
+_TYPES["Grant"] = Grant
 Follower: Any = _structure("Follower")
 Walk: Any = _structure("Walk")
 
@@ -175,8 +177,7 @@ def _built() -> Path:
 def library() -> Any:
     loaded: Any = ctypes.CDLL(str(_built()))
     loaded.functions = (c_void_p * len(_ROWS)).in_dll(loaded, "ROWS")
-    loaded.walk.restype = c_bool
-    loaded.run.restype = loaded.follow.restype = loaded.take_turns.restype = c_uint64
+    loaded.run.restype = loaded.follow.restype = loaded.take_turns.restype = loaded.walk.restype = c_uint64
     return loaded
 
 

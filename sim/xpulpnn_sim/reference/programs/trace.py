@@ -24,6 +24,12 @@ WORD_FIELDS = tuple(field.name for field in RETIREMENT_FIELDS if field.width < O
 RETIREMENT = np.dtype([(name, np.uint64) for name in WIDE_FIELDS] + [(name, np.uint32) for name in WORD_FIELDS])
 """Data type of a retirement, whose fields are in the order of the driver, without padding."""
 
+GRANT = np.dtype(
+    [("cycle", np.uint64)] + [(name, np.uint32) for name in ("hart", "address", "we", "be", "wdata", "unused")]
+)
+"""Data type of a granted access of a data bus or bank. ``hart`` is the number of the master: that of a hart, or a greater
+one for DMA engine and host."""
+
 Records = NDArray[Any]  # a block of retirements: an array of `RETIREMENT`
 
 TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"

@@ -231,7 +231,8 @@ class _Translation:
             case _:
                 at = self.value(index)
         if name in MEMORY:
-            return f"I(hart.load({at}, {MEMORY[name] // BYTE_BITS}, {int(self.insn.op == 'pa.step')}))"
+            place = f"hart.noted({at})" if self.insn.op == "pv.qnt" else at
+            return f"I(hart.load({place}, {MEMORY[name] // BYTE_BITS}, {int(self.insn.op == 'pa.step')}))"
         if name in STATE:
             return f"I(hart.nn[{STATE[name]} + {at}])"
         if name == "CSR":

@@ -15,7 +15,6 @@ from xpulpnn.isa.table import find
 from xpulpnn_sim.cosimulation.checks.retirements import Checker
 from xpulpnn_sim.cosimulation.model.machine import WATCHDOG_CYCLES, Machine
 from xpulpnn_sim.cosimulation.model.model import Block
-from xpulpnn_sim.cosimulation.model.schema import GRANT
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
@@ -24,7 +23,7 @@ from xpulpnn_sim.reference.directed.case import Directed
 from xpulpnn_sim.reference.directed.programs import programs_of
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, WIDE_FIELDS
+from xpulpnn_sim.reference.programs.trace import GRANT, RETIREMENT, WIDE_FIELDS
 from xpulpnn_sim.verification.random.designs import cost_run
 from xpulpnn_sim.verification.random.program_runs import CoreSource
 

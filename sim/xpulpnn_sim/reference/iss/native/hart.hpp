@@ -69,7 +69,7 @@ struct Memory {
   u32 watched[8];  // addresses of words whose stores Python makes
   u32 twins[2], twin_bytes;  // two address ranges of the same memory
   u32 devices, device_bytes;  // address range whose accesses depend on the exact time
-  u32 answers, answer;  // whether loads from devices have a given answer, and it
+  u32 answers, answer;  // blocks of devices whose loads have a given answer, and it
   u8 *msip, *mtimecmp, *mtime;  // registers of a core-local interruptor, or null
 
   // where bytes of one page are, or null if they are no memory that compiled code may access
@@ -94,6 +94,7 @@ struct Hart {
   u8 access[CSR_ADDRESSES];  // of each CSR, by address
   u32 csr_read;  // address of the CSR that the instruction reads, or of none
   u32 address, loaded, stored;  // of the last memory access
+  u32 places[16], searched;  // addresses that an instruction with several loads reads, and their number
   u8 exact, fetches_anew, debugged;  // devices may be accessed; each fetch has other bytes; ebreak ends a run
   u64 valid;  // fields of the record
   Record record;
@@ -137,8 +138,9 @@ struct Hart {
     const u32 first = address - memory->devices, last = first + size - 1;
     if (first >= memory->device_bytes && last >= memory->device_bytes) return false;
     if (!exact) stop(AGAIN);
-    return memory->answers;
+    return first / BLOCK_BYTES < 32 && memory->answers >> first / BLOCK_BYTES & 1;
   }
+  u32 noted(u32 place) { return places[searched++ % 16] = place; }
   void require_csr(u32 address, bool writes) {
     if (!(access[address] & PRESENT) || (writes && access[address] & READ_ONLY)) trap(ILLEGAL_INSTRUCTION);
   }

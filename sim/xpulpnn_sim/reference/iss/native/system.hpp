@@ -140,7 +140,7 @@ void Hart::observe_results(const Op &op) {
 const Op *Hart::execute() {
   const u32 from = pc, inhibited = csr[MCOUNTINHIBIT];
   const Op *op = nullptr;
-  record = {}, valid = 0, cause = ~0u, skipped = endless = retired = 0, csr_read = 0, exact = 1;
+  record = {}, valid = 0, cause = ~0u, skipped = endless = retired = searched = 0, csr_read = 0, exact = 1;
   status = DONE;
   SET(pc_rdata, pc), SET(insn, 0);
   if (fetches_anew) forget(*memory, pc, 4);
