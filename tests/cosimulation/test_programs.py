@@ -9,13 +9,12 @@ from tests.designs import FULL as USUAL
 from tests.programs import read_results
 
 from xpulpnn_sim.cli.main import main
-from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.program_run import retirement_check, run_program
+from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.directed.programs import DIRECTED
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
-from xpulpnn_sim.reference.programs.exits import DifferenceError, Reason
+from xpulpnn_sim.reference.programs.exits import Reason
 
 pytestmark = pytest.mark.cosim
 
@@ -109,7 +108,7 @@ RISING = Machine(irqs=tuple((20, line) for line in RAISED))
 
 
 def test_most_urgent_first(program):
-    result = run_program(program, USUAL, RISING, check=True, lockstep=True)
+    result = run_program(program, USUAL, RISING, check=True)
     assert result.exit.ok, result.difference
     assert (result.interrupts, result.mismatches) == (len(RAISED), 0)
     assert tuple(result.read(DATA, len(RAISED))) == IN_ORDER
@@ -122,7 +121,7 @@ def test_lines_rise_behind_their_cycles(core_program, recorded):
 
 @pytest.fixture
 def checked(program, recorded):
-    """Differences that the checks find in the same retirements with other interrupt lines."""
+    """The difference that the check finds in the same retirements with other interrupt lines."""
     records, grants, driven = recorded(program, USUAL, RISING)
     taken = np.flatnonzero(records["intr"])
     pending = [sum(1 << line for line in IN_ORDER[count:]) for count in range(len(IN_ORDER))]
@@ -132,48 +131,38 @@ def checked(program, recorded):
         lines = np.zeros(len(records), np.uint32)
         lines[taken] = pending
         change(lines, taken)
-        check = retirement_check(program, USUAL, RISING, model_library("core", USUAL))
-        text = None
-        try:
-            check.check([records], grants, [lines])
-        except DifferenceError as wrong:
-            text = wrong.text
-        return Lockstep(program, USUAL).compare(records, lines), text
+        return Lockstep(program, USUAL).compare(records, lines, grants)
 
     return check
 
 
 CHANGES = {
-    "nothing else": (0, 0, ~0, None, None),
+    "nothing else": (0, 0, ~0, None),
     "a more urgent one was passed over": (
         2,
         1 << 30,
         ~0,
         ("cause", 1 << 5 | 30, 1 << 5 | 16),
-        "cause must be 0x3e, not 0x30",
     ),
-    "less urgent and disabled ones do not matter": (2, 1 << 3 | 1 << 5, ~0, None, None),
-    "no line was high": (1, 0, 0, ("intr", 0, 1), "intr must be 0x0, not 0x1"),
+    "less urgent and disabled ones do not matter": (2, 1 << 3 | 1 << 5, ~0, None),
+    "no line was high": (1, 0, 0, ("intr", 0, 1)),
 }
-"""At which interrupt lines rise, and which of the others stay; the field that is wrong, and what the check tells."""
+"""At which interrupt lines rise, and which of the others stay; the field that is wrong."""
 
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_lines_that_explain_the_interrupts(checked, case):
-    number, rising, staying, wrong, message = CHANGES[case]
+    number, rising, staying, wrong = CHANGES[case]
 
     def change(lines, taken):
         lines[taken[number]] = int(lines[taken[number]]) & staying | rising
 
-    difference, text = checked(change)
+    difference = checked(change)
     assert wrong == (difference and (difference.field, difference.expected, difference.got))
-    assert text is message is None or message in text
 
 
 def test_never_taken(checked):
-    difference, text = checked(lambda lines, taken: lines[taken[-1] + 10 : taken[-1] + 25].fill(1 << 16))
-    assert difference.field == "interrupt"
-    assert "intr must be 0x1, not 0x0" in text
+    assert checked(lambda lines, taken: lines[taken[-1] + 10 : taken[-1] + 25].fill(1 << 16)).field == "interrupt"
 
 
 @pytest.mark.parametrize(

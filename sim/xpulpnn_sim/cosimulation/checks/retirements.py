@@ -27,8 +27,8 @@ class Checker(ABC):
 
 class RetirementCheck(Checker):
     """Executes each retired instruction in the instruction-set simulator, and compares both. ``compares_bus``: compare
-    the accesses that the bus has granted, and the memory at the end without the words at ``changing``, which the host or
-    a timer writes; a core that ``samples_lines`` before it chooses an interrupt is not held to the lines of a cycle."""
+    the accesses that the bus has granted, and the memory at the end without the words at ``changing``, which host or
+    timer write. A core that ``samples_lines`` before it chooses an interrupt is not held to the lines of a cycle."""
 
     def __init__(
         self,

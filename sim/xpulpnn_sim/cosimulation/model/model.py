@@ -1,7 +1,6 @@
 """Python bindings of the C interface of compiled models, ``native/model.cpp``."""
 
 import ctypes
-import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -24,35 +23,10 @@ U32 = NDArray[np.uint32]
 def _load(path: Path) -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(str(path))
-        for kind in ("model", "check"):
-            getattr(library, f"{kind}_create").restype = ctypes.c_void_p
+        library.model_create.restype = ctypes.c_void_p
     except (OSError, AttributeError) as error:
         raise ToolError(f"{path.name} must be a loadable model, not one that fails with: {error}") from None
     return library
-
-
-class _Native:
-    """An object of a shared library, whose functions take 64-bit integers and addresses of arrays."""
-
-    def __init__(self, path: Path, kind: str, *arguments: Any) -> None:
-        self._library, self._kind = _load(path), kind
-        self._own: tuple[int, ...] = ()
-        handle = self._call("create", *arguments)
-        self._own = (handle,) if handle else ()
-
-    def _call(self, function: str, *arguments: Any) -> int:
-        call = getattr(self._library, f"{self._kind}_{function}")
-        return call(
-            *(
-                ctypes.c_uint64(argument) if isinstance(argument, int) else getattr(argument, "ctypes", argument)
-                for argument in (*self._own, *arguments)
-            )
-        )
-
-    def close(self) -> None:
-        if self._own:
-            self._call("destroy")
-            self._own = ()
 
 
 def struct(dtype: np.dtype[np.void], **values: int) -> NDArray[Any]:
@@ -100,7 +74,7 @@ class Block:
         return self._grants[: self.granted]
 
 
-class Model(_Native):
+class Model:
     """A design under simulation with its memory, interrupt lines and instruction stream."""
 
     def __init__(
@@ -118,11 +92,28 @@ class Model(_Native):
         self.harts = np.zeros(harts, schema.HART_STATUS)
         windows, rising = _windows(memory, errors), np.array([(*irq, 0) for irq in sorted(irqs)], schema.INTERRUPT)
         file = None if wave is None else str(wave).encode()
-        super().__init__(
-            path, "model", struct(schema.SETTINGS, **settings), windows, len(windows), rising, len(rising), file
-        )
-        if not self._own:
+        self._library = _load(path)
+        self._own: tuple[int, ...] = ()
+        given = struct(schema.SETTINGS, **settings), windows, len(windows), rising, len(rising), file
+        handle = self._call("create", *given)
+        if not handle:
             raise ToolError(f"{wave} must be a file that can be written, not one that cannot")
+        self._own = (handle,)
+
+    def _call(self, function: str, *arguments: Any) -> int:
+        """Call a function of the library, which takes 64-bit integers and addresses of arrays."""
+        call = getattr(self._library, f"model_{function}")
+        return call(
+            *(
+                ctypes.c_uint64(argument) if isinstance(argument, int) else getattr(argument, "ctypes", argument)
+                for argument in (*self._own, *arguments)
+            )
+        )
+
+    def close(self) -> None:
+        if self._own:
+            self._call("destroy")
+            self._own = ()
 
     @property
     def status(self) -> Any:
@@ -167,54 +158,3 @@ class Model(_Native):
         activities = np.zeros(self._call("activities", None), schema.ACTIVITY)
         self._call("activities", activities)
         return activities
-
-
-class RetirementChain(_Native):
-    """The compiled checker of architectural state from one retirement to the next, and of the order of memory accesses.
-    For each block call :meth:`find`, :meth:`distribute` and :meth:`transfers` of every hart, then :meth:`check`."""
-
-    def __init__(
-        self,
-        path: Path,
-        settings: Mapping[str, int],
-        memory: Windows,
-        csrs: Sequence[NDArray[Any]],
-        errors: Sequence[tuple[int, int]] = (),
-    ) -> None:
-        self._buffers, windows = (memory, csrs), _windows(memory, errors)
-        super().__init__(path, "check", struct(schema.CHECK_SETTINGS, **settings), windows, len(windows))
-        weakref.finalize(self, self._library.check_destroy, *map(ctypes.c_uint64, self._own))
-        for hart, rows in enumerate(csrs):
-            self._call("add_csrs", hart, rows, len(rows))
-
-    def add(self, insns: NDArray[Any]) -> None:
-        assert insns.dtype == schema.CHECK_INSN
-        self._call("add_insns", insns, len(insns))
-
-    def find(self, hart: int, records: Records) -> U32:
-        """Look up the instruction words of a block; returns those that have not been described yet."""
-        unknown = np.empty(len(records), np.uint32)
-        count = self._call("find", hart, records, len(records), unknown)
-        return np.unique(unknown[:count])
-
-    def distribute(self, hart: int, count: int, groups: int) -> tuple[U32, dict[str, U32]]:
-        """Sort retired values by result group; return the start of each group, and the sorted arrays by name."""
-        starts = np.empty(groups + 1, np.uint32)
-        values = np.empty((len(schema.VALUE_FIELDS), count), np.uint32)
-        self._call("distribute", hart, groups, starts, values)
-        return starts, dict(zip(schema.VALUE_FIELDS, values, strict=True))
-
-    def transfers(self, hart: int, lines: U32 | None, taken: NDArray[np.bool_], targets: U32) -> None:
-        self._block = [*getattr(self, "_block", []), lines, taken, targets]
-        self._call("transfers", hart, lines, taken, targets)
-
-    def check(self, grants: NDArray[Any]) -> tuple[int, NDArray[Any]]:
-        """Check the block. Returns the number of differences and the first of them, an array of ``CHECK_ERROR``."""
-        errors = np.empty(schema.KEPT_ERRORS, schema.CHECK_ERROR)
-        count = self._call("block", grants, len(grants), errors)
-        self._block = []
-        return count, errors[:count]
-
-    def finish(self) -> None:
-        """Apply the remaining accesses, which belong to no retirement."""
-        self._call("finish")

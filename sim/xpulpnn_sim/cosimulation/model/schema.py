@@ -10,15 +10,11 @@ from enum import IntEnum, IntFlag, auto
 import numpy as np
 
 from xpulpnn.config import TCDM_SPACE
-from xpulpnn.isa import cluster, csr, machine
-from xpulpnn.isa.csr import csr_address
+from xpulpnn.isa import cluster, machine
 from xpulpnn.isa.insn import InsnClass
-from xpulpnn.isa.machine import ExceptionCause
-from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, WaitCause
+from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.programs.exits import MOST_STEPS, MOST_TRAPS
 from xpulpnn_sim.reference.programs.trace import GRANT, RETIREMENT, WORD_FIELDS
-
-KEPT_ERRORS = 64  # differences of a block that are recorded with their details
 
 
 class Event(IntFlag):
@@ -46,57 +42,6 @@ class Event(IntFlag):
 
 OUTSIDE = Event.BAD_ACCESS | Event.BAD_FETCH
 """Events after which a reference cannot execute the last instruction of the hart."""
-
-
-class Property(IntFlag):
-    """Effects of an instruction on registers, memory and NN-RF."""
-
-    READS_RS1 = auto()
-    READS_RS2 = auto()
-    READS_RD = auto()
-    WRITES_RD = auto()
-    WRITES_BASE = auto()
-    LOADS = auto()
-    STORES = auto()
-    READS_ACT = auto()
-    READS_WGT = auto()
-    WRITES_NN = auto()
-    READS_PARAMETERS = auto()  # both parameters of the requantisation
-    WRITES_RD2 = auto()  # the second sum of Mac&Load of two products
-
-
-class Action(IntEnum):
-    """Effect of an instruction on pc, CSRs and hardware loops."""
-
-    NO_ACTION = 0
-    TRANSFER = auto()  # branch or jump, whose condition and target the reference models compute
-    RAISE = auto()  # always traps, with the cause `number`
-    RETURN = auto()
-    CSR_READ = auto()  # `number` is the address of the CSR
-    CSR_WRITE = auto()
-    CSR_SET = auto()
-    CSR_CLEAR = auto()
-    SET_LOOP_START = auto()  # `number` is that of the hardware loop
-    SET_LOOP_END = auto()
-    SET_LOOP_COUNT = auto()
-    SET_LOOP = auto()
-    QUANTISE = auto()  # reads thresholds for codes of `number` bits
-
-
-class CsrFlag(IntFlag):
-    PRESENT = auto()
-    READ_ONLY = auto()  # a write traps
-    FREE = auto()  # any value may be read
-
-
-class BusField(IntEnum):
-    """Bus signals in which an access may be wrong; the numbers follow the offsets of record fields, to be distinct."""
-
-    BUS_REQ = RETIREMENT.itemsize
-    BUS_ADDR = auto()
-    BUS_WE = auto()
-    BUS_BE = auto()
-    BUS_WDATA = auto()
 
 
 class DeviceWait(IntEnum):
@@ -130,15 +75,6 @@ does not include waits after a cause that refills the pipeline. Waits for the fe
 followed by the next one in memory count in the column BEHIND_TRANSFER."""
 
 STALLS: Sequence[WaitCause | DeviceWait] = (*WaitCause, *DeviceWait)  # columns of an account
-
-VALUE_FIELDS = (
-    *("rs1", "rs2", "rd_old", "act", "wgt", "act2", "loaded"),
-    *("rd", "rd2", "base", "address", "store", "word", "pc", "position"),
-)
-"""Names of the arrays to which the compiled checker distributes the values of retirements: operands, results,
-instruction."""
-
-NO_GROUP = machine.WORD_MASK  # group of instructions without results to compare
 
 _REFILLS = (WaitCause.JUMP, WaitCause.BRANCH, WaitCause.TRAP, WaitCause.LOOP, WaitCause.SYNC, WaitCause.DEBUG)
 """Causes of waits after which the pipeline fetches from another address."""
@@ -196,27 +132,6 @@ STREAM_INSN = _dtype("", "word pc insn_class")
 POKE = _dtype("position", "address word")
 """A word written to memory just before the stream position ``position`` executes."""
 
-CHECK_SETTINGS = _dtype("", "harts entry tohost fromhost has_front_end sparse tcdm_bytes")
-"""Parameters of a check. ``has_front_end``: retirements show the next pc; ``tcdm_bytes``: size of the TCDM of a
-cluster, whose aliases and devices exist unless the size is 0."""
-
-CHECK_INSN = np.dtype(
-    [
-        (name, np.uint32)
-        for name in ["raw", "word", "properties", "action", "number", "is_constant", "constant", "offset", "group"]
-    ]
-    + [(name, np.uint8) for name in ["length", "rs1", "rs2", "rd", "access", "act", "wgt", "reloaded"]]
-)
-"""An instruction as the checker needs it. ``raw``: word in memory; ``word``: its 32-bit form; ``access``: bytes loaded
-or stored; ``offset``: distance from pc to the start or end of a loop; ``group``: number of its :class:`ResultGroup`."""
-
-CSR_STATE = _dtype("", "address flags value writable")
-"""A control and status register: its value after reset, and a mask of its writable bits."""
-
-CHECK_ERROR = _dtype("", "hart position field expected got")
-"""A difference from the reference: hart, position in the block, offset of the field in a record or a
-:class:`BusField`."""
-
 
 @dataclass(frozen=True, slots=True)
 class PortKind:
@@ -263,42 +178,25 @@ _STRUCTS = {
     "Interrupt": INTERRUPT,
     "StreamInsn": STREAM_INSN,
     "Poke": POKE,
-    "CheckSettings": CHECK_SETTINGS,
-    "CheckInsn": CHECK_INSN,
-    "CsrState": CSR_STATE,
-    "CheckError": CHECK_ERROR,
 }
-_ENUMS = (Event, Property, Action, CsrFlag, BusField, WaitCause, DeviceWait, ExceptionCause)
+_ENUMS = (Event, WaitCause, DeviceWait)
 _CONSTANTS = {
     "JUMP_INSN": InsnClass.JUMP,
     "BRANCH_INSN": InsnClass.BRANCH,
-    "KEPT_ERRORS": KEPT_ERRORS,
     "MOST_STEPS": MOST_STEPS,
     "MOST_TRAPS": MOST_TRAPS,
-    "NO_GROUP": NO_GROUP,
     "WAIT_CAUSES": len(WaitCause),
     "BEHIND_TRANSFER": BEHIND_TRANSFER,
     "STALLS": len(STALLS),
     "DEVICE_ACCESS": DEVICE_ACCESS,
     "LINE_EVENT": LINE_EVENT,
-    "NO_MASTER": cluster.NO_MASTER,
     "CHARGED_BEFORE": sum(1 << cause for cause in _CHARGED_BEFORE),
     "REFILLS": sum(1 << cause for cause in _REFILLS),
-    "CAUSE_CODE": CAUSE_CODE,
-    "CAUSE_INTERRUPT": CAUSE_INTERRUPT,
-    "LOOP_CSRS": csr_address("lpstart1") - csr_address("lpstart0"),
     "INSN_BYTES": machine.WORD_BYTES,
     "IRQ_LINES": machine.IRQ_LINES,
     **{f"CLINT_{register.name}": register.value for register in machine.Clint},
     **{f"LINE_{line.name}": line.value for line in machine.Interrupt},
     "RECORD_WORDS": len(WORD_FIELDS),
-    **{
-        name: getattr(csr if hasattr(csr, name) else machine, name)
-        for name in (
-            *("MSTATUS_MIE", "MSTATUS_MPIE", "MCAUSE_INTERRUPT", "MTVEC_VECTORED", "MTVEC_BASE", "VECTOR_BYTES"),
-            *("NNRF_ENTRIES", "NNRF_PARAMETERS", "FIRST_PARAMETER", "NNRF_WORDS"),
-        )
-    },
     **{
         name: getattr(cluster, name)
         for name in (
@@ -309,11 +207,6 @@ _CONSTANTS = {
     "TCDM_SPACE": TCDM_SPACE,
     "CLINT_SPACE": machine.CLINT_SPACE,
     "PRIVATE_BARRIERS": cluster.EventRegister.BARRIER,
-    **{f"VALUE_{name.upper()}": number for number, name in enumerate(VALUE_FIELDS)},
-    **{
-        f"CSR_{name.upper()}": csr_address(name)
-        for name in ("mstatus", "mie", "mtvec", "mepc", "mcause", "lpstart0", "nn0")
-    },
 }
 _TYPES = {8: "uint64_t", 4: "uint32_t", 1: "uint8_t"}
 
@@ -352,9 +245,7 @@ def cpp_header(counts: Mapping[str, int], *, both_edges: bool) -> str:
         "BOTH_EDGES": int(both_edges),
     }
     lines = [f"constexpr uint32_t {name} = {value}u;\n" for name, value in constants.items()]
-    for name in ("IRQ_PRIORITY", "USABLE_LINES"):
-        lines_of = machine.IRQ_PRIORITY if name == "IRQ_PRIORITY" else sorted(machine.IRQ_PRIORITY)
-        lines.append(f"constexpr uint32_t {name}[] = {{{', '.join(map(str, lines_of))}}};\n")
+    lines.append(f"constexpr uint32_t USABLE_LINES[] = {{{', '.join(map(str, sorted(machine.IRQ_PRIORITY)))}}};\n")
     enums = [
         f"enum {enum.__name__} : uint32_t {{ {', '.join(f'{member.name} = {member.value}' for member in enum)} }};\n"
         for enum in _ENUMS

@@ -82,7 +82,7 @@ class Iss:
         # takes the addresses of executed instructions, in order
         self.note: Callable[[Sequence[int]], object] | None = None
         self.decode, self._xif = decoding(extensions, widths, xif), xif
-        self.fetch = self.memory.fetch
+        self.fetch: Callable[[int], int] = self.memory.fetch
         self._library = library()
         self._hart = ctypes.byref(self.state)
         native, state, code = self.memory.native, self.state, table()

@@ -83,8 +83,8 @@ _OPERANDS = {
 class Lockstep:
     """A simulated hart that is stepped by the records of a design. Values that depend on time (cycle counters, pending
     interrupts, the time of a CLINT) and the CSRs ``free`` of a core of somebody else are taken from the records.
-    Interrupts are taken where the records show them, and must be allowed there. ``stream`` has the instructions by address
-    if they come from a stream: then nothing may trap, and the next address is not compared."""
+    Interrupts are taken where the records show them, and must be allowed there. ``stream`` has the instructions by
+    address if they come from a stream: then nothing may trap, and the next address is not compared."""
 
     def __init__(
         self,
@@ -132,11 +132,11 @@ class Lockstep:
         if grants is not None:
             self._grants = np.concatenate([self._grants, grants])
             follower.next = self._grants.ctypes.data
-            follower.end = end = follower.next + self._grants.nbytes
+            follower.end = follower.next + self._grants.nbytes
         hart = ctypes.byref(self.iss.state)
         done = library().follow(hart, ctypes.byref(follower), *given, ctypes.c_uint64(len(records)))
         if grants is not None:
-            self._grants = self._grants[len(self._grants) - (end - follower.next) // GRANT.itemsize :]
+            self._grants = self._grants[len(self._grants) - (follower.end - follower.next) // GRANT.itemsize :]
         self.keep(records[:done])
         return None if done == len(records) else self.difference(records[done].item())
 
@@ -170,7 +170,7 @@ class Lockstep:
         lines = [
             f"difference at {self._who}retirement {order}, cycle {cycle}, pc {place(pc, self._name_of)}",
             f"  instruction: {digits_of(values['insn'])}  {text_of(values['insn'], pc, self._decoder)}",
-            f"  {field} must be {_shown(field, expected)}, not {_shown(field, got)}{address}{f': {why}' if why else ''}",
+            f"  {field} must be {_shown(field, expected)}, not {_shown(field, got)}{address}{f': {why}' * bool(why)}",
             *(_lanes_of_result(values["insn"], expected, got) if field == "rd_wdata" else ()),
             f"  operands: {'  '.join(f'{name}=0x{values[name]:08x}' for name in _OPERANDS.values())}",
             *_lanes_of_factors(values["insn"], {name: values[operand] for name, operand in _OPERANDS.items()}),

@@ -27,8 +27,8 @@ RETIREMENT = np.dtype([(name, np.uint64) for name in WIDE_FIELDS] + [(name, np.u
 GRANT = np.dtype(
     [("cycle", np.uint64)] + [(name, np.uint32) for name in ("hart", "address", "we", "be", "wdata", "unused")]
 )
-"""Data type of a granted access of a data bus or bank. ``hart`` is the number of the master: that of a hart, or a greater
-one for DMA engine and host."""
+"""Data type of a granted access of a data bus or bank. ``hart`` is the number of the master: that of a hart, or a
+greater one for DMA engine and host."""
 
 Records = NDArray[Any]  # a block of retirements: an array of `RETIREMENT`
 

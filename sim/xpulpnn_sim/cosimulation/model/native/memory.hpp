@@ -57,14 +57,6 @@ class Memory {
         std::memcpy(bytes, &updated, sizeof updated);
     }
 
-    // Word at any alignment, wrapping at the end of the address space; bytes outside the memory read as 0.
-    uint32_t load(uint32_t address) {
-        const uint32_t low = aligned(address);
-        const uint32_t shift = 8 * (address & 3);
-        if (shift == 0) return low;
-        return low >> shift | aligned(address + 4) << (32 - shift);
-    }
-
     void store(uint32_t address, uint32_t data, uint32_t bytes) {
         for (uint32_t i = 0; i < bytes; ++i, data >>= 8) {
             if (uint8_t* word = locate(address + i)) word[(address + i) & 3] = static_cast<uint8_t>(data);
@@ -75,12 +67,6 @@ class Memory {
     static constexpr uint32_t PAGE_BITS = 12;
     static constexpr uint32_t PAGE_BYTES = 1u << PAGE_BITS;
     using Page = std::array<uint8_t, PAGE_BYTES>;
-
-    uint32_t aligned(uint32_t address) {
-        uint32_t word = 0;
-        if (const uint8_t* bytes = locate(address)) std::memcpy(&word, bytes, sizeof word);
-        return word;
-    }
 
     bool sparse_, guarded_;
     std::vector<Window> windows_;
@@ -116,12 +102,6 @@ class AddressMap {
         const uint32_t place = address & ~(TCDM_SPACE - 1);
         return place == TCDM_BASE || place == TCDM_ALIAS || place == TEST_SET;
     }
-
-    static uint32_t canonical(uint32_t address) {
-        return is_tcdm(address) ? TCDM_BASE | (address & (TCDM_SPACE - 1)) : address;
-    }
-
-    static bool tests_and_sets(uint32_t address) { return (address & ~(TCDM_SPACE - 1)) == TEST_SET; }
 
     static bool is_device(uint32_t address) { return (address & ~(TCDM_SPACE - 1)) == CONTROL; }
 

@@ -6,7 +6,6 @@
 
 #include "Vtestbench.h"
 #include "driver.hpp"
-#include "hart.hpp"
 #include "verilated.h"
 #if VM_COVERAGE
 #include "verilated_cov.h"
@@ -124,48 +123,6 @@ struct Model {
 #endif
 };
 
-// Follows the retirements of all harts in the order of their cycles. For each block and hart the steps are find,
-// distribute and transfers (hart.hpp); check() then follows the block of all.
-class Checker {
-  public:
-    Checker(const CheckSettings& settings, const Window* windows, uint64_t count)
-        : settings_(settings), shadow_(settings.sparse, windows, count), order_(shadow_, settings.harts) {
-        harts_.reserve(settings.harts);
-        for (uint32_t i = 0; i < settings.harts; ++i) harts_.emplace_back(i, settings_, text, shadow_, order_, errors_);
-    }
-
-    Text text;
-
-    Hart& hart(uint32_t number) { return harts_[number]; }
-
-    // `grants` are the bus accesses of the block. Returns the number of differences; the first go to `errors`.
-    uint32_t check(const Grant* grants, uint32_t count, CheckError* errors) {
-        errors_.start(errors);
-        order_.append(grants, count);
-        while (Hart* next = earliest()) next->step();
-        order_.trim();
-        return errors_.total;
-    }
-
-    // The run is over: accesses that no instruction has claimed take effect.
-    void finish() { order_.finish(); }
-
-  private:
-    Hart* earliest() {
-        Hart* found = nullptr;
-        for (Hart& hart : harts_) {
-            if (!hart.done() && (!found || hart.cycle() < found->cycle())) found = &hart;
-        }
-        return found;
-    }
-
-    CheckSettings settings_;
-    Memory shadow_;
-    Order order_;
-    ErrorLog errors_;
-    std::vector<Hart> harts_;
-};
-
 }  // namespace harness
 
 using namespace harness;
@@ -233,37 +190,3 @@ EXPORT void model_advance(Model* self, uint64_t limit, Status* status, HartStatu
 // Of the model that was simulated last in this thread.
 EXPORT void write_coverage(const char* path) { Verilated::threadContextp()->coveragep()->write(path); }
 #endif
-
-EXPORT Checker* check_create(const CheckSettings* settings, const Window* windows, uint64_t count) {
-    return new Checker(*settings, windows, count);
-}
-
-EXPORT void check_destroy(Checker* self) { delete self; }
-
-EXPORT void check_add_csrs(Checker* self, uint64_t hart, const CsrState* csrs, uint64_t count) {
-    self->hart(hart).add_csrs(csrs, count);
-}
-
-EXPORT void check_add_insns(Checker* self, const CheckInsn* insns, uint64_t count) {
-    for (uint64_t i = 0; i < count; ++i) self->text.emplace(insns[i].raw, insns[i]);
-}
-
-// The steps of a block, described above.
-EXPORT uint64_t check_find(Checker* self, uint64_t hart, const Retirement* records, uint64_t count, uint32_t* unknown) {
-    return self->hart(hart).find(records, count, unknown);
-}
-
-EXPORT void check_distribute(Checker* self, uint64_t hart, uint64_t groups, uint32_t* starts, uint32_t* values) {
-    self->hart(hart).distribute(groups, starts, values);
-}
-
-EXPORT void check_transfers(Checker* self, uint64_t hart, const uint32_t* lines, const uint8_t* taken,
-                            const uint32_t* targets) {
-    self->hart(hart).transfers(lines, taken, targets);
-}
-
-EXPORT uint64_t check_block(Checker* self, const Grant* grants, uint64_t count, CheckError* errors) {
-    return self->check(grants, count, errors);
-}
-
-EXPORT void check_finish(Checker* self) { self->finish(); }
