@@ -99,7 +99,6 @@ class ClusterSource(ProgramSource):
             self.config,
             case.machine,
             check=True,
-            lockstep=True,
             observer=reached.add,
             account=True,
             library=self.library,

@@ -180,6 +180,7 @@ def core_design(
             executable,
             config,
             machine,
+            check=engine == CORE and host is None,
             lockstep=True,
             observer=lambda blocks: listener(blocks[0]),
             library=library,
