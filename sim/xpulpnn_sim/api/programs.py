@@ -146,9 +146,9 @@ def run(
         Additional memory, memory timing, interrupts, hart id and limit of cycles; None: memory for the program's
         segments that answers in the next cycle.
     check : bool
-        Check every retirement: operands, result, memory access, next address.
+        Compare every retirement with the instruction-set simulator, its accesses on the bus, and the memory at the end.
     lockstep : bool
-        Compare every retirement with the instruction-set simulator.
+        Compare every retirement with the instruction-set simulator, without bus and memory.
     account : bool
         Count stall cycles by cause: ``stalls`` of the result.
     exact : bool

@@ -69,9 +69,10 @@ class RunOptions(ProgramOptions, ClusterOptions, MemoryTiming, Seed):
     limit: Annotated[Count, Parameter(name="--max-cycles")] = DEFAULT_LIMIT
     """Give up after N cycles."""
     check: Check = "none"
-    """Comparison: nothing, the end alone (results), or all: operands, result, memory, pc of every instruction."""
+    """Comparison: nothing, the end alone (results), or all: every instruction with the instruction-set simulator, its
+    accesses on the bus, and the memory at the end."""
     lockstep: bool = False
-    """Compare every instruction with the instruction-set simulator."""
+    """Compare every instruction with the instruction-set simulator, without bus and memory."""
     waves: Annotated[NewFile | None, Parameter(metavar="FILE.fst")] = None
     """Waveforms, with a save file for GTKWave."""
     wave_window: Annotated[str | None, Parameter(metavar="FROM:TO")] = None
