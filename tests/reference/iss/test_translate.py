@@ -102,7 +102,7 @@ def test_equal_to_the_golden_model(insn):
                 iss.state.regs[1:] = [rng.choice((0, 1, 31, 0xFFFF_FFFF, 0x8000_0000)) for _ in range(31)]
             iss.state.nn[:10] = [random_word(rng) for _ in range(10)]
             regs, nn, store, pc = expected(insn, word, iss.state.regs, iss.state.nn[:10], memory)
-            memory.fetch = lambda address, word=word: word
+            iss.fetch = lambda address, word=word: word
             stored = []
             memory.write = lambda *access, stored=stored: stored.append(access)
             step = iss.step()
