@@ -234,9 +234,9 @@ def swapped(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
     [
         # the next access is taken for the missing one
         (lambda grants, number, retired: np.delete(grants, number), "bus_", 0),
-        (lambda grants, number, retired: grants[:number], "bus_req must be 0x00000001, not 0x00000000, address 0x", 0),
+        (lambda grants, number, retired: grants[:number], "bus_req must be 1, not 0, address 0x", 0),
         (lambda grants, number, retired: np.insert(grants, number, grants[number]), "bus_", 1),
-        (late, "bus_req must be 0x00000001, not 0x00000000, address 0x", 0),
+        (late, "bus_req must be 1, not 0, address 0x", 0),
         (swapped, "bus_", 0),
     ],
     ids=["missing", "none from here", "twice", "late", "swapped"],

@@ -1,18 +1,21 @@
 """Programs on a cluster: every retirement of every core checked, ends told, faults of the hardware found."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.faulty_cluster import CONFIG, emitted, faulty_model
 from tests.programs import read_results
 
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError
-from xpulpnn.isa.cluster import TCDM_BASE
+from xpulpnn.isa.cluster import NO_MASTER, TCDM_BASE
 from xpulpnn_sim.cli import run as run_command
 from xpulpnn_sim.cli.main import main
+from xpulpnn_sim.cosimulation.checks.retirements import Checker
 from xpulpnn_sim.cosimulation.model import session, waves
 from xpulpnn_sim.cosimulation.model.machine import Machine, hart_ids
 from xpulpnn_sim.cosimulation.model.schema import STALLS, DeviceWait
@@ -21,7 +24,7 @@ from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.iss.cluster_lockstep import ClusterLockstep
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, functions_of, require_fitting
-from xpulpnn_sim.reference.programs.exits import Reason
+from xpulpnn_sim.reference.programs.exits import DifferenceError, Reason
 from xpulpnn_sw.assembly.asm import assemble
 
 pytestmark = pytest.mark.cosim
@@ -129,6 +132,44 @@ def test_a_wrong_order_of_grants_is_found(library, monkeypatch):
     assert lines[2].startswith("  mem_rdata must be ")
     read = int(lines[2].split()[-1], 0)
     assert 0 <= (address - read) % TCDM_BYTES < 4
+
+
+class Recorder(Checker):
+    def __call__(self, block):
+        self.records = [block.records(hart).copy() for hart in range(CORES)]
+        self.grants = block.grants.copy()
+
+
+def changed(field, flip):
+    def change(grants, at):
+        grants[field][at] ^= flip
+        return grants
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("master", "writes", "change", "reported"),
+    [
+        ("core", True, changed("wdata", 1), "bus_wdata must be 0x"),
+        ("core", True, changed("be", 0xC), "bus_be must be 0x"),
+        ("core", False, changed("address", 4), "bus_addr must be 0x"),
+        ("core", False, np.delete, "bus_req must be 1, not 0"),
+        ("core", False, lambda grants, at: np.insert(grants, at, grants[at]), "the bus has granted an access that"),
+        ("mark", True, changed("be", 2), "a test&set marks the bytes that it has read"),
+        ("mark", True, changed("wdata", 1), "a test&set marks the bytes that it has read"),
+        ("mark", True, np.delete, "a test&set marks the bytes that it has read"),
+    ],
+)
+def test_a_wrong_access_is_found(library, master, writes, change, reported):
+    recorder, executable = Recorder(), program(rounds=2)
+    program_run.run_program(executable, CONFIG, Machine(), library=library, more_checkers=[recorder])
+    ClusterLockstep(executable, CONFIG).compare(recorder.records, recorder.grants)
+    masters, we = recorder.grants["hart"], recorder.grants["we"] != 0
+    chosen = masters < CORES if master == "core" else masters == NO_MASTER
+    grants = change(recorder.grants.copy(), int(np.flatnonzero(chosen & (we == writes))[0]))
+    with pytest.raises(DifferenceError, match=re.escape(reported)):
+        ClusterLockstep(executable, CONFIG).compare(recorder.records, grants)
 
 
 def test_a_missing_core_at_a_barrier_is_a_deadlock(library):

@@ -206,7 +206,7 @@ async def _run_stream(
         if streams.is_access_fault(item):
             # the front end knows the address of the handler
             record["pc_wdata"] = item.record["pc_wdata"]
-    streams.check_retirements(lockstep, records, streams.recorded(bus.log, memory), board)
+    streams.check_retirements(lockstep, records, bus.log, board)
     board.equal(len(monitor.rows), len(stream), "retirements")
     board.equal(dict(memory), dict(expected.data), "memory at the end")
     if timing is PROMPT and not pause and not failing:

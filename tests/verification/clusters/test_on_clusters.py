@@ -77,9 +77,9 @@ FAULTS = [
     (ClusterFault.DROPPED_GRANT, HANGS, "core 3: waits for the grant of an access"),
     (ClusterFault.SWAPPED_BANKS, DIFFERENCE, "bus_addr must be 0x1000"),
     (ClusterFault.WRONG_STORE, DIFFERENCE, "bus_wdata must be"),
-    (ClusterFault.UNMARKED, DIFFERENCE, "bus_we must be 0x1, not 0x0"),
-    (ClusterFault.SILENT_ACCESS, DIFFERENCE, "bus_req must be 0x1, not 0x0"),
-    (ClusterFault.LOST_MARK, DIFFERENCE, "bus_we must be 0x1, not 0x0"),
+    (ClusterFault.UNMARKED, DIFFERENCE, "bus_we must be 1, not 0"),
+    (ClusterFault.SILENT_ACCESS, DIFFERENCE, "bus_req must be 1, not 0"),
+    (ClusterFault.LOST_MARK, DIFFERENCE, "bus_we must be 1, not 0"),
     (ClusterFault.DMA_BYTE, DIFFERENCE, "DMA engine"),
     (ClusterFault.DMA_EVENT, HANGS, "waits for an event"),
     (ClusterFault.DMA_STATUS, DIFFERENCE, "DMA engine: transfer"),
@@ -95,23 +95,6 @@ def test_faults_are_found(source, fault, reasons, text):
     # one program may show the fault in another way
     verdicts = (source.measure(ProgramCase(program(seed, fault), MACHINE))[0] for seed in range(1, 6))
     assert any(verdict.reason in reasons and text in verdict.text for verdict in verdicts)
-
-
-ALONE = {
-    ClusterFault.SILENT_ACCESS: "grants must be 0x00000001, not 0x00000000: accesses that the bus has granted",
-    ClusterFault.LOST_MARK: "rd_wdata must be 0x",
-}
-
-
-@pytest.mark.parametrize("fault", ALONE)
-def test_lock_step_alone_finds_faults(library, fault):
-    # one program may not show the fault
-    programs = (program(seed, fault).executable() for seed in (1, 2))
-    results = (program_run.run_program(each, CONFIG, MACHINE, lockstep=True, library=library) for each in programs)
-    result = next(result for result in results if result.mismatches)
-    assert (result.mismatches, result.difference is not None) == (1, True)
-    assert result.difference.startswith("difference at hart ")
-    assert ALONE[fault] in result.difference
 
 
 def test_a_failure_becomes_short(source, monkeypatch):

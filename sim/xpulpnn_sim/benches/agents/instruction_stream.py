@@ -6,7 +6,6 @@ bench chooses, so that any instruction may follow any other and control may go a
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
 from random import Random
 
 import numpy as np
@@ -17,13 +16,13 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES, WORD_MASK, ExceptionCause
 from xpulpnn.isa.retirement import CYCLE, RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, drive, sample, wait_until
-from xpulpnn_sim.benches.agents.obi import ALL_BYTES, WordMemory
+from xpulpnn_sim.benches.agents.obi import WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.tcdm import Request
 from xpulpnn_sim.reference.iss.core import Iss, Retired
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.trace import GRANT, RETIREMENT, Records
 
 
 class RetirementMonitor(PortMonitor):
@@ -58,37 +57,15 @@ class RetirementMonitor(PortMonitor):
         return records
 
 
-def _grants(records: Records) -> Iterator[tuple[int, bool, int]]:
-    for record in records[records["mem_rmask"] | records["mem_wmask"] != 0]:
-        address, reads, writes = (int(record[f"mem_{name}"]) for name in ("addr", "rmask", "wmask"))
-        byte = address % WORD_BYTES
-        for spill in range(2):
-            enables = (reads | writes) << byte >> WORD_BYTES * spill & ALL_BYTES
-            if enables:
-                yield (address - byte + WORD_BYTES * spill) & WORD_MASK, writes > 0, enables
-
-
-def recorded(log: Sequence[Request], memory: WordMemory) -> list[Request]:
-    """Return the requests of successful accesses only, since retirement records do not show failed accesses."""
-    succeeded: list[Request] = []
-    for at, grant in enumerate(log):
-        next_requests = [request for request in log[at + 1 : at + 2] if request.address == grant.address + WORD_BYTES]
-        crosses = next_requests if not grant.enables & 1 else []
-        if not any(memory.fails(request.address) for request in (grant, *crosses)):
-            succeeded.append(grant)
-    return succeeded
-
-
 def check_retirements(
     lockstep: Lockstep, records: Records, log: Sequence[Request], board: Scoreboard, lines: npt.ArrayLike | None = None
 ) -> None:
-    # the grants of the data bus are exactly the accesses of the records, in order
-    difference = lockstep.compare(records, lines)
+    """Compare the records, and the accesses of the data bus in their order, with the simulator."""
+    grants = np.array([(0, 0, at, write, enables, value, 0) for at, write, enables, value in log], GRANT)
+    difference = lockstep.compare(records, lines, grants)
     assert difference is None, f"{board.unit} (seed {board.seed}): {difference.text if difference else ''}"
     board.compare({"order": range(len(records))}, {"order": records["order"]})
-    got = [(grant.address, bool(grant.write), grant.enables) for grant in log]
-    for number, (grant, want) in enumerate(zip_longest(got, _grants(records))):
-        board.equal(grant, want, f"grant {number} of the data bus (address, write, enables)")
+    board.equal(len(lockstep.grants), 0, "grants of the data bus without an instruction")
 
 
 BOOT_ADDRESS = 0x1000

@@ -119,7 +119,7 @@ class Lockstep:
         for address in TIMED_CSRS | {CSR_BY_NAME[name].address for name in free}:
             self.follower.free[address] = 1
         self._history: deque[Records] = deque(maxlen=HISTORY)  # the last records, in blocks
-        self._grants: NDArray[Any] = np.zeros(0, GRANT)
+        self.grants: NDArray[Any] = np.zeros(0, GRANT)  # accesses that no record has made yet
 
     def compare(
         self, records: Records, lines: Any = None, grants: NDArray[Any] | None = None
@@ -130,19 +130,19 @@ class Lockstep:
         levels = None if lines is None else np.ascontiguousarray(lines, np.uint32)
         given = ctypes.c_void_p(records.ctypes.data), None if levels is None else ctypes.c_void_p(levels.ctypes.data)
         if grants is not None:
-            self._grants = np.concatenate([self._grants, grants])
-            follower.next = self._grants.ctypes.data
-            follower.end = follower.next + self._grants.nbytes
+            self.grants = np.concatenate([self.grants, grants])
+            follower.next = self.grants.ctypes.data
+            follower.end = follower.next + self.grants.nbytes
         hart = ctypes.byref(self.iss.state)
         done = library().follow(hart, ctypes.byref(follower), *given, ctypes.c_uint64(len(records)))
         if grants is not None:
-            self._grants = self._grants[len(self._grants) - (follower.end - follower.next) // GRANT.itemsize :]
+            self.grants = self.grants[len(self.grants) - (follower.end - follower.next) // GRANT.itemsize :]
         self.keep(records[:done])
         return None if done == len(records) else self.difference(records[done].item())
 
     def finish(self) -> None:
         """Make the accesses that belong to no record."""
-        for grant in self._grants[self._grants["we"] != 0]:
+        for grant in self.grants[self.grants["we"] != 0]:
             for byte in range(WORD_BYTES):
                 if grant["be"] >> byte & 1:
                     self.iss.memory.write(int(grant["address"]) + byte, 1, int(grant["wdata"]) >> BYTE_BITS * byte)
@@ -208,4 +208,8 @@ def _lanes_of_factors(raw: int, operands: dict[str, int]) -> list[str]:
 def _shown(name: str, value: int) -> str:
     if name in ("rd_addr", "base_addr", "rs1_addr", "rs2_addr"):
         return ABI_NAMES[value] if value else "none"  # nothing names x0
-    return str(value) if name in ("trap", "intr", "nn_we", "nn_addr", "rd_we", "base_we") else f"0x{value:08x}"
+    return (
+        str(value)
+        if name in ("trap", "intr", "nn_we", "nn_addr", "rd_we", "base_we", "bus_req", "bus_we")
+        else f"0x{value:08x}"
+    )

@@ -70,21 +70,22 @@ struct Follower {
       }
       return false;
     };
-    // what follows from operands and loaded words is compared behind them
-    constexpr u64 one = 1, results =
-      one << PLACE_rd_wdata | one << PLACE_rd2_wdata | one << PLACE_base_wdata | one << PLACE_pc_wdata;
-    const u64 always = ALWAYS & ~unread;
+    // loaded words are compared behind operands and bus, results behind loaded words
+    constexpr u64 one = 1, loaded = one << PLACE_mem_rdata | one << PLACE_nn_wdata;
+    constexpr u64 results = one << PLACE_rd_wdata | one << PLACE_rd2_wdata | one << PLACE_base_wdata | one << PLACE_pc_wdata;
+    const u64 always = ALWAYS & ~unread, valid = hart.valid & ~unread;
     if (mine.trap != record.trap) return differs(PLACE_trap, mine.trap, record.trap);
     // an instruction that traps writes nothing; of one whose access fails the operands count
-    const u64 operands = fails(hart) ? hart.valid & ~unread : 0;
-    if (mine.trap) return compare(always | operands | u64(1) << PLACE_rd_we | u64(1) << PLACE_base_we);
+    if (mine.trap && compare(always | (fails(hart) ? valid : 0) | one << PLACE_rd_we | one << PLACE_base_we)) return true;
+    if (mine.trap) return fails(hart) && accesses_differ(*op, hart, record);
     if (compare(always & ~results)) return true;
     // writes of x0 do not count; a base that is also rd may be reported or not
     const u32 rd = record.rd_we ? record.rd_addr : 0, base = record.base_we ? record.base_addr : 0;
     const bool same = base == (op->flags & UPDATES ? op->rs1 : 0) && (base == rd || (mine.rd2_we && base == rd + 1));
     if (rd != mine.rd_addr) return differs(PLACE_rd_addr, mine.rd_addr, rd);
     if (base != mine.base_addr && !same) return differs(PLACE_base_addr, mine.base_addr, base);
-    return compare(hart.valid & ~unread & ~results) || compare(hart.valid & ~unread & results);
+    if (compare(valid & ~loaded & ~results) || accesses_differ(*op, hart, record)) return true;
+    return compare(valid & loaded) || compare(valid & results);
   }
 
   static bool fails(const Hart &hart) {
@@ -99,9 +100,9 @@ struct Follower {
     for (u32 byte = 0; byte < 4; byte++) bits |= (enables >> byte & 1) * 0xFFu << 8 * byte;
     if (grant.address != address) return differs(PLACE_bus_addr, address, grant.address);
     if (grant.we != writes) return differs(PLACE_bus_we, writes, grant.we);
-    if (!writes) return false;
-    if (grant.be != enables) return differs(PLACE_bus_be, enables, grant.be);
-    return (grant.wdata ^ data) & bits && differs(PLACE_bus_wdata, data & bits, grant.wdata & bits);
+    // of one that several cores share the bytes are not known
+    if (grant.be != enables && (writes || grant.be)) return differs(PLACE_bus_be, enables, grant.be);
+    return writes && (grant.wdata ^ data) & bits && differs(PLACE_bus_wdata, data & bits, grant.wdata & bits);
   }
 
   // Compares the accesses to the words of some bytes. What follows one that the bus answers with an error is not
@@ -124,6 +125,7 @@ struct Follower {
 
   bool accesses_differ(const Op &op, const Hart &hart, const Record &record) {
     ended = false;
+    if (!next) return false;
     if (op.size) return words_differ(hart, record, hart.address, op.size, op.flags & STORE);
     // a search alternates between two pixels; of one whose access fails some addresses of the other are not known
     for (u32 load = 0; op.loads > 1 && load < op.loads && !ended; load++) {
@@ -166,7 +168,6 @@ struct Follower {
     const u32 rd = hart.record.rd_we ? hart.record.rd_addr : 0;
     if (rd && hart.csr_read && free[hart.csr_read]) hart.record.rd_wdata = hart.regs[rd] = record.rd_wdata;
     if (has_difference(op, hart, record)) return true;
-    if (next && (!hart.record.trap || fails(hart)) && accesses_differ(*op, hart, record)) return true;
     // the instruction dropped behind a faulting access may have been counted
     if (fails(hart)) memset(free + PCCR0_ADDRESS, 1, EVENTS);
     return lines && lines_differ(hart, record, *lines);
