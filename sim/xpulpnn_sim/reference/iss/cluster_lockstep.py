@@ -86,6 +86,9 @@ class ClusterLockstep:
             raise lockstep.differs(record, "mem_addr", error.address, record[_ADDRESS], why) from None
 
 
+CLINT_BIT = 31  # of the mask for compiled code
+
+
 def _unmapped(core: int, address: int, value: int | None) -> None:
     raise LookupError
 
@@ -95,4 +98,4 @@ def _answering(config: ClusterConfig) -> int:
     blocks = [isa.CONTROL, isa.TIMER, isa.EVENT_UNIT, isa.EVENT_UNIT + isa.BLOCK_BYTES, isa.PRIVATE_EVENT_UNIT]
     blocks += [isa.DMA, isa.PRIVATE_DMA] if config.dma else []
     blocks += [isa.ICACHE_CONTROL] if config.icache_private else []
-    return sum(1 << (block - isa.CONTROL) // isa.BLOCK_BYTES for block in blocks)
+    return sum(1 << (block - isa.CONTROL) // isa.BLOCK_BYTES for block in blocks) | config.clint << CLINT_BIT

@@ -69,7 +69,7 @@ struct Memory {
   u32 watched[8];  // addresses of words whose stores Python makes
   u32 twins[2], twin_bytes;  // two address ranges of the same memory
   u32 devices, device_bytes;  // address range whose accesses depend on the exact time
-  u32 answers, answer;  // blocks of devices whose loads have a given answer, and it
+  u32 answers, answer;  // blocks of devices whose loads have a given answer (bit 31: the CLINT), and it
   u8 *msip, *mtimecmp, *mtime;  // registers of a core-local interruptor, or null
 
   // where bytes of one page are, or null if they are no memory that compiled code may access
@@ -138,7 +138,7 @@ struct Hart {
     const u32 first = address - memory->devices, last = first + size - 1;
     if (first >= memory->device_bytes && last >= memory->device_bytes) return false;
     if (!exact) stop(AGAIN);
-    return first / BLOCK_BYTES < 32 && memory->answers >> first / BLOCK_BYTES & 1;
+    return memory->answers >> (address - CLINT < CLINT_SPACE ? 31 : min(first / BLOCK_BYTES, u32(30))) & 1;
   }
   u32 noted(u32 place) { return places[searched++ % 16] = place; }
   void require_csr(u32 address, bool writes) {
