@@ -135,6 +135,10 @@ class CoreConfig:
     triggers: int = field(default=TRIGGERS, metadata=OMITTED_IF_DEFAULT)
     #: nn_csrs: The words of the NN-RF are CSRs too, which programs and debuggers may save and restore; needs Mac&Load.
     nn_csrs: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
+    #: clock_gate: The clock of a core stops while ``core_sleep`` is high, by the module ``xpulpnn_clock_gate``.
+    clock_gate: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
+    #: test_en: A port of that name bypasses clock gates and the resets that a debug module makes; for scan tests.
+    test_en: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     rvfi: bool = False  #: Adds the retirement port; for verification, absent from product Verilog.
 
     def __post_init__(self) -> None:

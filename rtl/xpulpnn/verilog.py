@@ -132,6 +132,8 @@ class _Emission:
 
         ``fragment`` is the elaborated component, if it has been elaborated already.
         """
+        if hasattr(component, "VERILOG"):
+            return self._add_text(component)
         fragment = fragment or Fragment.get(component, None)
         hierarchy.flatten(component, fragment)
         children: list[tuple[str, str | None]] = []
@@ -181,6 +183,20 @@ class _Emission:
             "signals": written.signals,
             "instances": dict(written.instances),
         }
+        return name
+
+    def _add_text(self, component: Any) -> str:
+        """Add a module with a latch, which Amaranth cannot describe: its Verilog is an attribute of the component."""
+        if self.style.both_edges:
+            raise InputError("clock_gate must be false in a model whose clock has two edges per cycle, not true")
+        written = ModuleText(component.VERILOG, tuple(comment(summary(component))), [], [], ())
+        name, ports, clocking = self._module_name(component, written), list(component_ports(component)), ("clk",)
+        self.texts[name] = written
+        outputs = frozenset(port.name for port in ports if port.direction == "output")
+        self.known[name] = Interface(outputs, clocking)
+        names = {"component": f"{type(component).__module__}.{type(component).__qualname__}"}
+        nothing = {"registers": [], "signals": [], "instances": {}}
+        self.described[name] = names | {"ports": self._ports(component, clocking, ports)} | nothing
         return name
 
     def _style_of(self, component: wiring.Component) -> Style:

@@ -17,6 +17,7 @@ from xpulpnn_sim.cli import run as run_command
 from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.cosimulation.checks.retirements import Checker
 from xpulpnn_sim.cosimulation.model import session, waves
+from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine, hart_ids
 from xpulpnn_sim.cosimulation.model.schema import STALLS, DeviceWait
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
@@ -398,3 +399,15 @@ def test_waveforms_have_a_view_for_each_core(monkeypatch):
     # of a core without Mac&Load
     names = {shown.name for signals in groups.values() for shown in signals}
     assert ("lpcount0" in names, "nn_we" in names) == (True, False)
+
+
+def test_gated_clocks_change_no_cycle(library):
+    """Barriers, and a counter of cycles that is read behind each and checked, with and without clock gates."""
+    executable = program(PROGRAM.replace("look:\n", "csrr t6, mcycle\nlook:\n"), rounds=5)
+    gated = replace(CONFIG, core=replace(CONFIG.core, clock_gate=True))
+    ends = set()
+    for config, model in ((CONFIG, library), (gated, model_library("cluster", gated))):
+        result = program_run.run_program(executable, config, Machine(max_cycles=100_000, l2_latency=3), library=model)
+        ends.add((result.exit.text, result.difference, result.cycles, result.instructions))
+    assert {end[:2] for end in ends} == {("pass", None)}
+    assert len(ends) == 1

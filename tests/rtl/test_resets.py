@@ -66,22 +66,41 @@ def test_a_register_without_reset_is_found(monkeypatch: pytest.MonkeyPatch):
     assert [*without_reset(core, "core")] == ["core.controller.sleeping"]
 
 
-RELEASE = """
-module bench; reg clk = 0, rst_n = 1; reg [4:0] seen = 0;
-    jtag_dtm dut(
-        .clk(clk), .rst_n(rst_n), .tck_clk(1'b0), .tck_rst_n(rst_n), .tms(1'b1), .tdi(1'b0), .dmi__rdata(32'd0));
+BENCH = """
+module bench; reg clk = 0, rst_n = 1, test_en = 0; reg [4:0] seen = 0;
     always #5 clk = ~clk;
+    {top} dut(.clk(clk), .rst_n(rst_n), .test_en(test_en));
+    {body}
+endmodule
+"""
+RELEASE = """
     always @(posedge clk) #1 seen = {seen[3:0], dut.inner.rst_n};
     initial begin #12 rst_n = 0; #1 if (dut.inner.rst_n !== 0) $display("late"); #19 rst_n = 1; end
     initial #65 $display("%b", seen);
-    initial #70 $finish;
-endmodule
+    initial begin #70 rst_n = 0; test_en = 1; #1 rst_n = 1; #1 $display("%b", dut.inner.rst_n); $finish; end
+"""
+SCAN = """
+    initial begin
+        force dut.held = 1; force dut.core.core_gate.enable = 0; #1 rst_n = 0; #1 rst_n = 1;
+        #15 $display("%b%b", dut.core.rst_n, dut.core.core_gate.gated);
+        test_en = 1; #10 $display("%b%b", dut.core.rst_n, dut.core.core_gate.gated); $finish;
+    end
 """
 
 
+def simulated(folder: Path, body: str, top: str, config: object, **options: bool) -> list[str]:
+    text = emit_top(top, config, reset="async-low", initial=False, **options).text
+    (folder / "bench.v").write_text(text + BENCH.replace("{top}", top.replace("-", "_")).replace("{body}", body))
+    run(tool("iverilog"), "-g2005", "-o", folder / "bench", folder / "bench.v")
+    return run(tool("vvp"), "-n", folder / "bench").splitlines()[:2]
+
+
 def test_a_reset_begins_at_once_and_ends_at_the_second_edge(tmp_path: Path):
-    text = emit_top("jtag-dtm", DebugConfig(), reset="async-low", initial=False, reset_sync=True).text
-    (tmp_path / "bench.v").write_text(text + RELEASE)
-    run(tool("iverilog"), "-g2005", "-o", tmp_path / "bench", tmp_path / "bench.v")
-    # rising edges at 5, 15, ... 55 ns, reset from 12 to 32 ns
-    assert run(tool("vvp"), "-n", tmp_path / "bench").splitlines()[0] == "00011"
+    """Rising edges at 5, 15, ... 55 ns, reset from 12 to 32 ns; a scan test sees the reset of the top itself."""
+    assert simulated(tmp_path, RELEASE, "jtag-dtm", DebugConfig(), reset_sync=True) == ["00011", "1"]
+
+
+def test_a_scan_test_passes_by_resets_and_clock_gates(tmp_path: Path):
+    """The debug module holds the core in reset, and its clock stands, unless ``test_en`` is 1."""
+    config = replace(PRESETS["ri5cy"], xpulpv2=False, clock_gate=True, test_en=True)
+    assert simulated(tmp_path, SCAN, "core-debug", config) == ["00", "11"]

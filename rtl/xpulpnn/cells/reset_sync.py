@@ -1,9 +1,9 @@
 from typing import Any
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Const, DomainRenamer, Module, Mux, ResetSignal, Signal
 
 from xpulpnn.cells.sync import ASYNC_REG, STAGES
-from xpulpnn.component import Component, Out, Wrapper, pass_ports
+from xpulpnn.component import Component, In, Out, Wrapper, pass_ports
 
 
 class ResetSync(Component):
@@ -25,14 +25,17 @@ class ResetSync(Component):
 class ReleasedInStep(Wrapper):
     """A component whose asynchronous reset may be released at any time."""
 
+    #: test_en: Scan test: the reset of the top is that of all registers; 0 otherwise.
+
     def __init__(self, component: Any):
-        super().__init__(component.config, (component,), (), {})
+        super().__init__(component.config, (component,), (), {"test_en": In(1)})
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.reset_sync = reset_sync = ResetSync()
         m.submodules.inner = DomainRenamer("released")(self.wrapped[0])
         m.domains += ClockDomain("released", local=True)
-        m.d.comb += [ClockSignal("released").eq(ClockSignal()), ResetSignal("released").eq(~reset_sync.released)]
+        reset = Mux(self.test_en, ResetSignal(), ~reset_sync.released)
+        m.d.comb += [ClockSignal("released").eq(ClockSignal()), ResetSignal("released").eq(reset)]
         pass_ports(m, self, self.wrapped[0])
         return m

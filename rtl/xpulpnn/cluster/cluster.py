@@ -6,6 +6,7 @@ from operator import or_
 
 from amaranth.hdl import Cat, Const, Module, Signal
 
+from xpulpnn.cells.clock_gate import add_gated, add_ungated_clock
 from xpulpnn.cluster.debug_router import DebugRouter
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
@@ -22,7 +23,7 @@ from xpulpnn.cluster.peripherals.timer import ClusterTimer
 from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS, BankSignature, DmaPortSignature, RefillSignature
 from xpulpnn.cluster.skid_buffer import SkidBuffer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
-from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, signals
+from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, optional, signals
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import Core
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -83,6 +84,8 @@ class Cluster(Component):
             #: debug_mode: Cores in debug mode.
             #: debug: Accesses of the cores to the memory of the debug module.
             ports |= {"debug_req": In(config.cores), "debug_mode": Out(config.cores), "debug": Out(ObiSignature())}
+        if config.core.clock_gate and config.core.test_en:
+            ports["test_en"] = In(1)  #: Scan test: the clocks of all cores run; 0 otherwise. Optional.
         if config.icache_private:
             #: refill: Instruction memory, with instruction caches.
             ports["refill"] = Out(RefillSignature())
@@ -115,6 +118,8 @@ class Cluster(Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
+        if config.core.clock_gate:
+            add_ungated_clock(m)
         m.submodules.event_unit = event_unit = self._event_unit()
         m.submodules.tcdm = tcdm = Tcdm(config, config.masters)
         blocks = ((isa.CONTROL, isa.BLOCK_BYTES), (isa.TIMER, isa.BLOCK_BYTES), (isa.EVENT_UNIT, isa.EVENT_UNIT_BYTES))
@@ -203,7 +208,11 @@ class Cluster(Component):
         return icache.cores
 
     def _core(self, m, number, demux, control, event_unit, enabled, fetch_port, data_port):
-        m.submodules[f"core{number}"] = core = Core(self.config.core)
+        core, name = Core(self.config.core), f"core{number}"
+        if self.config.core.clock_gate:
+            add_gated(m, name, core, self.core_clock_en[number], optional(self, "test_en"))
+        else:
+            m.submodules[name] = core
         m.submodules[f"fetches{number}"] = fetches = FetchMonitor()
         connect(m, core.data, data_port)
         self._fetch(m, core.instr, fetch_port)

@@ -4,7 +4,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetS
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.outstanding_limiter import OutstandingLimiter
-from xpulpnn.component import Out, Wrapper, connect, flipped, pass_ports
+from xpulpnn.component import In, Out, Wrapper, connect, flipped, optional, pass_ports
 from xpulpnn.config import ClusterConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dtm import JtagDtm
@@ -23,11 +23,13 @@ class ClusterDebug(Wrapper):
 
     #: ext: Data accesses of the cores, and of the debugger, to all external addresses.
     #: debug_req: Cores that the debugger requests to halt.
+    #: test_en: Scan test: clocks run, and no reset but that of the top resets the cluster; 0 otherwise. Optional.
     #: ndmreset: The debugger requests the reset of everything but the debug module.
 
     def __init__(self, config: ClusterConfig):
         self.debug_config = DebugConfig(harts=config.cores, hart_reset=False)
         ports = {"ndmreset": Out(1), "debug_req": Out(config.cores)}
+        ports |= {"test_en": In(1)} if config.core.test_en else {}
         super().__init__(config, (Cluster(config), JtagDtm(self.debug_config)), ("debug_req", "debug", "dmi"), ports)
 
     def elaborate(self, platform):
@@ -43,7 +45,7 @@ class ClusterDebug(Wrapper):
         m.d.sync += held.eq(dm.ndmreset)
         m.d.comb += [
             ClockSignal("core").eq(ClockSignal()),
-            ResetSignal("core").eq(ResetSignal() | held),
+            ResetSignal("core").eq(ResetSignal() | (held & ~optional(self, "test_en"))),
             # cores in reset would fetch all the time
             cluster.fetch_enable.eq(self.fetch_enable & ~held),
             self.ndmreset.eq(dm.ndmreset),

@@ -2,9 +2,10 @@
 
 from itertools import groupby
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, DomainRenamer, Module, Mux, Signal
 from amaranth.utils import exact_log2
 
+from xpulpnn.cells.clock_gate import UNGATED
 from xpulpnn.component import Component, In, Out, follow_case
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.control import CsrOp
@@ -194,6 +195,10 @@ class CsrFile(Component):
             return events
         return Mux(self.debug.mode & stored["dcsr"][table.DCSR_STOPCOUNT_BIT], 0, events)
 
+    def _clocked(self, counter):
+        """Give a counter of cycles a clock that also runs while the core waits for an event behind its clock gate."""
+        return DomainRenamer(UNGATED)(counter) if self.config.clock_gate else counter
+
     def _counters(self, m, stored):
         values, inhibit = {}, stored["mcountinhibit"]
         clock_runs, retire = self._counted(self.clock_runs, stored), self._counted(self.retire, stored)
@@ -203,7 +208,7 @@ class CsrFile(Component):
         }
         for name, (step, final, cancel) in steps.items():
             counter = MachineCounter(rests=self.config.idle_registers_rest)
-            m.submodules[f"m{name}"] = counter
+            m.submodules[f"m{name}"] = self._clocked(counter) if name == "cycle" else counter
             m.d.comb += [
                 counter.step.eq(step),
                 counter.final.eq(final),
@@ -217,7 +222,8 @@ class CsrFile(Component):
         return values
 
     def _performance(self, m, stored):
-        m.submodules.performance = counters = PerformanceCounters()
+        counters = PerformanceCounters()
+        m.submodules.performance = self._clocked(counters)
         names = [f"pccr{event}" for event in range(len(table.PERFORMANCE_EVENTS))]
         m.d.comb += [
             counters.events.eq(self._counted(self.events, stored)),

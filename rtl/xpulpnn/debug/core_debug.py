@@ -5,9 +5,9 @@ from typing import Any
 
 from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal, Signal
 
-from xpulpnn.component import In, Out, Wrapper, connect, flipped, pass_ports
+from xpulpnn.component import In, Out, Wrapper, connect, flipped, optional, pass_ports
 from xpulpnn.config import CoreConfig
-from xpulpnn.core.core import Core
+from xpulpnn.core.gated_core import core_of
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dtm import JtagDtm
@@ -33,6 +33,7 @@ class CoreDebug(Wrapper):
     #: bus: Memory accesses of the debugger while the core runs.
     #: ndmreset: The debugger requests the reset of everything but the debug module.
     #: debug_req: The debugger requests the core to halt.
+    #: test_en: Scan test: clocks run, and no reset but that of the top resets the core; 0 otherwise. Optional.
     #: system_reset: Reset of the system, which also resets the core; synchronous to the clock; optional.
 
     def __init__(
@@ -40,9 +41,10 @@ class CoreDebug(Wrapper):
     ):
         self.debug_config = DebugConfig()
         # transport: JtagDtm, with the ports ``tms`` to ``tdo_enable``, or FpgaDtm, with the ports from ``jtdi`` on
-        wrapped = (Core(config, fence_port=fence_port), transport(self.debug_config))
+        wrapped = (core_of(config, fence_port=fence_port), transport(self.debug_config))
         ports = {"bus": Out(ObiSignature()), "ndmreset": Out(1), "debug_req": Out(1)}
         ports |= {"system_reset": In(1)} if system_reset else {}
+        ports |= {"test_en": In(1)} if config.test_en else {}
         super().__init__(config, wrapped, (*_DEBUG_PORTS, "dmi"), ports)
 
     def elaborate(self, platform):
@@ -62,7 +64,7 @@ class CoreDebug(Wrapper):
             reset = held | self.system_reset
         m.d.comb += [
             ClockSignal("core").eq(ClockSignal()),
-            ResetSignal("core").eq(ResetSignal() | reset),
+            ResetSignal("core").eq(ResetSignal() | (reset & ~optional(self, "test_en"))),
             # a core in reset would fetch all the time
             core.fetch_enable.eq(self.fetch_enable & ~reset),
             self.ndmreset.eq(dm.ndmreset),

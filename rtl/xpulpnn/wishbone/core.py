@@ -6,7 +6,8 @@ from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetS
 from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.component import Component, Out, assign_by_name, connect, flipped, pass_ports
 from xpulpnn.config import ClusterConfig
-from xpulpnn.core.core import FENCE_PORTS, Core
+from xpulpnn.core.core import FENCE_PORTS
+from xpulpnn.core.gated_core import core_of
 from xpulpnn.debug.core_debug import CoreDebug
 from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.wishbone.bridge import WishboneBridge
@@ -40,7 +41,7 @@ class CoreWishbone(Component):
         if config.core.debug:
             core = CoreDebug(config.core, fence_port=fence_port, system_reset=True, transport=transport)
         else:
-            core = Core(config.core, fence_port=fence_port)
+            core = core_of(config.core, fence_port=fence_port)
         self.wrapped = (core,)
         ports = {
             _BUSES.get(name, name): Out(WishboneSignature()) if name in _BUSES else member

@@ -21,10 +21,10 @@ from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
-from xpulpnn.core.core import Core
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.div import Divider
 from xpulpnn.core.ex_stage import ExStage
+from xpulpnn.core.gated_core import core_of
 from xpulpnn.core.quantiser import Quantiser
 from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.core.simd_alu import SimdAlu
@@ -65,7 +65,7 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
     "mult": multiplier_of,
     "ex-stage": ExStage,
     "backend": Backend,
-    "core": Core,
+    "core": core_of,
     "core-debug": lambda config: CoreDebug(replace(config, debug=True)),
 }
 """Constructors of core components, by name on the command line."""

@@ -167,8 +167,18 @@ def test_icarus(top, options, arguments, said, generate, make):
     assert said in printed
 
 
+def test_a_clock_gate_changes_no_cycle(generate, make):
+    """The core takes interrupts, and wfi sleeps, by the testbench of the package."""
+    gated = "--set clock_gate=true --set test_en=true"
+    ends = [
+        passed(make(generate("core", f"{BASE} {options}"), "icarus")).rpartition("PASS: ")[2] for options in ("", gated)
+    ]
+    assert "interrupts" in ends[0]
+    assert ends[0] == ends[1]
+
+
 def test_lint(generate, make):
-    folder = generate("core", SMALL_CORE)
+    folder = generate("core", f"{SMALL_CORE} --set clock_gate=true")
     assert "%Warning" not in passed(make(folder, "lint"))
     # Verilator takes the testbench of the core too; the C++ compiler is only told what it would do
     passed(make(folder, "build/verilator/Vcore_tb", VERILATOR_FLAGS="-MAKEFLAGS -n"))

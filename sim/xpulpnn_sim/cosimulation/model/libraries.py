@@ -162,7 +162,8 @@ def model_library(
     engine: str, config: CoreConfig | ClusterConfig, *, trace: bool = False, covered: bool = False
 ) -> Path:
     """Return the path of the compiled model; if ``covered``, it counts executed lines and toggled bits."""
-    both_edges = not trace  # a waveform shows a clock with one rising edge per cycle
+    # a waveform shows a clock with one rising edge per cycle, and a clock gate needs one
+    both_edges = not trace and not config.core.clock_gate
     emitted = cached_emission(TOPS[engine], observed(config), both_edges=both_edges)
     return build_model(replace(rig_of(*emitted), both_edges=both_edges), trace=trace, covered=covered)
 

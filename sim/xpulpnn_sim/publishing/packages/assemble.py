@@ -11,7 +11,7 @@ from xpulpnn_sim.publishing.packages.unit_vectors import VECTORS
 from xpulpnn_sim.tools.component_names import DEBUG_NAMES
 
 JTAG_INPUTS = ("tck_rst", "tck_rst_n", "tms", "tdi")
-CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id")  # constant while a core runs
+CONSTANT_INPUTS = ("boot_addr", "hart_id", "cluster_id", "test_en")  # constant while a core runs
 VERILATOR_BINARY = ("--timing", "-Wno-fatal", "-CFLAGS", "-std=gnu++20", "-LDFLAGS", "-pthread")
 """Options of ``verilator --binary``: warnings of new versions are not fatal; the wheel does not detect C++20 and
 threads."""
@@ -78,13 +78,14 @@ def package_files(design: Design) -> dict[str, str]:
 def constraints(design: Design, suffix: str) -> str:
     """Return SDC, or XDC for Vivado; without a clock port a virtual clock constrains paths from input to output."""
     inputs = [port for port in design.ports if port.is_input and port.name not in (CLOCK, JTAG_CLOCK, *JTAG_INPUTS)]
+    pins = {port.name: f"{port.name}[*]" if port.width > 1 else port.name for port in inputs}
     return fill(
         "constraints",
         design,
         vivado=suffix == "xdc",
-        inputs=" ".join(f"{port.name}[*]" if port.width > 1 else port.name for port in inputs),
+        inputs=" ".join(pins.values()),
         jtag=[name for name in JTAG_INPUTS if name in design.by_name],
-        constant=[name for name in CONSTANT_INPUTS if name in design.by_name],
+        constant=[pins[name] for name in CONSTANT_INPUTS if name in pins],
     )
 
 

@@ -29,6 +29,7 @@ _DRIVEN = {
     "fetch_enable": "1'b1",
     "ext_events": f"{len(CLUSTER_EVENTS)}'d0",
     "debug_req": "1'b0",
+    "test_en": "1'b0",
     **dict.fromkeys(("debug_halt_addr", "debug_exception_addr"), "32'h1a110800"),
     **dict.fromkeys(("bus__gnt", "bus__rvalid", "bus__err"), "1'b0"),
     "bus__rdata": "32'd0",
@@ -167,6 +168,8 @@ def cluster_testbench(design: Design) -> dict[str, str]:
 
     def connection(port: Port) -> str:
         name, element = _net(port), re.search(r"__(\d+)__", port.name)
+        if name == "test_en":
+            return _DRIVEN[name]
         if element is None or nets[name][1] == port.width:
             return name
         return f"{name}[{int(element[1]) * port.width} +: {port.width}]"
