@@ -138,6 +138,8 @@ def check_value(key: str, text: str, base: Configuration) -> None:
 
 
 def _check_top(top: str, config: Configuration) -> None:
+    if isinstance(config, CoreConfig | ClusterConfig) and config.core.clock_gate:
+        raise ConfigError("clock_gate must be false in explore, whose figures are those of running clocks, not true")
     if isinstance(config, ClusterConfig):
         for name, missing, rule in (
             ("icache", not config.icache_private, "icache_private must be the bytes of each core's cache"),

@@ -111,6 +111,9 @@ def test_lists_name_files_of_the_package(files):
     for name in ("rtl.f", "tb.f"):
         assert set(files[name].split()) <= set(files)
     assert set(re.findall(r"(?:rtl|tb|constraints)/[\w.-]+", files["core.core"])) <= set(files)
+    sources, _, tests = files["Bender.yml"].partition("  - target: test\n")
+    listed = [re.findall(r"^      - (\S+)$", text, re.MULTILINE) for text in (sources, tests)]
+    assert listed == [files[name].split() for name in ("rtl.f", "tb.f")]
     config = files["syn/orfs/config.mk"]
     assert re.findall(r"rtl/\w+\.v", config) == files["rtl.f"].split()
     assert "export DESIGN_NAME      = chip_core" in config

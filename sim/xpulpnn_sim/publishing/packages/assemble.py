@@ -60,6 +60,7 @@ def package_files(design: Design) -> dict[str, str]:
         **timing,
         "rtl.f": "".join(f"{name}\n" for name in design.rtl_files),
         f"{design.top}.core": fill("fusesoc.core", design, vlnv=vlnv, bench=list(sources), **verilator),
+        "Bender.yml": fill("Bender.yml", design, bench=list(sources)),
         f"doc/{design.top}.xml": documents.component(design, [*design.rtl_files, *timing]),
         "doc/ports.md": documents.port_table(design),
         f"doc/{design.top}_inst.v": documents.instance(design),
