@@ -44,7 +44,18 @@ library (small) {
     area : 7;
     ff (IQ, IQN) { clocked_on : "CK"; next_state : "D"; clear : "!R"; }
     pin (CK) { direction : input; clock : true; capacitance : 0.1; }
+    pin (D) {
+      direction : input;
+      timing () {
+        related_pin : "CK"; timing_type : setup_rising;
+        rise_constraint (limits) { values ("1, 3", "2, 6"); }
+      }
+    }
     pin (Q) { direction : output; function : "IQ"; }
+  }
+  lu_table_template (limits) {
+    variable_1 : related_pin_transition; variable_2 : constrained_pin_transition;
+    index_1 ("0, 10"); index_2 ("0, 20");
   }
 }
 """
@@ -71,6 +82,11 @@ def test_tables_are_bilinear_whatever_the_order_of_their_axes() -> None:
     assert {arc.timing_sense for arc in arcs} == {"negative_unate"}
     table = arcs[0].cell_rise
     places = ((0.0, 10), (0.1, 10), (0.0, 30), (0.05, 20), (0.2, 40))
+    (setup,) = library().cells["DFF"].pins["D"].timing[0].constraints
+    # by the slew of the clock, then of the data
+    assert [setup.value_at(*place) for place in ((0, 0), (0, 0.2), (0.1, 0), (0.1, 0.1))] == pytest.approx(
+        [0.01, 0.03, 0.02, 0.04]
+    )
     assert [table.value_at(*place) for place in places] == pytest.approx([0.01, 0.02, 0.03, 0.025, 0.06])
 
 

@@ -57,7 +57,7 @@ def _in_any_order(entries: dict[str, Any], random: Random) -> dict[str, Any]:
     return dict(items)
 
 
-REVISION = "4"  # part of the settings: raised when this flow's results change without any setting changing
+REVISION = "5"  # part of the settings: raised when this flow's results change without any setting changing
 _AS_WRITTEN, _IN_ORDER = "source.json", "order.json"
 _COMMANDS = "flat.abc"
 _MAPPED = (
@@ -153,6 +153,8 @@ class AsicFlow:
             flip_flops=sum(gate.cell.flip_flop is not None for gate in by_area.mapped.gates),
             delay_ps=delay,
             delay_fo4=delay / library.fo4_ps if delay is not None else None,
+            register_ps=library.register_ps if library.physical else None,
+            leakage_uw=sum(gate.cell.leakage_nw for gate in by_area.mapped.gates) / 1e3 if library.physical else None,
             clock_ps=self.clock_ps,
             path=path,
             modules=module_areas(netlist, design, library),
@@ -246,6 +248,9 @@ class AsicFlow:
                 "register, without clock-to-output and setup times."
             ),
         ]
+        if self.library.physical and self.library.register_ps:
+            register, cell = self.library.register_ps, self.library.flip_flop
+            lines.append(f"The clock in MHz adds clock-to-output and setup time of {cell}, {register:.0f} ps together.")
         lines += self.repetitions()
         lines.append(
             "Areas by instance are those of the netlist whose area is shown and add up to it: a gate belongs to the "

@@ -17,7 +17,7 @@ from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.cluster_blocks import cluster_tables
 from xpulpnn_sim.exploration.report.files import FILES, require_report_packages, write_run
-from xpulpnn_sim.exploration.results import Configuration, PointResult
+from xpulpnn_sim.exploration.results import Configuration, Constraint, PointResult
 from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_table, structures
 from xpulpnn_sim.exploration.space import CLUSTER, WHOLE_CLUSTERS, Point, Space, build_space, parse_space
 from xpulpnn_sim.exploration.task import POINTS, PointStep, ResultField, Task, earlier_files, run_tasks
@@ -246,6 +246,10 @@ def explore(options: ExploreOptions, watcher: Watcher | None = None) -> Finished
             points=tuple(loop.results),
             skipped=space.skipped,
             notes=tuple(loop.notes),
+            outside={
+                text: [point.label for point in loop.results if not Constraint(text).met(point)]
+                for text in options.constraint
+            },
             extra=(*extra, *cluster_tables(loop.results)),
             interrupted=loop.interrupted,
             lost=loop.lost,

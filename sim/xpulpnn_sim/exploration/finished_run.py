@@ -25,6 +25,8 @@ class FinishedRun:
     known: tuple[str, ...] = ()  # point and step of cached results
     points: tuple[PointResult, ...] = ()  # results, failed ones included
     skipped: tuple[Skipped, ...] = ()  # combinations that cannot be built
+    # labels of the points that break each constraint
+    outside: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
     notes: tuple[str, ...] = ()  # such as kernels that a point cannot run
     extra: tuple[NamedTable, ...] = ()  # tables to show first
     interrupted: str = ""  # how far an interrupted run came, else empty
@@ -40,12 +42,13 @@ class FinishedRun:
             "complete": not self.interrupted,
             "skipped": [{"label": skipped.label, "rule": skipped.rule} for skipped in self.skipped],
             "notes": list(self.notes),
+            "constraints": dict(self.outside),
             "tables": [_table_record(table) for table in (*self.extra, *self._results()) if table is not None],
             "points": [asdict(point) for point in self.points],
         }
 
     def _results(self) -> tuple[NamedTable | None, NamedTable | None]:
-        return tables.rate_table(self.points), tables.best_table(self.points)
+        return tables.rate_table(self.points), tables.best_table(self.points, self.outside)
 
     def printed_parts(self) -> Iterator[TerminalTable | str]:
         overheads = tables.overhead_table(self.points, self.baseline)
@@ -66,6 +69,7 @@ class FinishedRun:
             lines.append(f"{conditions.name}: {'; '.join(conditions.tools)}".rstrip())
             lines += [f"  {sentence}" for sentence in conditions.sentences]
         lines += self.notes
+        lines += [f"{text}: broken by {', '.join(labels) or 'no point'}" for text, labels in self.outside.items()]
         lines += [f"not possible: {skipped.label} ({skipped.rule})" for skipped in self.skipped]
         lines += [f"failed: {point.label}: {point.error}" for point in self.points if point.failed]
         known = f"{len(self.known)} result{'' if len(self.known) == 1 else 's'} known already"

@@ -122,8 +122,9 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _PREFIXES = {"f": 1e-15, "p": 1e-12, "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3}
 _DELAY_TABLES = ("cell_rise", "cell_fall", "rise_transition", "fall_transition")
 _POWER_TABLES = ("rise_power", "fall_power", "power")
-_SLEW_VARIABLES = frozenset({"input_net_transition", "input_transition_time"})
-_LOAD_VARIABLES = frozenset({"total_output_net_capacitance"})
+_SLEW_VARIABLES = frozenset({"input_net_transition", "input_transition_time", "related_pin_transition"})
+_DATA_SLEW = "constrained_pin_transition"
+_LOAD_VARIABLES = frozenset({"total_output_net_capacitance", _DATA_SLEW})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +182,7 @@ class _Units:
             if variable in _SLEW_VARIABLES:
                 slews = points * self.time
             elif variable in _LOAD_VARIABLES:
-                loads = points * self.load
+                loads = points * (self.time if variable == _DATA_SLEW else self.load)
             else:
                 return None
         if len(axes) == 2 and axes[0][0] in _LOAD_VARIABLES:
@@ -207,6 +208,9 @@ class TimingArc:
         self.timing_type = group.attributes.get("timing_type", "combinational")
         tables = (units.table(group, kind, units.time) for kind in _DELAY_TABLES)
         self.cell_rise, self.cell_fall, self.rise_transition, self.fall_transition = tables
+        # setup or hold times, of which the tables have the slew of the data instead of a load
+        limits = (units.table(group, kind, units.time) for kind in ("rise_constraint", "fall_constraint"))
+        self.constraints = [table for table in limits if table is not None]
 
 
 class InternalPower:

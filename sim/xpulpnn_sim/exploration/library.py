@@ -58,6 +58,7 @@ class Library:
         self.driving_cell = _middle(buffers).name
         # the smallest rising-edge flip-flop, which `dfflibmap` picks too
         self.flip_flop = require("a D flip-flop", filter(_is_d_flip_flop, usable))[0].name
+        self.register_ps = _register_ps(self.cells[self.flip_flop], 2 * self.fo4_ps)
         # the smallest latch-based clock gate for rising-edge registers, or empty
         gates = [cell for cell in self.cells.values() if cell.clock_gate == "latch_posedge"]
         self.clock_gate = min(gates, key=lambda cell: cell.area).name if gates else ""
@@ -120,6 +121,19 @@ def _is_d_flip_flop(cell: LibraryCell) -> bool:
     names = {pin.name for pin in cell.inputs}
     plain = cell.flip_flop.next_state in names and cell.flip_flop.clocked_on in names
     return plain and any(pin.function == cell.flip_flop.state for pin in cell.outputs)
+
+
+def _register_ps(cell: LibraryCell, slew_ps: float) -> float | None:
+    """Return clock-to-output time without load and setup time of a flip-flop together; None if the file lacks them."""
+    assert cell.flip_flop is not None
+    arcs = [arc for pin in cell.outputs for arc in pin.timing if arc.timing_type == "rising_edge"]
+    tables = [table for arc in arcs for table in (arc.cell_rise, arc.cell_fall) if table is not None]
+    setups = [arc for arc in cell.pins[cell.flip_flop.next_state].timing if arc.timing_type == "setup_rising"]
+    if not tables or not setups:
+        return None
+    starts = max(table.value_at(slew_ps / 1e3, 0.0) for table in tables)
+    limits = [table.value_at(slew_ps / 1e3, slew_ps / 1e3) for arc in setups for table in arc.constraints]
+    return 1e3 * (starts + max(limits, default=0.0))
 
 
 def _middle(buffers: list[LibraryCell]) -> LibraryCell:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from xpulpnn.config import DEFAULT_PRESET
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.library import NO_WIRES, SCRIPTS
+from xpulpnn_sim.exploration.results import Constraint
 from xpulpnn_sim.exploration.search import OBJECTIVES
 from xpulpnn_sim.exploration.space import CLUSTER, DEBUG_PRESET, WHOLE_CLUSTERS
 from xpulpnn_sim.tools.component_names import ALL_TOPS, CLUSTER_NAMES, DEBUG_NAMES, XIF
@@ -72,6 +73,9 @@ class ExploreOptions:
     objective: Annotated[str | None, Parameter(help=_OBJECTIVE, metavar="LIST")] = None
     search_seed: _Count = 0
     """Seed of --search."""
+    constraint: Annotated[_Repeated, Parameter(metavar="FIGURE<X")] = ()
+    """Name the points that break a limit, such as area_kge<60 or clock_mhz>=400, and keep them from the best;
+    repeatable."""
     baseline: Annotated[str | None, Parameter(metavar="LABEL")] = None
     """Point that overheads are relative to (default the first)."""
     flow: Annotated[str | None, Parameter(help=_FLOW, metavar="LIST")] = None
@@ -126,6 +130,8 @@ class ExploreOptions:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise InputError(f"{name} must be at least 1, not {number}")
+        for text in self.constraint:
+            Constraint(text)
         if self.json != STANDARD_OUTPUT:
             require_writable(self.json, "json")
         swept = next((name for name in _SWEPT if getattr(self, name)), "")

@@ -1,13 +1,16 @@
 """Designs, and results of flows, energy estimation and kernels that are cached on disk as JSON."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass
+from operator import ge, gt, le, lt
 from statistics import median_low
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.debug.config import DebugConfig
+from xpulpnn.errors import InputError
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
 from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
@@ -99,6 +102,8 @@ class FlowResult:
     flip_flops: int | None = None
     delay_ps: float | None = None  # longest combinational path
     delay_fo4: float | None = None  # longest path in FO4 delays (fan-out-of-four inverter) of the library
+    register_ps: float | None = None  # clock-to-output and setup time of the library's flip-flop
+    leakage_uw: float | None = None  # of all cells, mean over their states
     clock_ps: float | None = None  # requested clock period
     path: CriticalPath | None = None  # the longest path in detail
     # area by instance in preorder, top first
@@ -131,6 +136,11 @@ class FlowResult:
     def fmax(self) -> float | None:
         """Return the median clock in MHz over placement seeds; for an even number of seeds, the lower median."""
         return median_low(self.fmax_mhz) if self.fmax_mhz else None
+
+    @property
+    def clock_mhz(self) -> float | None:
+        """Return the clock of a register behind and before the longest path."""
+        return 1e6 / (self.delay_ps + self.register_ps) if self.delay_ps and self.register_ps else None
 
     @property
     def size(self) -> float | None:
@@ -172,6 +182,7 @@ class FlowOutput:
     netlist: str = ""
 
 
+PERIOD_NS = 10.0  # clock period whose leakage is in energies
 ENERGY_PARTS = ("switching", "internal", "clock", "leakage")
 
 
@@ -237,6 +248,39 @@ class PointResult:
     @property
     def failed(self) -> bool:
         return bool(self.error) and not self.unfinished
+
+
+LIMITED = (
+    "area_kge",
+    "area_um2",
+    "cells",
+    "flip_flops",
+    "delay_ps",
+    "delay_fo4",
+    "clock_mhz",
+    "leakage_uw",
+    "luts",
+    "fmax",
+)
+"""Figures of flows that a constraint may limit."""
+_COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    text: str  # such as `area_kge<60`
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(rf"({'|'.join(LIMITED)})[<>]=?\d+(\.\d+)?", self.text):
+            raise InputError(
+                f"constraint must be one of {', '.join(LIMITED)}, < > <= or >=, and a number, not {self.text}"
+            )
+
+    def met(self, point: PointResult) -> bool:
+        """Return whether every flow that knows the figure keeps the limit."""
+        name, comparison, limit = re.split("([<>]=?)", self.text)
+        values = (getattr(flow, name) for flow in point.flows)
+        return all(value is None or _COMPARISONS[comparison](value, float(limit)) for value in values)
 
 
 class Flow(Protocol):

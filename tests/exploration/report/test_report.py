@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 from tests.programs import plots_of
 
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.files import write_csv
 from xpulpnn_sim.exploration.report.html import write_report
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
-from xpulpnn_sim.exploration.results import UNFINISHED
+from xpulpnn_sim.exploration.results import UNFINISHED, Constraint
 from xpulpnn_sim.tools import pages
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TerminalTable
 
@@ -105,6 +105,30 @@ def test_best_points(make_point):
     assert tables.best_table([points[0], replace(points[1], error=f"{UNFINISHED} b")]).title == "Best points so far"
     assert tables.best_table(points[:1]) is None
     assert tables.best_table([points[0], replace(points[0], label="twin")]) is None
+
+
+def test_points_that_break_a_constraint_are_not_best(make_point):
+    points = [make_point(0, preset, "replicated", "none", "tool") for preset in ("ri5cy", "xpulpnn")]
+    # all have 192 flip-flops
+    kept = [Constraint(f"flip_flops{limit}").met(points[0]) for limit in ("<192", "<=192", ">=192", ">192")]
+    assert kept == [False, True, True, False]
+    assert tables.best_table(points, {"area_kge<25": []})
+    assert tables.best_table(points, {"area_kge<25": [points[1].label]}) is None
+    with pytest.raises(InputError, match=r"^constraint must be one of area_kge, .* and a number, not area<60 kGE$"):
+        Constraint("area<60 kGE")
+
+
+def test_power_at_the_clock_of_a_point(make_point):
+    """10 pJ of switching in a cycle of 2 ns, and 2 pJ of leakage in 10 ns."""
+    point = make_point(0, "ri5cy", "replicated", "none", "tool")
+    module = replace(point.energies[0].modules[0], leakage=2000.0)
+    energy = replace(point.energies[0], energy_per_cycle_fj=12000.0, modules=[module])
+    flow = replace(point.flows[0], delay_ps=1500.0, register_ps=500.0, leakage_uw=7.0)
+    shown = comparison.figures([replace(point, flows=[flow], energies=[energy])])
+    values = {figure.column.name: figure.values for figure in shown}
+    assert (values["clock"], values["leakage"], values["power"]) == ([500.0], [7.0], [pytest.approx(5.2)])
+    asked = replace(point, flows=[replace(flow, clock_ps=4000.0)])
+    assert comparison.power_mw(asked, energy) == pytest.approx(2.7)
 
 
 def test_best_points_within_the_noise_share_a_row(make_point):

@@ -30,7 +30,14 @@ from xpulpnn_sim.exploration.library import (
     write_inputs,
 )
 from xpulpnn_sim.exploration.mapped_netlist import GATED
-from xpulpnn_sim.exploration.results import EmittedDesign, EnergyResult, cached, design_sources_digest, emit_design
+from xpulpnn_sim.exploration.results import (
+    PERIOD_NS,
+    EmittedDesign,
+    EnergyResult,
+    cached,
+    design_sources_digest,
+    emit_design,
+)
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.tools.results import cached_results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
@@ -184,7 +191,6 @@ def _register(kind: str, controls: str, data: str, enable: str) -> str:
 
 SLEW_FO4 = 1.5  # transition time assumed at every pin, in FO4 delays of the library
 STEP_FO4 = 0.5  # time step of the glitch simulation, in FO4 delays
-PERIOD_NS = 10.0
 _DIGITS = 4
 _RETIRING: dict[Top, int] = {"backend": 2, "core": 0}
 """Cycles at the end of a stream of instructions in which the last one only retires; they do not count."""

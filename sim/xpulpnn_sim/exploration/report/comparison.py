@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
-from xpulpnn_sim.exploration.results import EnergyResult, FlowResult, PointResult, Spread, spread
+from xpulpnn_sim.exploration.results import PERIOD_NS, EnergyResult, FlowResult, PointResult, Spread, spread
 from xpulpnn_sim.tools.component_names import ARITHMETIC_UNITS
 from xpulpnn_sim.tools.named_table import POINT, Column
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -87,6 +87,16 @@ def per_cycle_pj(energy: EnergyResult | None) -> float | None:
     return None if energy is None else energy.energy_per_cycle_fj / FJ_PER_PJ
 
 
+def power_mw(point: PointResult, energy: EnergyResult | None) -> float | None:
+    """Return the power of a workload at the clock that was asked for, else at the best one of the point."""
+    flows = [(flow.clock_ps, clock) for flow in point.flows if (clock := flow.clock_mhz)]
+    clocks = [1e6 / asked_ps if asked_ps else clock for asked_ps, clock in flows]
+    if energy is None or not clocks:
+        return None
+    leakage_fj = energy.part_fj("leakage")
+    return 1e-6 * (energy.energy_per_cycle_fj - leakage_fj) * max(clocks) + 1e-3 * leakage_fj / PERIOD_NS
+
+
 def kernel_conditions(record: Mapping[str, Any]) -> str:
     simulated = "Adders and shifters are simulated as plain operators, in the same cycles."
     if not clustered(record):
@@ -138,6 +148,9 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
             add("area", "kGE", name, 2, pick(flows, "size"), spreads=pick(flows, "size_spread"))
             add("delay", "FO4", name, 1, pick(flows, "delay"), spreads=pick(flows, "delay_spread"))
             add("delay", "ps", name, 0, pick(flows, "delay_ps"), compared=False)
+            if any(pick(flows, "clock_mhz")):
+                add("clock", "MHz", name, 0, pick(flows, "clock_mhz"), better="more", compared=False)
+                add("leakage", "uW", name, 1, pick(flows, "leakage_uw"), compared=False)
             if any(pick(flows, "grant")):
                 add("grant path", "FO4", name, 1, pick(flows, "grant_fo4"))
         if any(pick(flows, "clock_ps")):
@@ -155,6 +168,9 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
         add("per cycle", "pJ", f"energy, {name}", 2, map(per_cycle_pj, energies), better=better)
         if has_macs:
             add("per MAC", "pJ", f"energy, {name}", 3, map(per_mac_pj, energies))
+        powers = [power_mw(point, energy) for point, energy in zip(points, energies, strict=True)]
+        if any(powers):
+            add("power", "mW", f"energy, {name}", 2, powers, better=better, compared=False)
     return known
 
 

@@ -99,7 +99,7 @@ def _figures(page: Page, run: FinishedRun) -> None:
     page.section("figures", table.title, table, notes(run.notes), *([conditions] if entries else []), link="Figures")
     for name, link, shown_table in (
         ("rates", "Rates", tables.rate_table(points)),
-        ("best", "Best points", tables.best_table(points)),
+        ("best", "Best points", tables.best_table(points, run.outside)),
         ("overhead", "Overhead", tables.overhead_table(points, baseline)),
     ):
         if shown_table:

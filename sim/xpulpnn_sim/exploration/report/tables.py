@@ -1,6 +1,6 @@
 """Tables of an exploration for the terminal and the HTML report."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -42,7 +42,9 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     notes += _energy_notes(points)
     kernels = comparison.kernel_names(points)
     if kernels:
-        notes.append("MAC/cycle: whole kernel; cycles/sdotp: MatMul alone; fastest variant that the point ran.")
+        notes.append(
+            "MAC/cycle: whole kernel, with products of padding; cycles/sdotp: MatMul alone; fastest variant run."
+        )
         unused = {kernel: names for kernel in kernels if (names := _unused(points, kernel))}
         notes += [f"{kernel}: no variant uses {names} here." for kernel, names in unused.items()]
     if comparison.fpga_flows(points):
@@ -89,6 +91,8 @@ def _energy_notes(points: Sequence[PointResult]) -> list[str]:
         for method, listed in netlists.items()
         if method
     ]
+    if any(comparison.power_mw(point, energy) for point in points for energy in point.energies):
+        notes.append("Power: those energies at the clock asked for, else at the best one, and leakage by time.")
     estimated = any(NO_TECHNOLOGY in energy.conditions for point in points for energy in point.energies)
     return [NO_TECHNOLOGY, *notes] if estimated else notes
 
@@ -223,13 +227,19 @@ def _unused(points: Sequence[PointResult], kernel: str) -> str:
     return ", ".join(name for name, values in varied if set(values) == {"true", "false"})
 
 
-def best_table(points: Sequence[PointResult]) -> NamedTable | None:
+def best_table(points: Sequence[PointResult], outside: Mapping[str, Sequence[str]] | None = None) -> NamedTable | None:
+    """Return the best points by each figure; those that break a constraint, named by ``outside``, are none of them."""
+    broken = {label for labels in (outside or {}).values() for label in labels}
     if len(points) < 2:
         return None
     rows: list[list[TableCell]] = []
 
     def add(column: Column, values: Sequence[float | None], labels: Sequence[tuple[int, str]]) -> None:
-        known = [(value, label) for value, label in zip(values, labels, strict=True) if value is not None]
+        known = [
+            (value, label)
+            for value, label in zip(values, labels, strict=True)
+            if value is not None and label[1] not in broken
+        ]
         if len({label for _, label in known}) < 2 or not column.better:
             return
         known.sort(key=lambda pair: -pair[0] if column.better == "more" else pair[0])
