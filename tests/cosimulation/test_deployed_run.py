@@ -332,28 +332,51 @@ def test_convolutions_write_planes_for_depthwise_ones(memory, tiles):
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
-@pytest.mark.parametrize(("memory", "tiles"), [(FOUR.tcdm_bytes, set()), (6000, {"depthwise3", "pointwise4"})])
-def test_depthwise_convolutions_write_groups_of_pixels_for_pointwise_ones(memory, tiles):
-    """Rows of whole groups, of groups and a half, and odd ones, of which pixels are left; steps of one and two."""
-    case = case_of(
-        (
-            ("conv", "24x24x4:12x3x3", "8x8x8"),
-            ("depthwise", "24x24x12:3x3:s=2,p=0x1x0x1", "8x8x8"),
-            ("pointwise", "12x12x12:20", "8x8xi8"),
-            ("depthwise", "12x12x20:3x3:p=1x1x1x0", "i8x8xi8"),
-            ("pointwise", "12x11x20:16", "i8x8x8"),
-            ("depthwise", "12x11x16:3x3:p=1x0x1x0", "8x8x8"),
-            ("pointwise", "11x10x16:16", "8x8x8"),
-            ("depthwise", "11x10x16:3x3:p=0x1x1x1", "8x8x8"),
-            ("pointwise", "10x10x16:20", "8x8x8"),
-            ("depthwise", "10x10x20:3x3:s=2", "8x8x8"),
-            ("pointwise", "5x5x20:4", "8x8x8"),
-        )
-    )
-    grouped = [stage.name for stage in case.legalised.stages if getattr(stage.tensors, "grouped", False)]
-    assert grouped == [stage.name for stage in case.legalised.stages[1:]]
+# rows of whole groups, of groups and a half, and odd ones, of which pixels are left; steps of one and two
+SEPARABLE = (
+    ("conv", "24x24x4:12x3x3", "8x8x8"),
+    ("depthwise", "24x24x12:3x3:s=2,p=0x1x0x1", "8x8x8"),
+    ("pointwise", "12x12x12:20", "8x8xi8"),
+    ("depthwise", "12x12x20:3x3:p=1x1x1x0", "i8x8xi8"),
+    ("pointwise", "12x11x20:16", "i8x8x8"),
+    ("depthwise", "12x11x16:3x3:p=1x0x1x0", "8x8x8"),
+    ("pointwise", "11x10x16:16", "8x8x8"),
+    ("depthwise", "11x10x16:3x3:p=0x1x1x1", "8x8x8"),
+    ("pointwise", "10x10x16:20", "8x8x8"),
+    ("depthwise", "10x10x20:3x3:s=2", "8x8x8"),
+    ("pointwise", "5x5x20:4", "8x8x8"),
+)
+# convolutions with rows down the columns or not, pointwise layers and an addition write groups
+RESIDUAL = (
+    ("conv", "24x24x4:16x3x3", "8x8xi8"),
+    ("pointwise", "24x24x16:24", "i8x8x8"),
+    ("depthwise", "24x24x24:3x3:s=2,p=0x1x0x1", "8x8x8"),
+    ("pointwise", "12x12x24:16", "8x8xi8"),
+    ("pointwise", "12x12x16:32", "i8x8x8"),
+    ("depthwise", "12x12x32:3x3", "8x8x8"),
+    ("pointwise", "12x12x32:16", "8x8xi8"),
+    ("add", "12x12x16:shift", "i8xi8xi8", "pointwise3", "pointwise6"),
+    ("pointwise", "12x12x16:12", "i8x8x8"),
+    ("conv", "12x12x12:12x3x3:p=1x1x1x0", "8x8x8"),
+    ("pointwise", "12x11x12:8", "8x8x8"),
+)
+
+
+@pytest.mark.parametrize(
+    ("layers", "plain", "memory", "tiles"),
+    [
+        (SEPARABLE, {0, 2, 4, 6, 8, 10}, FOUR.tcdm_bytes, set()),
+        (SEPARABLE, {0, 2, 4, 6, 8, 10}, 6000, {"depthwise3", "pointwise4"}),
+        (RESIDUAL, {1, 4, 8, 10}, FOUR.tcdm_bytes, set()),
+        (RESIDUAL, {1, 4, 8, 10}, 5500, {"conv0", "depthwise2", "pointwise3", "pointwise6", "add7", "conv9"}),
+    ],
+)
+def test_groups_of_pixels_are_written_for_pointwise_convolutions(layers, plain, memory, tiles):
+    case = case_of(layers)
+    stages = case.legalised.stages
+    assert {number for number, stage in enumerate(stages) if not stage.tensors.grouped} == plain
     program = planned(case, memory)
-    assert {case.legalised.stages[number].name for number in program.deployment.tiled} >= tiles
+    assert {stages[number].name for number in program.deployment.tiled} >= tiles
     require_apart(program, memory)
     assert sum(wrong_on_the_simulator(case, program)) == 0
 

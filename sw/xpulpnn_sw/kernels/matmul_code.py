@@ -154,7 +154,7 @@ class KernelCode:
             return terms | {**starts, **given("shift"), **({} if self._im2col is None else self._im2col.terms())}
         steps = Name("steps")
         # bytes between results of neighbouring pixels, and of neighbouring steps of channels
-        pixel, step = (Argument("out_stride"), Number(blocking.step_bytes))
+        pixel, step = (Argument("out_stride"), Number(blocking.step_bytes * (npx if blocking.grouped else 1)))
         if blocking.flat:
             pixel, step = Number(1), Argument("out_stride") * blocking.channel_step
         starts["out0"] = Argument("output") + first * step
@@ -167,8 +167,8 @@ class KernelCode:
         terms |= {"parameters": starts["parameters"], **given("shift"), "out_gap": gap}
         if self._walks or self._im2col is not None:
             terms["out_stride"] = pixel
-        if blocking.flat:
-            terms["plane"] = Argument("out_stride")
+        if blocking.flat or blocking.grouped:
+            terms["plane"] = Argument("out_stride") if blocking.flat else Number(WORD)
         elif self._walks:
             terms["out_back"] = Number(blocking.stored_bits // BYTE_BITS) - pixel * (blocking.stored_pixels - 1)
         return terms | ({} if self._im2col is None else self._im2col.terms())

@@ -42,9 +42,11 @@ class Blocking:
         biased: bool = True,
         folded: bool = False,
         flat: bool = False,
+        grouped: bool = False,
     ) -> None:
         check_rule(variant, precision, rule)
-        self.variant, self.precision, self.rule, self.folded, self.flat = variant, precision, rule, folded, flat
+        self.variant, self.precision, self.rule, self.folded = variant, precision, rule, folded
+        self.flat, self.grouped = flat, grouped
         nch, bits = variant.nch, precision.y
         # whether the cores share the channels of the only pixel, not the pixels
         self.by_channels = variant.npx == 1

@@ -133,9 +133,8 @@ class _ProductKernel:
         if not Blocking(level, request.precision, tensors.rule).requantises:
             tensors = tensors.in_software(request.precision)
         self.request, self.layer, self.variant = replace(request, level=level, tensors=tensors), layer, level
-        self.blocking = Blocking(
-            level, request.precision, tensors.rule, biased=biased, folded=tensors.folded, flat=tensors.flat
-        )
+        stored = {name: getattr(tensors, name) for name in ("folded", "flat", "grouped")}
+        self.blocking = Blocking(level, request.precision, tensors.rule, biased=biased, **stored)
 
     def row_stride(self, rows: layout.Words) -> int:
         precision, variant = self.request.precision, self.variant
@@ -182,7 +181,7 @@ class _ProductKernel:
             lambda known: product_program(blocking, structure, known, inside=inside, parts=(parts, request.cores)),
             blocking.rule,
         )
-        return replace(run, output=replace(run.output, flat=blocking.flat))
+        return replace(run, output=replace(run.output, flat=blocking.flat, grouped=blocking.grouped))
 
 
 def matmul_kernel(request: KernelRequest) -> KernelRun:
@@ -212,13 +211,13 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     if not layer.is_plain or variant.has_coprocessor or variant.row_bits(precision) != precision.x:
         return receptive_fields("pointwise", request, layer, tensors)
     tensors.check(layer, precision)
-    product = _ProductKernel(request, layer, replace(variant, in_place=not tensors.grouped, splits=True))
+    product = _ProductKernel(request, layer, replace(variant, in_place=not tensors.from_groups, splits=True))
     channels = padded_channels(layer.channels, precision.x)
     pixels = pack_words(pad_axis(tensors.activations, 2, channels), precision.x).reshape(layer.pixels, -1)
     rows = pack_words(pad_axis(tensors.weights.reshape(layer.out_channels, -1), 1, channels), precision.w)
     # pixels that fill the last group, and words fetched ahead
     spare, stride = (product.variant.npx - 1) * pixels.shape[1] + 2, pixels.shape[1] * WORD
-    if tensors.grouped:
+    if tensors.from_groups:
         npx = product.variant.npx
         groups = pad_axis(pixels, 0, -(-layer.pixels // npx) * npx).reshape(-1, npx, pixels.shape[1])
         pixels, spare = groups.transpose(0, 2, 1), 2

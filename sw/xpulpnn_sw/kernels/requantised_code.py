@@ -121,15 +121,17 @@ class RequantisedCode(KernelCode):
         self._parameters = registers.take_one()
         self._out = registers.take(1 if self._walks else variant.npx)
         homes = {"iterations": registers.take_one(), "shift": registers.take_one()}
+        # whether the results of a block are stored at equal distances
+        is_dense = blocking.flat or blocking.grouped
         if self._walks:
-            homes["plane" if blocking.flat else "out_stride"] = registers.take_one()
+            homes["plane" if is_dense else "out_stride"] = registers.take_one()
         per_word = 1 if blocking.flat else XLEN // (variant.nch * precision.y)
         gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
         # whether the last iteration of a block fetches the first words of the next block
         self._ends_early = isinstance(inner, PairLoop) and self._planes == 1 and variant.turns_around > 1
         self._per_word = per_word if gathers else 1
-        if self._walks and not blocking.flat:
+        if self._walks and not is_dense:
             # loaded where it is needed, into a register that is free elsewhere
             self._back = self._words[0] if gathers else registers.take_one()
             homes |= {} if gathers else {"out_back": self._back}
@@ -140,8 +142,8 @@ class RequantisedCode(KernelCode):
             self._preferred = ("row0",)
         store = partial(RequantisedStore, self._b, blocking, inner.acc, self._out)
         steps, back, word_back = list[int](), list[int](), list[int]()
-        if blocking.flat:
-            steps = [homes["plane"]] * variant.nch
+        if is_dense:
+            steps = [homes["plane"]] * (variant.nch if blocking.flat else variant.npx)
         elif self._walks:
             steps = [homes["out_stride"]] * (blocking.stored_pixels - 1)
             back, word_back = [self._back], [word_step]

@@ -38,8 +38,9 @@ class LayerTensors:
     folded: bool = False  # whether a convolution folds its results for the pooling that follows
     # whether the results of a convolution, or the inputs of a depthwise one, lie channel by channel without gaps
     flat: bool = False
-    # whether the results of a depthwise convolution, or the inputs of a pointwise one, are interleaved groups of pixels
+    # whether results, or the inputs of a pointwise convolution, are interleaved groups of pixels
     grouped: bool = False
+    from_groups: bool = False
 
     @property
     def rule(self) -> Rule | None:

@@ -176,13 +176,10 @@ def tiled_layer(
     """Tile a layer within ``memory`` bytes, of which ``always`` are taken; raises :class:`LayerError` if that fails."""
     call_bytes = description_bytes(run, memory)
     try:
-        is_product = isinstance(run.variant, Variant)
-        build = partial(_tile_function, stage, run, cores)
-        own = stage.tensors
-        if is_product:
-            division = ProductDivision(run, folded=own.folded, flat=own.flat)
+        if isinstance(run.variant, Variant):
+            division = ProductDivision(run, folded=stage.tensors.folded)
         else:
-            division = MapDivision(run, cores, build)
+            division = MapDivision(run, cores, partial(_tile_function, stage, run, cores))
         plan = fastest_plan(division, cores, memory, always + CALL_SLOTS * call_bytes, direct=direct)
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None

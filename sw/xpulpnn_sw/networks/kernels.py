@@ -109,9 +109,10 @@ def input_pieces(network: Network, runs: Runs) -> dict[str, tuple[Words, list[Ed
 
 
 def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun, symbol: str) -> None:
-    wants_planes, output = isinstance(stage.layer, DepthwiseLayer), written.output
-    wants_groups = not wants_planes and getattr(stage.tensors, "grouped", False)
-    wanted, own = _order(wants_planes, wants_groups), _order(output.planes or output.flat, output.grouped)
+    orders, output = ("pixel by pixel", "channel by channel", "in groups of pixels"), written.output
+    wants_planes, wants_groups = isinstance(stage.layer, DepthwiseLayer), getattr(stage.tensors, "from_groups", False)
+    wanted = orders[1 if wants_planes else 2 * wants_groups]
+    own = orders[1 if output.planes or output.flat else 2 * output.grouped]
     if wanted != own:
         raise LayerError(f"inputs of {stage.name} must be {wanted}, not {own} as of {before.name}")
     if wants_planes:
@@ -129,10 +130,6 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
         fits = distance == pixel_distance(stage, read, symbol) and (is_dense or before.precision.y != SIGN_BITS)
     if not fits:
         raise LayerError(f"channels of {before.name} must fill whole words, not {channels}")
-
-
-def _order(in_planes: bool, in_groups: bool) -> str:
-    return "channel by channel" if in_planes else "in groups of pixels" if in_groups else "pixel by pixel"
 
 
 def _layout_key(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:

@@ -8,15 +8,15 @@ from xpulpnn_sw.kernels.channelwise.depthwise import computes_in_place
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, GROUPED_PIXELS, takes_folded
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.variants import VARIANTS
-from xpulpnn_sw.layers.layer import ConvLayer, DepthwiseLayer, MaxPoolLayer, PointwiseLayer, TransposeLayer
+from xpulpnn_sw.layers.layer import AddLayer, ConvLayer, DepthwiseLayer, MaxPoolLayer, PointwiseLayer, TransposeLayer
 from xpulpnn_sw.networks.network import Network, Stage
 
 
 def folded(network: Network, variants: Sequence[str]) -> Network:
     """Let layers write maps as their only readers want them, if their ``variants`` can do that.
 
-    Convolutions fold columns for a maximum pooling, and write channel by channel for depthwise convolutions, which
-    interleave groups of pixels for pointwise ones: cores that read them have fewer bank conflicts.
+    Convolutions fold columns for a maximum pooling, and write channel by channel for depthwise convolutions. Groups of
+    pixels are interleaved for pointwise convolutions: cores that read them have fewer bank conflicts.
     """
     stages = list(network.stages)
     for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
@@ -31,21 +31,43 @@ def folded(network: Network, variants: Sequence[str]) -> Network:
 
 
 def _in_groups(network: Network, chosen: Mapping[str, str]) -> Network:
-    grouped = set[str]()
-    for stage in network.stages:
-        readers = [after for n, after in enumerate(network.stages) if stage.name in network.sources(n)]
-        is_able = isinstance(stage.layer, DepthwiseLayer) and stage.tensors.flat
-        if is_able and readers and all(_reads_groups(reader, chosen[reader.name]) for reader in readers):
-            grouped |= {stage.name, *(reader.name for reader in readers)}
-    stages = (
-        replace(own, tensors=replace(own.tensors, grouped=True)) if own.name in grouped else own
-        for own in network.stages
+    sources = {stage.name: {*network.sources(number)} for number, stage in enumerate(network.stages)}
+
+    def is_able(stage: Stage) -> bool:
+        readers = [after for after in network.stages if stage.name in sources[after.name]]
+        is_read = bool(readers) and all(_reads_groups(reader, chosen[reader.name]) for reader in readers)
+        return is_read and _writes_groups(stage, chosen[stage.name])
+
+    grouped = {*(stage.name for stage in network.stages if is_able(stage))}
+    # all maps of an addition are in groups, or none
+    sums = [{stage.name, *sources[stage.name]} for stage in network.stages if isinstance(stage.layer, AddLayer)]
+    while wrong := set[str]().union(*(grouped & maps for maps in sums if not maps <= grouped)):
+        grouped -= wrong
+    stages = {stage.name: stage for stage in network.stages}
+    for name, before in sources.items():
+        if name in grouped or before <= grouped:
+            flags = {"grouped": name in grouped, "from_groups": before <= grouped}
+            stages[name] = replace(stages[name], tensors=replace(stages[name].tensors, **flags))
+    return replace(network, stages=tuple(stages.values()))
+
+
+def _adds_groups(stage: Stage) -> bool:
+    layer, precision = stage.layer, stage.precision
+    is_bytes = {precision.x, precision.w, precision.y} == {BYTE_BITS}
+    return isinstance(layer, AddLayer) and is_bytes and not layer.height * layer.width % GROUPED_PIXELS
+
+
+def _writes_groups(stage: Stage, variant: str) -> bool:
+    reads_planes = isinstance(stage.layer, DepthwiseLayer)
+    return _adds_groups(stage) or (
+        (reads_planes or _writes_planes(stage, variant)) and stage.tensors.flat is reads_planes
     )
-    return replace(network, stages=tuple(stages))
 
 
 def _reads_groups(stage: Stage, variant: str) -> bool:
     layer, known = stage.layer, VARIANTS.get(variant)
+    if isinstance(layer, AddLayer):
+        return _adds_groups(stage)
     if not isinstance(layer, PointwiseLayer) or not layer.is_plain or not known or layer.pixels == 1:
         return False
     blocking, words = Blocking(known, stage.precision, stage.tensors.rule), -(-layer.channels // WORD_BYTES)

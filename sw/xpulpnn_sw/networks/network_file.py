@@ -83,12 +83,11 @@ def _tensors(computing: Kernel, layer: Any, precision: Precision, arrays: Arrays
     if not computing.rules:
         return layer_operands(computing, layer, precision, arrays, Rule.BN32)
     tensors = layer_operands(computing, layer, precision, arrays, rule)
-    checked, shape = tensors, tensors.activations.shape
+    checked = tensors
     if isinstance(layer, Conv1dLayer):
-        tensors.check_shapes(shape, (layer.out_channels, layer.kernel, layer.channels))
+        tensors.check_shapes(tensors.activations.shape, (layer.out_channels, layer.kernel, layer.channels))
         checked = tensors.reshaped(layer.geometry)
-        shape = checked.activations.shape
-    checked.check(getattr(layer, "geometry", layer), precision, activations=shape)
+    checked.check(getattr(layer, "geometry", layer), precision, activations=checked.activations.shape)
     return tensors
 
 

@@ -5,7 +5,7 @@ the scaled values, so that any scaling is possible. The alternative, a shifted s
 adds both products and a summand, and shifts the total.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +136,8 @@ class AddTensors:
     factors: tuple[int, int]  # factors of the elements if the sum is shifted
     shift: int  # right shift of the shifted sum
     summand: int = 0
+    grouped: bool = False  # whether all maps are interleaved groups of pixels
+    from_groups: bool = False
 
 
 def random_add(layer: AddLayer, precision: Precision, rng: np.random.Generator) -> AddTensors:
@@ -195,7 +197,8 @@ def add_kernel(request: KernelRequest) -> KernelRun:
             table = add_table(scale, bits, signed=signed, result_signed=precision.y_signed)
             arguments[operand] = memory.place(operand, table)
     name, structure = ("add_shift", ADD_SHIFT_ARGUMENTS) if layer.shifted else ("add", ADD_ARGUMENTS)
-    return request.finish(name, structure, arguments, _Addition(level, precision, shifted=layer.shifted).write)
+    run = request.finish(name, structure, arguments, _Addition(level, precision, shifted=layer.shifted).write)
+    return replace(run, output=replace(run.output, grouped=tensors.grouped))
 
 
 class _Addition:

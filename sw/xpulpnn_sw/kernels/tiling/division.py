@@ -147,7 +147,6 @@ class MapDivision:
         height, width = layer.out_shape
         self._along = isinstance(layer, WindowLayer | MapLayer) and _is_row(layer.height, height, layer)
         if self._along:
-            # lines are pixels of the only row
             height, width = width, 1
         rows, area = {"in_lines": height}, 1
         if isinstance(layer, GatherLayer):
@@ -268,14 +267,15 @@ class ProductDivision:
     in_spare = _AHEAD * WORD
     largest = TileOperand.WEIGHTS
 
-    def __init__(self, run: KernelRun, *, folded: bool = False, flat: bool = False) -> None:
+    def __init__(self, run: KernelRun, *, folded: bool = False) -> None:
         variant, precision, arguments = run.variant, run.precision, run.arguments
         if not isinstance(variant, Variant):
             raise LayerError(f"layer in tiles must be one with filters, not {run.layer} of {run.name}")
         if run.rule is Rule.QNT:
             raise LayerError("layer in tiles must be requantised by a rule without pv.qnt, not qnt")
         self.run, self._variant = run, variant
-        self._blocking = Blocking(variant, precision, run.rule, folded=folded, flat=flat)
+        stored = {"folded": folded, "flat": run.output.flat, "grouped": run.output.grouped}
+        self._blocking = Blocking(variant, precision, run.rule, **stored)
         self._is_map, self.group = BUFFER in arguments, variant.npx
         self._along = self._is_map and _is_row(arguments["height"], arguments["out_height"], run.layer)
         # output pixels of a line: of a row of the map, of a group, or the only one
@@ -297,6 +297,7 @@ class ProductDivision:
             distance = arguments.get("dilation", 0) or 1
             lines = {"lines": arguments["out_height"], "in_lines": arguments["height"], "top": arguments["pad_top"]}
             lines |= {"step": arguments["stride_y"], "window": (arguments["kernel_height"] - 1) * distance + 1}
+            lines["line_unit"] = GROUPED_PIXELS // gcd(line_pixels, GROUPED_PIXELS) if run.output.grouped else 1
         if self._along:
             # lines are pixels of the only row
             line_pixels, self.in_line = 1, arguments["pixel_bytes"]
@@ -391,8 +392,9 @@ class ProductDivision:
     def store(self, tile: Tile, lines: int, inside: int, outside: int) -> DmaTransfer:
         stride, bits = self.run.arguments["out_stride"], self.run.precision.y
         pixel, channel = tile.lines.start * self.shape.line_pixels, tile.channels.start
-        place, line, count = pixel * stride + channel * bits // BYTE_BITS, len(tile.channels) * bits, tile.pixels
-        inside_stride = self.pixel_bytes(len(tile.channels))
+        unit = GROUPED_PIXELS if self._blocking.grouped else 1
+        place, line = pixel * stride + channel * unit * bits // BYTE_BITS, len(tile.channels) * unit * bits
+        count, inside_stride = -(-tile.pixels // unit), self.pixel_bytes(len(tile.channels)) * unit
         if self._blocking.flat:
             place, line, count = pixel + channel * stride, tile.pixels * bits, len(tile.channels)
             inside_stride = self._plane(lines)
@@ -402,7 +404,7 @@ class ProductDivision:
             line=-(-line // BYTE_BITS),
             lines=count,
             inside_stride=inside_stride,
-            outside_stride=stride,
+            outside_stride=stride * unit,
             inwards=False,
         )
 

@@ -256,13 +256,12 @@ class PlacedLayer:
 
     def transfers(self, move: Move) -> Sequence[DmaTransfer]:
         tile, inside = move.tile, self._buffers[move.operand][move.slot]
+        if self.plan.is_outside(move.operand):
+            return ()
         match move.operand:
             case TileOperand.WEIGHTS:
                 place, size = self._places[tile.channels], len(self._filters[tile.channels].content)
-                size *= not self.plan.is_outside(move.operand)
                 return (DmaTransfer(inside=inside, outside=place, line=size, inwards=True),) if size else ()
-            case TileOperand.INPUT if self.plan.is_outside(move.operand):
-                return ()
             case TileOperand.INPUT:
                 parts = zip(self._inputs(inside), self._sources, strict=True)
                 return [lines.transfer(tile.in_lines, at, outside, inwards=True) for (lines, at), outside in parts]
