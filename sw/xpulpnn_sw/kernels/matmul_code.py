@@ -111,7 +111,8 @@ class KernelCode:
         npx = variant.npx
         row_words, rows, words = Argument("row_words"), Argument("input"), self._filter_words
         if self._im2col is not None:
-            row_words = Argument("kernel_height") * self._im2col.row_run
+            row_words = self._im2col.run_words(Argument("kernel_width"), Argument("pixel_bytes"))
+            row_words = Argument("kernel_height") * row_words
             rows = Argument("buffer") + Argument("core") * Argument("buffer_stride")
         elif not blocking.by_channels:
             rows += Name("first_pixel") * Argument("row_stride")

@@ -213,14 +213,13 @@ def pointwise_kernel(request: KernelRequest) -> KernelRun:
     tensors.check(layer, precision)
     product = _ProductKernel(request, layer, replace(variant, in_place=not tensors.from_groups, splits=True))
     channels = padded_channels(layer.channels, precision.x)
-    pixels = pack_words(pad_axis(tensors.activations, 2, channels), precision.x).reshape(layer.pixels, -1)
+    padded = pad_axis(tensors.activations, 2, channels).reshape(layer.pixels, -1)
+    pixels = pack_words(padded, precision.x)
     rows = pack_words(pad_axis(tensors.weights.reshape(layer.out_channels, -1), 1, channels), precision.w)
     # pixels that fill the last group, and words fetched ahead
     spare, stride = (product.variant.npx - 1) * pixels.shape[1] + 2, pixels.shape[1] * WORD
     if tensors.from_groups:
-        npx = product.variant.npx
-        groups = pad_axis(pixels, 0, -(-layer.pixels // npx) * npx).reshape(-1, npx, pixels.shape[1])
-        pixels, spare = groups.transpose(0, 2, 1), 2
+        pixels, spare = activation_rows(padded, product.variant, precision, pixels.shape[1]), 2
     return product.finish("pointwise", MATMUL_ARGUMENTS, pixels, spare, rows, row_stride=stride, pixels=layer.pixels)
 
 

@@ -15,8 +15,8 @@ from xpulpnn_sw.networks.network import Network, Stage
 def folded(network: Network, variants: Sequence[str]) -> Network:
     """Let layers write maps as their only readers want them, if their ``variants`` can do that.
 
-    Convolutions fold columns for a maximum pooling, and write channel by channel for depthwise convolutions. Groups of
-    pixels are interleaved for pointwise convolutions: cores that read them have fewer bank conflicts.
+    Convolutions fold columns for a maximum pooling and write channel by channel for depthwise ones. Groups of pixels
+    are interleaved for pointwise ones, which then have fewer bank conflicts.
     """
     stages = list(network.stages)
     for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
@@ -58,10 +58,9 @@ def _adds_groups(stage: Stage) -> bool:
 
 
 def _writes_groups(stage: Stage, variant: str) -> bool:
-    reads_planes = isinstance(stage.layer, DepthwiseLayer)
-    return _adds_groups(stage) or (
-        (reads_planes or _writes_planes(stage, variant)) and stage.tensors.flat is reads_planes
-    )
+    if isinstance(stage.layer, DepthwiseLayer):
+        return stage.tensors.flat
+    return _adds_groups(stage) or (_writes_planes(stage, variant) and not stage.tensors.flat)
 
 
 def _reads_groups(stage: Stage, variant: str) -> bool:

@@ -298,9 +298,6 @@ def depthwise_kernel(request: KernelRequest) -> KernelRun:
         "weights": memory.place("weights", pack_words(tensors.weights, BYTE_BITS)),
         "parameters": memory.place("parameters", (parameters & WORD_MASK).astype(np.uint32)),
         "output": maps.reserve("output", -(-layer.out_height * layer.out_width // group) * group, precision.y),
-        "buffer": memory.symbols["output"].address
-        if in_place
-        else memory.reserve("buffer", request.cores * buffer_stride),
         "buffer_stride": buffer_stride,
         "channels": layer.channels,
         "row_bytes": row_bytes,

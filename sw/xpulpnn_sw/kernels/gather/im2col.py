@@ -37,10 +37,6 @@ class Im2colFormat(RowFormat):
         if self.order is not GroupOrder.ALONG_ROWS:
             self.registers = max(self.registers, REGISTERS)
 
-    @property
-    def row_run(self) -> Term:
-        return self.run_words(Argument("kernel_width"), Argument("pixel_bytes"))
-
     def terms(self) -> dict[str, Term]:
         pixel_bytes, out_width = Argument("pixel_bytes"), Argument("out_width")
         kernel_height, kernel_width = Argument("kernel_height"), Argument("kernel_width")
@@ -53,7 +49,7 @@ class Im2colFormat(RowFormat):
         out_x = Name("first_pixel") - out_y * out_width
         if self.order is not GroupOrder.ALONG_ROWS:
             out_y, out_x = Name("out_y"), Name("out_x")
-        run = self.row_run
+        run = self.run_words(kernel_width, pixel_bytes)
         # planes may be padded
         cleared = Name("plane_words") * self.planes if self.planes > 1 else Name("row_words") * self.expansion
         if self.clears_planes:

@@ -206,7 +206,7 @@ class RowReuseCopy:
             b.mv(self._count, height)
         if self._form.inside:
             frame.load_all(stride_x_bytes=self._increment, strip_lane=self._return)
-            self._rows(self._copy_run)
+            self._rows(self._copy_words)
         elif self._is_fast is False:
             b.jump(self._apart)
         else:
@@ -292,13 +292,10 @@ class RowReuseCopy:
         self._rows(self._copy_taps)
         b.jump(self._done)
 
-    def _copy_run(self) -> None:
-        self._b.mv(self._pointer, self._source)
-        self._copy_tap(range(self._npx), self._return)
-
     def _copy_words(self) -> None:
         self._b.mv(self._pointer, self._source)
-        with self._b.loop(self._frame.value("kernel_width", self._third), self._third):
+        taps = 1 if self._form.inside else self._frame.value("kernel_width", self._third)
+        with self._b.loop(taps, self._third):
             self._copy_tap(range(self._npx), self._return)
 
     def _copy_tap(self, inside: range, step: int) -> None:
