@@ -122,11 +122,8 @@ class InPlaceCode:
         return b.finish()
 
     def _place(self, x: int, y: int) -> int:
-        number = y * self._layer.out_width + x
-        if not self._in_groups:
-            return number * self._pixel
-        groups, pixels = divmod(number, GROUPED_PIXELS)
-        return groups * GROUPED_PIXELS * self._pixel + pixels * WORD
+        groups, pixels = divmod(y * self._layer.out_width + x, self._period)
+        return groups * self._period * self._pixel + pixels * WORD
 
     def _distances(self, x: int, y: int, count: int) -> list[int]:
         places = [*(self._place(x + number, y) for number in range(count)), self._place(x, y + 1)]

@@ -93,7 +93,6 @@ class RowFormat:
         self.registers = _NAMED + self.spare + self.temporaries
 
     def run_words(self, kernel_width: Any, pixel_bytes: Any) -> Any:
-        """Return the words of the input that a pixel needs of a row."""
         if self.inside:
             return (kernel_width * pixel_bytes + (WORD - 1)) // WORD
         return kernel_width * (pixel_bytes // WORD)

@@ -138,9 +138,6 @@ _MAP_CYCLES = 2  # estimated cycles of each word of a window, or of a map
 class MapDivision:
     """Tiling of a layer whose output rows can be computed separately."""
 
-    group = 1  # output pixels that are computed together
-    largest = TileOperand.INPUT  # operand that cores can read from main memory
-
     def __init__(self, run: KernelRun, cores: int, build: Callable[[Layer], Program]) -> None:
         # ``build`` returns the function of a layer
         self.run, self._cores, self._build, layer = run, cores, build, run.layer
@@ -155,11 +152,10 @@ class MapDivision:
             size = (layer.width, layer.kernel_width) if self._along else (layer.height, layer.kernel_height)
             rows = {"in_lines": size[0], "step": layer.stride[self._along], "window": size[1]}
             rows, area = rows | {"top": layer.padding[2 * self._along]}, layer.area
-        if isinstance(layer, DepthwiseLayer):
-            self.largest = TileOperand.WEIGHTS
-        if run.output.grouped:
-            self.group = GROUPED_PIXELS
-            rows["line_unit"] = GROUPED_PIXELS // gcd(width, GROUPED_PIXELS)
+        # operand that cores can read from main memory, and output pixels that lie together
+        self.largest = TileOperand.WEIGHTS if isinstance(layer, DepthwiseLayer) else TileOperand.INPUT
+        self.group = GROUPED_PIXELS if run.output.grouped else 1
+        rows["line_unit"] = self.group // gcd(width, self.group)
         self.shape = LayerShape(lines=height, line_pixels=width, pixels=height * width, **rows)
         self.inputs = tuple(self._inputs())
         size = run.image.symbols["output"].length
@@ -216,8 +212,7 @@ class MapDivision:
 
     def store(self, tile: Tile, lines: int, inside: int, outside: int) -> DmaTransfer:
         transfer = self._output.transfer(tile.lines, inside, outside, inwards=False)
-        missing = -tile.pixels % self.group * self.run.output.pixel_bytes
-        return replace(transfer, line=transfer.line + missing) if missing else transfer
+        return replace(transfer, line=transfer.line + -tile.pixels % self.group * self.run.output.pixel_bytes)
 
     def tile_arguments(self, tile: Tile, lines: int) -> dict[str, int]:
         """Return the arguments that differ between tiles; ``lines`` is the number of lines of the largest tile."""
