@@ -347,7 +347,7 @@ SEPARABLE = (
     ("pointwise", "5x5x20:4", "8x8x8"),
 )
 # convolutions with rows down the columns or not, pointwise layers and an addition write groups
-RESIDUAL = (
+BOTTLENECKS = (
     ("conv", "24x24x4:16x3x3", "8x8xi8"),
     ("pointwise", "24x24x16:24", "i8x8x8"),
     ("depthwise", "24x24x24:3x3:s=2,p=0x1x0x1", "8x8x8"),
@@ -367,8 +367,8 @@ RESIDUAL = (
     [
         (SEPARABLE, {0, 2, 4, 6, 8, 10}, FOUR.tcdm_bytes, set()),
         (SEPARABLE, {0, 2, 4, 6, 8, 10}, 6000, {"depthwise3", "pointwise4"}),
-        (RESIDUAL, {1, 4, 8, 10}, FOUR.tcdm_bytes, set()),
-        (RESIDUAL, {1, 4, 8, 10}, 5500, {"conv0", "depthwise2", "pointwise3", "pointwise6", "add7", "conv9"}),
+        (BOTTLENECKS, {1, 4, 8, 10}, FOUR.tcdm_bytes, set()),
+        (BOTTLENECKS, {1, 4, 8, 10}, 5500, {"conv0", "depthwise2", "pointwise3", "pointwise6", "add7", "conv9"}),
     ],
 )
 def test_groups_of_pixels_are_written_for_pointwise_convolutions(layers, plain, memory, tiles):
