@@ -382,7 +382,7 @@ def test_clint_in_a_cluster(tmp_path: Path, monkeypatch, capfd: pytest.CaptureFi
     Path("main.c").write_text(CLUSTER_CLINT)
     options = Options(config=CORE, cluster=ClusterLayout(cores=4))
     toolchain.build([Path("main.c")], Path("a.elf"), options=options)
-    for words in ("iss", "iss --quantum 5", "run --lockstep"):
+    for words in ("iss", "iss --quantum 5", "run --lockstep", "run --check all"):
         assert cli.main([*words.split(), "--clint", "a.elf"]) == 0
         assert capfd.readouterr().out == "11 11 11 11 "
     assert cli.main(["iss", "a.elf"]) == 1

@@ -202,7 +202,8 @@ class TimerCheck(Checker):
         self._window = (cluster.CLINT, CLINT_SPACE) if clint else (cluster.TIMER, cluster.BLOCK_BYTES)
         self._cores = range(cores)
         self._name_of = name_of
-        self._now = 0
+        # the time of a CLINT begins a cycle later
+        self._now = int(clint)
         self._waiting: list[DeviceAccess] = []
         self._events = deque[tuple[int, int]]()
 
