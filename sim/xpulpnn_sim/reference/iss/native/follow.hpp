@@ -132,7 +132,8 @@ struct Follower {
       const u32 place = load % 2 * (op.loads / 2) + load / 2;
       const bool is_known = place < hart.searched;
       if (!is_known && next == end) return differs(PLACE_bus_req, 1, 0);
-      if (words_differ(hart, record, is_known ? hart.places[place] : next->address, 2, false)) return true;
+      const u32 address = is_known ? hart.places[place] : next->address + (next->be & 3 ? 0 : 2);
+      if (words_differ(hart, record, address, 2, false)) return true;
     }
     return false;
   }
