@@ -15,8 +15,8 @@ from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.kernels.catalogue import KERNELS, kernel_of
 from xpulpnn_sw.kernels.layout import Symbol
 from xpulpnn_sw.kernels.programs.tiled import TILE_STACK_BYTES, Tiling, tiled_program
-from xpulpnn_sw.kernels.tiling.division import TileOperand
 from xpulpnn_sw.kernels.tiling.plan import schedule
+from xpulpnn_sw.kernels.tiling.tile import TileOperand
 from xpulpnn_sw.kernels.tiling.transfer import MOST_TRANSFER_BYTES, DmaTransfer
 from xpulpnn_sw.layers.layer import ConvLayer, MatmulLayer
 from xpulpnn_sw.layers.precision import Precision

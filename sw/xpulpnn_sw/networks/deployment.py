@@ -16,8 +16,10 @@ from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.programs.tiled import description_bytes
-from xpulpnn_sw.kernels.tiling.division import MapDivision, ProductDivision, TileOperand
+from xpulpnn_sw.kernels.tiling.map_division import MapDivision
 from xpulpnn_sw.kernels.tiling.plan import TilePlan, TileStep, fastest_plan, schedule
+from xpulpnn_sw.kernels.tiling.product_division import ProductDivision
+from xpulpnn_sw.kernels.tiling.tile import TileOperand
 from xpulpnn_sw.kernels.tiling.transfer import aligned
 from xpulpnn_sw.kernels.variants import Variant
 from xpulpnn_sw.layers.layer import GatherLayer

@@ -13,8 +13,8 @@ from xpulpnn_sw.kernels.frame import STACK_ALIGNMENT
 from xpulpnn_sw.kernels.kernel import STACK_BYTES, KernelRun
 from xpulpnn_sw.kernels.layout import ImageBuilder, Symbol
 from xpulpnn_sw.kernels.programs.bare import CLUSTER_ADDRESSES, BareProgram, with_caller
-from xpulpnn_sw.kernels.tiling.division import ProductDivision
 from xpulpnn_sw.kernels.tiling.plan import PlacedLayer, TilePlan, TileStep, fastest_plan, schedule
+from xpulpnn_sw.kernels.tiling.product_division import ProductDivision
 from xpulpnn_sw.kernels.tiling.transfer import DMA_ALIGNMENT, MOST_TRANSFER_BYTES, DmaTransfer, aligned, command_words
 
 OUTSIDE_DATA = L2_BASE + (1 << 20)  # address of operands and results outside the cluster, behind the text

@@ -6,8 +6,12 @@ from functools import cached_property, partial
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.layout import ImageBuilder
-from xpulpnn_sw.kernels.tiling.division import BUFFER, Division, LineMap, Tile, TileOperand
+from xpulpnn_sw.kernels.tiling.map_division import MapDivision
+from xpulpnn_sw.kernels.tiling.product_division import ProductDivision
+from xpulpnn_sw.kernels.tiling.tile import BUFFER, LineMap, Tile, TileOperand
 from xpulpnn_sw.kernels.tiling.transfer import DmaTransfer, aligned
+
+Division = MapDivision | ProductDivision  # operands, transfers and arguments of a layer's tiles
 
 _STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
 _FINALISTS = 12  # plans of which all steps are estimated
