@@ -1,6 +1,8 @@
 """Random programs for several harts, and outcomes of litmus tests that sequential consistency allows."""
 
+import re
 from dataclasses import replace
+from itertools import chain
 from random import Random
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 
 from xpulpnn.config import ClusterConfig, preset
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.bare.draw import Draw
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.golden.dma import moves, word_count
@@ -15,6 +18,7 @@ from xpulpnn_sim.verification.clusters import program as clusters
 from xpulpnn_sim.verification.clusters.generator import generate_cluster
 from xpulpnn_sim.verification.clusters.litmus import MARK, TESTS, LitmusProgram
 from xpulpnn_sim.verification.clusters.program import Phase, SharedBlocks
+from xpulpnn_sim.verification.random.memory_run import aimed_lines
 
 FOUR = ClusterConfig(core=preset("ri5cy"), cores=4)
 BASE = replace(FOUR.core, xpulpv2=False)
@@ -63,6 +67,14 @@ def test_counters_are_those_of_the_blocks_left():
     counting = ProgramBlock("around", (), counted)
     program = replace(generate_cluster(FOUR, 0), phases=(Phase("one", ((counting,), (), (), (counting,))),))
     assert program.counts() == {1: 4, 3: 2}
+
+
+@pytest.mark.flow
+def test_random_instructions_spare_the_identifiers_of_transfers():
+    draw = Draw(Random(1), preset("xpulpnn2"))
+    lines = chain.from_iterable((*aimed_lines(draw), *draw.through_memory("a0")) for _ in range(200))
+    offsets = {int(text) for line in lines for text in re.findall(r"(\d+)\(sp\)", line)}
+    assert max(offsets) == clusters.SLOT - WORD_BYTES
 
 
 @pytest.mark.flow

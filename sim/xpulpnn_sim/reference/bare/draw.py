@@ -14,7 +14,7 @@ from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_MASK, LENGTH_MASK, REGISTERS, WORD_BYTES, XLEN
 from xpulpnn.isa.table import Decoder, by_mnemonic
 from xpulpnn.isa.xif import FIRST_POINTER
-from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SLOTS, SP
+from xpulpnn_sim.reference.bare.layout import POOL, RARE, SHIFTS, SLOT_COUNT, SLOTS, SP
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
 _XPULPV2_WIDTH = 8  # narrowest element of XpulpV2
@@ -231,7 +231,7 @@ class Draw:
         return f".word 0x{word:08x}" if word & LENGTH_MASK == LENGTH_MASK else f".half 0x{word:04x}"
 
     def through_memory(self, name: str) -> list[str]:
-        slot = f"{SLOTS + WORD_BYTES * self.rng.randrange(8)}({ABI_NAMES[SP]})"
+        slot = f"{SLOTS + WORD_BYTES * self.rng.randrange(SLOT_COUNT)}({ABI_NAMES[SP]})"
         return [f"sw {name}, {slot}", f"lw {name}, {slot}"]
 
     def constant(self, register: int, value: int) -> list[str]:

@@ -15,7 +15,7 @@ DATA_SIZE = 0x8000
 WINDOW = DATA_BASE + 0x2000  # where masked base registers point: this address plus at most `WINDOW_MASK`
 WINDOW_MASK = 0xFF  # small, so that accesses collide, and odd, so that they are misaligned
 FRAME = DATA_BASE + 0x5000  # value of sp
-SLOTS = 0x180  # offset from sp of words through which constants become loaded values
+SLOTS, SLOT_COUNT = 0x180, 8  # offset from sp of words through which constants become loaded values; their number
 SAVE_AREA, SAVE_LIMIT = DATA_BASE + 0x6000, DATA_BASE + 0x6400
 """Address where handlers save registers, and the address up to which interrupts may nest."""
 SIGNATURE = DATA_BASE + 0x7000

@@ -11,7 +11,7 @@ from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, Dma, DmaCommand, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.bare.draw import Draw
-from xpulpnn_sim.reference.bare.layout import BASE, MASK, SAVE, SP, WINDOW_MASK
+from xpulpnn_sim.reference.bare.layout import BASE, MASK, SAVE, SLOT_COUNT, SLOTS, SP, WINDOW_MASK
 from xpulpnn_sim.reference.bare.program import (
     PLAIN,
     BareProgram,
@@ -43,7 +43,7 @@ L2_TOHOST = L2_DATA + 0x7800
 L2_FAILING = (L2_DATA + 0x7C00, 0x100)  # what the bus answers with an error
 SHARED_PIECE = (isa.TCDM_BASE + SHARED_WINDOW - 0x100, 0x300)
 L2_SHARED_PIECE = (_L2_SHARED - 0x100, 0x300)  # of the shared windows, what DMA transfers meet other accesses in
-SLOT = 0x1A0  # offset from sp of two words that no random instruction touches
+SLOT = SLOTS + WORD_BYTES * SLOT_COUNT  # offset from sp of two words that no random instruction touches
 
 
 def _windows(hart: int) -> dict[str, int]:

@@ -9,7 +9,7 @@ from xpulpnn.isa.fields import FieldKind, Operand
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group, written_fields
-from xpulpnn_sim.reference.bare.layout import BASE, LOW_SIZE, MASK, POOL, SCRATCH, SLOTS, SP
+from xpulpnn_sim.reference.bare.layout import BASE, LOW_SIZE, MASK, POOL, SCRATCH, SLOT_COUNT, SLOTS, SP
 from xpulpnn_sim.reference.bare.program import ProgramBlock
 from xpulpnn_sim.reference.stimuli import random_word
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
@@ -95,7 +95,7 @@ def aimed_lines(draw: Draw, preserved: Collection[int] = ()) -> tuple[str, ...]:
     operands = aimed_run(insn, rng)
     accumulator, shift, *pointers = rng.sample([register for register in POOL if register not in preserved], 4)
     bases = [ABI_NAMES[pointer] for pointer in pointers]
-    slot = SLOTS + WORD_BYTES * rng.randrange(8)
+    slot = SLOTS + WORD_BYTES * rng.randrange(SLOT_COUNT - _PARAMETERS)
     lines: list[str] = []
     for at, word in enumerate((operands.kappa, operands.lam)):
         lines += [f"li {_X6}, 0x{word:x}", f"sw {_X6}, {slot + WORD_BYTES * at}({_SP})"]
