@@ -3,6 +3,7 @@
 import pytest
 
 from xpulpnn.config import PRESETS, ClusterConfig
+from xpulpnn.errors import InputError
 from xpulpnn.field_values import apply_settings
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
@@ -10,7 +11,7 @@ from xpulpnn_sim.proofs.faults.catalog import BRIDGE_FAULTS, CLUSTER_BRIDGE_FAUL
 from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
 from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource, find_bridge_faults
 from xpulpnn_sim.verification.random.designs import WISHBONE
-from xpulpnn_sim.verification.random.faulty_core import find_faults
+from xpulpnn_sim.verification.random.faulty_core import faults_of, find_faults
 from xpulpnn_sim.verification.random.program_runs import CoreSource
 
 pytestmark = pytest.mark.flow
@@ -38,6 +39,13 @@ def test_faults_of_counters_and_around_the_core_are_found():
     detections = list(find_faults(SOURCE, faults, 6000, seed=3))
     assert len(detections) == len(QUICK)
     assert [detection.fault.name for detection in detections if not detection.check] == []
+
+
+def test_a_core_gets_the_faults_that_fit_it():
+    left_out = set(PROGRAM_FAULTS) - set(faults_of(PRESETS["xpulpnn3"]))
+    assert {fault.name for fault in left_out} == {"mulhsu of the smallest by the largest"}
+    with pytest.raises(InputError, match="must have Mac&Load or performance counters"):
+        faults_of(PRESETS["ri5cy"])
 
 
 QUICK_BRIDGES = (

@@ -231,6 +231,7 @@ mcountinhibit does not stop mcycle: mcycle.step := clock_runs
 mip does not show line 29: csr.rdata := right & ~Mux({_MIP}, 1 << 29, 0)
 == core.mult:Mult
 mulhsu of the smallest by the largest: result := right ^ ({_MULHSU} & (op_a == {_SMALLEST}) & op_b.all())
+    [!multiplies_by_dotp]
 == core.div:Divider
 a quotient that overflows is the largest: result := Mux({_OVERFLOWS}, {_SMALLEST - 1}, right)
 == core.controller:Controller

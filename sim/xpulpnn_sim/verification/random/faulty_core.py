@@ -26,11 +26,10 @@ def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
     """Return the faults that can be put into a design: Wishbone bridges, or the core with or without counters."""
     if engine == WISHBONE:
         return BRIDGE_FAULTS
-    if config.performance_counters:
-        return tuple(fault for fault in COUNTER_FAULTS if fault.fits(config))
-    if not (config.xpulpv2 and config.mac_load) or config.multiplies_by_dotp:
-        raise InputError("configuration must have Mac&Load and a multiplier of its own, or performance counters")
-    return PROGRAM_FAULTS
+    if not ((config.xpulpv2 and config.mac_load) or config.performance_counters):
+        raise InputError("configuration must have Mac&Load or performance counters")
+    faults = COUNTER_FAULTS if config.performance_counters else PROGRAM_FAULTS
+    return tuple(fault for fault in faults if fault.fits(config))
 
 
 def faulty_model(config: CoreConfig | ClusterConfig, faults: Sequence[Fault], engine: str) -> Path:
