@@ -43,5 +43,9 @@ log=.venv/setup.log
 for paths in .venv/lib/python3*/site-packages/_xpulpnn.pth; do
     [ ! -f "$paths" ] || printf '../../../../%s\n' rtl sim sw >"$paths"
 done
+.venv/bin/xpulpnn --version >/dev/null || {
+    echo ".venv/bin/xpulpnn must start, not end with the error above" >&2
+    exit 1
+}
 touch "$stamp"
 echo "Ready: .venv/bin/xpulpnn; .venv/bin/xpulpnn doctor shows which tools were found."

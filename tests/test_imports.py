@@ -13,7 +13,7 @@ import pytest
 from xpulpnn_sim.publishing.guide.drawings import LAYERS
 
 ROOT = Path(__file__).parent.parent
-OURS = {"xpulpnn", "xpulpnn_sw", "xpulpnn_sim"}
+OURS = {"xpulpnn", "xpulpnn_start", "xpulpnn_sw", "xpulpnn_sim"}
 DESCRIPTION = (
     *("xpulpnn.isa", "xpulpnn.config", "xpulpnn.xif.config", "xpulpnn.field_values", "xpulpnn.errors"),
     "xpulpnn.user_cache",
@@ -121,7 +121,8 @@ ARROWS = {
         ),
         ("jinja2", "numpy"),
     ),
-    "sim/xpulpnn_sim/__main__.py": Arrows(sim("cli")),
+    "sim/xpulpnn_sim/__main__.py": Arrows(("xpulpnn_start", *sim("cli"))),
+    "sim/xpulpnn_start.py": Arrows(sim("__main__")),
 }
 """Arrows of every room, of folders in rooms with stricter ones, and of files beside them. Nothing imports upwards;
 benches and co-simulation do not know each other, and the reference models are independent of all that they judge."""

@@ -5,7 +5,6 @@ import signal
 import sys
 from functools import partial
 
-_INTERRUPTED = 130
 _LAST_STREAM = 2
 _KILLED = 128  # exit code of a signal, less its number
 
@@ -15,14 +14,10 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, partial(_end, os.getpid()))
+    from xpulpnn_sim.cli.main import main as run_command
+
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # the script has its own until now
-    try:
-        # imported here, as it takes a while in which users may type Ctrl-C
-        from xpulpnn_sim.cli.main import main as run_command
-    except KeyboardInterrupt:
-        sys.stderr.write("error: interrupted\n")
-        return _INTERRUPTED
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # xpulpnn_start has its own while modules load
     return run_command()
 
 
@@ -43,4 +38,6 @@ def _open_streams() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from xpulpnn_start import main as start
+
+    sys.exit(start())

@@ -234,13 +234,14 @@ def test_closed_streams(closed):
 
 
 INTERRUPTED = """
-import sys
+import os, signal, sys, time
 class Interrupting:
     def find_spec(self, name, *_):
         if name == "xpulpnn_sim.cli.main":
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(20)
 sys.meta_path.insert(0, Interrupting())
-from xpulpnn_sim.__main__ import main
+from xpulpnn_start import main
 sys.exit(main())
 """
 LEFT_BEHIND = """
@@ -288,9 +289,8 @@ def test_an_interrupt_while_modules_load_is_one_line(interrupted, tmp_path):
     for name in ("__init__", "__main__"):
         text = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(20)" * (name == interrupted)
         (tmp_path / f"xpulpnn_sim/{name}.py").write_text(text)
-    script = Path(__file__).parents[2] / "scripts" / "xpulpnn"
     how = {"capture_output": True, "text": True, "env": os.environ | {"PYTHONPATH": str(tmp_path)}}
-    done = subprocess.run([sys.executable, script], **how, check=False)
+    done = subprocess.run([sys.executable, "-c", "import xpulpnn_start; xpulpnn_start.main()"], **how, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
 
 
