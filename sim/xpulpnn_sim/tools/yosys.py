@@ -106,6 +106,10 @@ def run_tool(tool: str, command: list[str], folder: Path, task: str, timeout_s: 
     return done.returncode, done.stdout + done.stderr
 
 
+_HERE = "/proc/self/cwd"
+"""The working folder for ABC, to which Yosys gives absolute paths and which takes none with a space."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yosys:
     command: tuple[str, ...]
@@ -123,8 +127,11 @@ class Yosys:
         name: str = "yosys",
     ) -> None:
         log = folder / f"{name}.log"
-        (folder / f"{name}.ys").write_text(script)
         command = [*self.command, "-q", "-l", log.name, f"{name}.ys"]
+        if self.native and not re.fullmatch(r"[\w./+-]*", str(folder.resolve())):
+            script = re.sub(r"( -(?:liberty|constr|script) )(?=\w)", rf"\1{_HERE}/", script)
+            command = ["env", f"TMPDIR={_HERE}", *command]
+        (folder / f"{name}.ys").write_text(script)
         code, printed = run_tool("yosys", command, folder, f"synthesise {what}", timeout_s)
         text = (log.read_text(errors="replace") if log.exists() else "") + printed
         log.write_text(text)

@@ -15,6 +15,7 @@ import pytest
 from tests.publishing.guide.examples import ROOT, blocks
 
 from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.exploration.generic_library import liberty_text
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.yosys import verilator_folder
 
@@ -182,6 +183,23 @@ def test_lint(generate, make):
     assert "%Warning" not in passed(make(folder, "lint"))
     # Verilator takes the testbench of the core too; the C++ compiler is only told what it would do
     passed(make(folder, "build/verilator/Vcore_tb", VERILATOR_FLAGS="-MAKEFLAGS -n"))
+
+
+def test_synthesis_and_timing_with_a_library_in_a_folder_with_a_space(generate, make, tmp_path):
+    for tool in ("yosys", "sta"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    folder, library = generate("mult"), tmp_path / "Lib rarys" / "cells 1.lib"
+    for target in ("syn", "sta"):
+        assert f"LIBERTY must be a file that can be read, not {library}\n" in failed(
+            make(folder, target, LIBERTY=str(library))
+        )
+    library.parent.mkdir()
+    library.write_text(liberty_text())
+    assert "netlist: build/syn/mult_netlist.v" in passed(make(folder, "syn", LIBERTY=str(library), TMPDIR=str(library)))
+    timed = passed(make(folder, "sta", LIBERTY=str(library)))
+    assert re.search(r"^ .*_/", timed, re.MULTILINE)  # a gate of a path
+    assert "Creating black box" not in timed
 
 
 @pytest.mark.parametrize("installed", [("verilator-cli",), ("verilator-cli", "verilator")])
