@@ -223,6 +223,28 @@ def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token
             yield operand.base, base
 
 
+def _word(insn: Insn, operands: tuple[str, ...], symbols: Mapping[str, int], pc: int) -> int:
+    texts = operand_texts(insn, operands)
+    values = {token.field.name: token_value(token, text, symbols, pc) for token, text in texts}
+    try:
+        return insn.encode(**values)
+    except EncodingError:
+        other = alternative_row(insn, values)
+        if other is None:
+            raise
+        return other.encode(**values)
+
+
+@lru_cache(_LINES)
+def _fixed_word(insn: Insn, operands: tuple[str, ...]) -> int:
+    """Return the word of an instruction without symbols or targets, else 0."""
+    for token, text in operand_texts(insn, operands):
+        named = token.field.kind in (FieldKind.REGISTER, FieldKind.LOOP)
+        if not named and (token.field.kind is FieldKind.TARGET or not NUMBER.fullmatch(text.removeprefix("-"))):
+            return 0
+    return _word(insn, operands, {}, 0)
+
+
 class _Assembler:
     def __init__(self, base: int) -> None:
         self.pc = base
@@ -286,15 +308,7 @@ class _Assembler:
                 raise EncodingError(f"{mnemonic} must be a {bits}-bit value, not {value}")
             return value & (1 << bits) - 1
         insn = select(mnemonic, operands)
-        texts = operand_texts(insn, operands)
-        values = {token.field.name: token_value(token, text, self.symbols, pc) for token, text in texts}
-        try:
-            return insn.encode(**values)
-        except EncodingError:
-            other = alternative_row(insn, values)
-            if other is None:
-                raise
-            return other.encode(**values)
+        return _fixed_word(insn, operands) or _word(insn, operands, self.symbols, pc)
 
 
 def assemble(text: str, base: int = 0) -> Assembled:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.reference.bare.draw import Draw, Group, group_of
+from xpulpnn_sim.reference.bare.draw import Draw, Group
 from xpulpnn_sim.reference.bare.layout import COUNTER, LINK, POOL, RA, SCRATCH, SHORT_COUNTER
 from xpulpnn_sim.reference.bare.program import RETURN, ProgramBlock, count_statements, single_lines, total_bytes
 from xpulpnn_sim.reference.stimuli import corner_words
@@ -118,7 +118,7 @@ class ControlBlocks:
         first, second = rng.sample(POOL, 2)
         words = corner_words(XLEN)
         lines = tuple(f"li {ABI_NAMES[register]}, 0x{rng.choice(words):x}" for register in (first, second))
-        rows = [row for row in draw.rows.values() if group_of(row) is Group.MULDIV]
+        rows = [*draw.groups[Group.MULDIV]]
         rows += [draw.deal(Group.INTEGER, Group.SCALAR, *(Group.SIMD,) * 4) for _ in range(rng.randrange(_MOST_OTHERS))]
         rng.shuffle(rows)
         sources = {"rs1": first, "rs2": second}

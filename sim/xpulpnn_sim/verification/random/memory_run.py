@@ -252,7 +252,9 @@ class MemoryRun:
             low, high = max(low, -_DRIFT_LIMIT - drift), min(high, _DRIFT_LIMIT - drift)
         if self._draw.chance(0.75):
             low, high = max(low, -_NEAR), min(high, _NEAR)
-        choices = [value for value in range(low + -low % bits.step, high + 1, bits.step) if bits.accepts(value)]
+        choices = range(low + -low % bits.step, high + 1, bits.step)
+        if bits.legal:
+            choices = [value for value in choices if bits.accepts(value)]
         return rng.choice(choices) if choices else None
 
     def _offset_register(self, operand: Operand, base: int) -> int | None:
