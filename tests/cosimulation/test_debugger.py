@@ -10,42 +10,63 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from xpulpnn.errors import InputError
-from xpulpnn_sim.cosimulation.model.schema import Event
+from xpulpnn_sim.cosimulation.model.schema import HART_STATUS, Event
 from xpulpnn_sim.cosimulation.workloads.debugger import serving
 from xpulpnn_sim.reference.programs.exits import Exit, Reason
 
-PASS = Exit(Reason.PASS, 0, 0, None, "pass")
+PASS = Exit(Reason.PASS, 0, 0x1000, None, "pass")
+
+
+def harts(retired=0, pc=0):
+    states = np.zeros(2, HART_STATUS)
+    states[1]["retired"], states[1]["pc"], states[1]["next_pc"] = retired, pc, pc
+    return states
 
 
 def test_a_run_ends_when_program_and_debugger_have():
     messages = []
     with serving(0, holds=True, tell=messages.append) as debugger:
         assert debugger.settings(3) == {"jtag": debugger.listener.fileno() + 1, "held": 4}
-        assert debugger.ended(Event(0), None) is None
-        assert debugger.ended(Event.DEBUGGER_CAME, None) is None
-        assert debugger.ended(Event(0), PASS) is None
-        assert messages == ["the program has ended: pass"]
-        assert debugger.ended(Event.DEBUGGER_LEFT, None) is PASS
+        assert debugger.ended(Event(0), None, {}, harts()) is None
+        assert debugger.ended(Event.DEBUGGER_CAME, None, {}, harts()) is None
+        assert debugger.ended(Event(0), PASS, {"source": "a.c:1"}, harts()) is None
+        assert messages == ["the program has ended: pass\nsource: a.c:1"]
+        assert debugger.ended(Event.DEBUGGER_LEFT, None, {}, harts()) is PASS
 
 
-def test_a_program_that_has_ended_is_halted_whenever_it_runs_on():
-    halts = []
-    with serving(0) as debugger:
-        debugger.ended(Event.DEBUGGER_CAME, None)
+AGAIN = {
+    "not halted yet": ([(Event.CYCLE_LIMIT, 20_000, 0x1004)], 1),
+    "continued": ([(Event.DEBUGGER_RESTS, 0, 0x1004), (Event.CYCLE_LIMIT, 20_000, 0x1004)], 2),
+    "continued soon": ([(Event.CYCLE_LIMIT, 20_000, 0x1004)] * 16, 2),
+    "stepped": ([(Event.DEBUGGER_RESTS, 0, 0x1004), (Event.CYCLE_LIMIT, 9, 0x1004)], 1),
+    "begun anew": ([(Event.DEBUGGER_RESTS, 0, 0x1004), (Event.CYCLE_LIMIT, 20_000, 0x1204)], 1),
+}
+
+
+@pytest.mark.parametrize("case", AGAIN)
+def test_a_program_that_has_ended_is_halted_whenever_it_loops_there(case):
+    chunks, count = AGAIN[case]
+    halts, messages, retired = [], [], 0
+    with serving(0, tell=messages.append) as debugger:
+        debugger.ended(Event.DEBUGGER_CAME, None, {}, harts())
         debugger.halt = lambda: halts.append(1)
-        debugger.ended(Event.CYCLE_LIMIT, None)
+        debugger.ended(Event.CYCLE_LIMIT, None, {}, harts(20_000, 0x1004))
         assert halts == []
-        for events, end, count in ((0, PASS, 1), (Event.DEBUGGER_RESTS, None, 1), (Event.CYCLE_LIMIT, None, 2)):
-            assert debugger.ended(Event(events), end) is None
-            assert len(halts) == count
+        debugger.ended(Event(0), PASS, {}, harts(20_000, 0x1000))
+        for events, executed, pc in chunks:
+            retired += executed
+            assert debugger.ended(events, None, {}, harts(20_000 + retired, pc)) is None
+        assert len(halts) == count
+        assert messages == ["the program has ended: pass"] * count
 
 
 def test_without_a_debugger_a_run_ends_with_its_program():
     with serving(0) as debugger:
-        assert debugger.ended(Event(0), PASS) is PASS
+        assert debugger.ended(Event(0), PASS, {}, harts()) is PASS
 
 
 def test_a_port_that_is_taken_is_refused():
@@ -121,7 +142,7 @@ int called(int deep) { if (deep) grow(0); else where(); return 1; }
 int main(void) { return called(DEEP) + 1; }
 """
 WILD = (
-    r"illegal instruction at 0x1\w+, coming from 0x\w+ \(called\+0x.*\nsource: fails.c:5\n"
+    r"code 4098 \(0x1002\).*illegal instruction at 0x1\w+, coming from 0x\w+ \(called\+0x.*\nsource: fails.c:5\n"
     r".*<signal handler called>.* in called .* in main "
 )
 DEEP = r"trap loop: .*again and again.*\nlast exception: store access fault at 0x\w+ \(grow\+0x.*\nsource: fails.c:4\n"
@@ -177,6 +198,25 @@ def test_the_guides_session(options, harts, tmp_path):
     )
 
 
+COUNTER = '#include <stdio.h>\nstatic volatile int counter = FIRST; int main(void) { printf("<%d>", ++counter); }'
+
+
+@pytest.mark.cosim
+@pytest.mark.flow
+@pytest.mark.parametrize("engine", [(), ("--iss",)])
+def test_run_starts_the_program_afresh_as_its_file_is_now(engine, tmp_path):
+    for first, name in ((5, "counter"), (15, "rebuilt"), (25, "other")):
+        compiled(tmp_path, name, COUNTER, "--preset", "ri5cy", f"-DFIRST={first}")
+    words = ["continue", "run", "shell cp build/rebuilt.elf build/counter.elf", "run", "file build/other.elf", "run"]
+    line = [*XPULPNN, "debug", "build/counter.elf", "--preset", "ri5cy", *engine, "--batch"]
+    line += [word for text in words for word in ("--ex", text)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    print(done.stdout, done.stderr)
+    assert re.findall(r"<(\d+)>", done.stdout) == ["6", "6", "16", "26"]
+    assert done.stdout.count("the program has ended: pass") == 4
+    assert done.returncode == 0
+
+
 SIMULATED = {
     "break 4": "Breakpoint 1 at 0x",
     "continue": "Breakpoint 1, main () at sums.c:4",
@@ -187,14 +227,18 @@ SIMULATED = {
     "set var $a0 = -1": "",
     "print/x $a0": "$3 = 0xffffffff",
     "info registers csr_lpcount0": "csr_lpcount0   0x0",
+    "watch total": "Hardware watchpoint 2: total",
+    "delete 1": "",
+    "c": "Hardware watchpoint 2: total\n\nOld value = 1\nNew value = 3\n",
+    "watch *(char (*)[100])&total": "\nWatchpoint 3: *(char (*)[100])&total",
     "delete": "",
     "stepi": "",
     "set var total = 4": "",
-    "break 5": "Breakpoint 2",
-    "continue 1": "Breakpoint 2, main () at sums.c:5",
+    "break 5": "Breakpoint 4",
+    "continue 1": "Breakpoint 4, main () at sums.c:5",
     "print *(int *)0x30000000": "Cannot access memory at address 0x30000000",
     "cont": "[Inferior 1 (Remote target) exited with code 01]",
-    "run": "Breakpoint 2, main () at sums.c:5",
+    "run": "Breakpoint 4, main () at sums.c:5",
 }
 
 
@@ -210,5 +254,5 @@ def test_a_session_on_the_simulator(tmp_path):
     shown = done.stdout + done.stderr
     assert [text for text in SIMULATED.values() if text not in shown] == []
     assert "the program has ended: fail: the program reports code 1 at" in shown
-    assert shown.count("Breakpoint 2, main () at sums.c:5") == 2
+    assert shown.count("Breakpoint 4, main () at sums.c:5") == 2
     assert done.returncode == 0  # the program runs again

@@ -6,7 +6,9 @@ import socket
 import subprocess
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import Annotated
 
@@ -32,7 +34,7 @@ from xpulpnn_sim.cosimulation.workloads.debugger import (
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.gdb_server import GdbServer
 from xpulpnn_sim.reference.iss.session import IssSession
-from xpulpnn_sim.reference.programs.exits import Exit, Trapped
+from xpulpnn_sim.reference.programs.exits import Exit
 from xpulpnn_sim.reference.programs.failures import explain
 from xpulpnn_sw.toolchain.build_options import DEFAULT_RAM, DEFAULT_ROM
 
@@ -95,15 +97,17 @@ def _on_simulator(options: DebugOptions, gdb: str) -> int:
     target = options.target
     if isinstance(target, ClusterConfig):
         raise InputError("--iss must be left out with --cores")
-    executable = load_program(options, target)
     given = {"errors": options.bus_errors, "hart_id": options.hart_id, "clint": options.clint, "output": show}
-    begin = partial(IssSession, executable, target, ram=(*options.windows, *_LINKED), **given)
 
-    def tell_end(end: Exit, trapped: Trapped | None) -> None:
-        tell(end_text(end, explain(executable, end, trapped, target, options.title)))
+    def begin(path: str) -> IssSession:
+        executable = load_program(replace(options, program=Path(path or options.program)), target)
+        return IssSession(executable, target, ram=(*options.windows, *_LINKED), **given)
+
+    def text_of(session: IssSession, end: Exit) -> str:
+        return end_text(end, explain(session.executable, end, session.trapped, target, options.title))
 
     with progress_bar("compiling the simulator", None):
-        server = GdbServer(begin, tell_end)
+        server = GdbServer(begin, text_of, tell)
     serving_gdb = Thread(target=server.serve, daemon=True)
     serving_gdb.start()
     with ExitStack() as stack:
@@ -146,7 +150,10 @@ def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
 
 def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger | GdbServer, options: DebugOptions) -> int:
     batch, quiet = (["-batch"], ["set pagination off", "set confirm off"]) if options.batch else ([], [])
-    commands = (*quiet, f"target extended-remote localhost:{port}", *options.execute)
+    limits = ("limit 3", "length-limit 16") if options.iss else (f"limit {options.simulated_target.core.triggers}",)
+    given = [f"set remote hardware-watchpoint-{text}" for text in limits]
+    given += ["set $simulated = 1"] if options.iss else []
+    commands = (*quiet, *given, f"target extended-remote localhost:{port}", *options.execute)
     words = [word for text in commands for word in ("-ex", text)]
     # Ctrl-C reaches both processes, and is gdb's: it halts the program
     stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, lambda *_: None))

@@ -162,7 +162,7 @@ def test_a_trap_that_is_handled_is_no_loop():
     [
         ("lw x5, -4(x8)", "load of 4 bytes outside memory: address 0x0ffffffc"),
         ("lh x5, -1(x8)", "load of 2 bytes outside memory: address 0x0fffffff"),
-        ("sb x5, -1(x8)", "store of 1 bytes outside memory: address 0x0fffffff"),
+        ("sb x5, -1(x8)", "store of 1 byte outside memory: address 0x0fffffff"),
         ("p.sw x5, 4(x9!)", "store of 4 bytes outside memory: address 0x10000ffd"),
         ("pv.mlsdotsup.b x5, (x9!), 8", "load of 4 bytes outside memory: address 0x10000ffd"),
         ("lw x5, 0(x0)", "load of 4 bytes outside memory: address 0x00000000"),
@@ -244,13 +244,21 @@ def test_memory_with_windows():
     assert memory.read_bytes(0x1000, 6) == bytes([0, 0, 0, 0, 1, 0])
 
 
+TOUCHES = "li x8, data+0x100; p.sw x8, 8(x8!); sb x8, -3(x8); lw x5, 0(x8); sw x5, 4(x8); sh x0, -1(x8); lw x5, 0(x0)"
+WATCH = "T05watch:10000104;"
 SPIN = "spin: addi x5, x5, 1; j spin"
 PACKETS = {
     "ctrl-c between two steps": (SPIN, b"$s#73|\x03$s#73$s#73", ["S05", "S02", "S05"]),
     "ctrl-c at once": (SPIN, b"$c#63\x03", ["S02"]),
     "ctrl-c late": (SPIN, b"+$c#63|+\x03", ["S02"]),
     "exit": (EXIT.format(7), b"$c#63", ["W03"]),
-    "run again": (EXIT.format(1), b"$c#63$R0#82$s#73$C05#a8", ["W00", "S05", "W00"]),
+    "run again": (EXIT.format(1), b"$c#63$vRun;#33$s#73$C05#a8", ["W00", "S05", "S05", "W00"]),
+    "abort": (EXIT.format(2 * 0x3000 + 1), b"$c#63", ["S06"]),
+    "watch": (TOUCHES, b"$Z2,10000104,8#00$c#63|$c#63|$z2,10000104,8#00$c#63", ["OK", WATCH, WATCH, "OK", "S0b"]),
+    "watch in a step": (TOUCHES, b"$Z2,10000101,1#00$s#73|$s#73|$s#73", ["OK", "S05", "S05", "T05watch:10000101;"]),
+    "rwatch": (TOUCHES, b"$Z3,10000108,4#00$c#63|$c#63", ["OK", "T05rwatch:10000108;", "S0b"]),
+    "awatch": (TOUCHES, b"$Z4,10000108,1#00$c#63|$c#63|$c#63", ["OK", *2 * ["T05awatch:10000108;"], "S0b"]),
+    "watch too much": (TOUCHES, b"$Z2,10000100,40#00$c#63", ["E01", "S0b"]),
     "fault": ("lw x5, 0(x0)", b"$c#63$C0b#d5", ["S0b", "S0b"]),
     "endless loop": ("j pc+0", b"$c#63", ["S06"]),
 }
@@ -260,7 +268,7 @@ PACKETS = {
 def test_gdb_is_told_why_the_program_has_stopped(case):
     source, packets, answers = PACKETS[case]
     ends = []
-    server = GdbServer(lambda: session(source), lambda *end: ends.append(end))
+    server = GdbServer(lambda _path: session(source), lambda _session, end: end.text, ends.append)
     serving = Thread(target=server.serve, daemon=True)
     serving.start()
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as gdb:
@@ -273,5 +281,5 @@ def test_gdb_is_told_why_the_program_has_stopped(case):
         while received.count(b"#") < len(answers):
             received += gdb.recv(100)
     serving.join(20)
-    assert re.findall(r"\$(\w+)#", received.decode()) == answers
-    assert len(ends) == sum(text not in ("S02", "S05") for text in answers)
+    assert re.findall(r"\$([\w:;]+)#", received.decode()) == answers
+    assert len(ends) == sum(text in ("S06", "S0b") or text[0] == "W" for text in answers)

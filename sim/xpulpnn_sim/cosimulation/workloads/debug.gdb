@@ -3,6 +3,16 @@ set architecture riscv:rv32
 # Debian's gdb assumes Linux, and then steps with breakpoints, which do not follow traps
 set osabi none
 set remotetimeout 60
+# a trigger compares the lowest address of an access
+set remote hardware-watchpoint-length-limit 4
+# run starts the program afresh, as its file is now
+define hook-run
+    if $_isvoid($simulated)
+        load
+    else
+        python gdb.execute("set remote exec-file " + gdb.current_progspace().filename)
+    end
+end
 # OpenOCD's commands, such as a reset, change registers that gdb has read
 define hookpost-monitor
     maintenance flush register-cache

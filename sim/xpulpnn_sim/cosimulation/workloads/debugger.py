@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.schema import Event
+from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES
 from xpulpnn_sim.reference.programs.exits import Exit, Reason
 
 Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig)
@@ -18,6 +21,10 @@ CONFIGURATION = Path(__file__).with_name("openocd.cfg")
 GDB_SETTINGS = Path(__file__).with_name("debug.gdb")
 
 _HOST = "127.0.0.1"
+_LINGERING_CYCLES = 1 << 16  # after which a program that goes on where it has ended is halted
+_HALTING_CHUNKS = 16  # of these cycles, that pass until a debugger has halted it
+_LOOP_BYTES = 64  # distance from the end of a program within which it loops
+_FEW = 256  # instructions: more than a debugger steps in a chunk of cycles
 
 
 @dataclass(slots=True)
@@ -25,10 +32,14 @@ class Debugger:
     listener: socket.socket
     holds: bool = False  # whether the program does not start before the debugger has halted it once
     tell: Callable[[str], None] | None = None  # reports the end of the program while a debugger is connected
-    halt: Callable[[], None] | None = None  # halts a program that has ended, also when it runs on from there
+    halt: Callable[[], None] | None = None  # halts a program that has ended, also when it goes on there
     closing: bool = False  # whether to end the run as soon as possible
     end: Exit | None = None  # end of the program
+    chunk: int = CHUNK_CYCLES  # cycles until the next call of `ended`
     _connected: bool = False
+    _text: str = ""  # on the end
+    _patience: int = 0  # chunks in which the program may not have been halted yet
+    _retired: int = 0  # instructions at the last call of `ended`
 
     @property
     def port(self) -> int:
@@ -38,22 +49,34 @@ class Debugger:
         """Return fields of ``SETTINGS``."""
         return {"jtag": self.listener.fileno() + 1, "held": (harts + 1) * self.holds}
 
-    def ended(self, events: Event, end: Exit | None, why: Mapping[str, str] = {}) -> Exit | None:
+    def ended(self, events: Event, end: Exit | None, why: Mapping[str, str], harts: NDArray[Any]) -> Exit | None:
         """Return the end of the program; None while a debugger is connected, for which the run goes on. ``why``
-        explains an end that is not a good one."""
+        explains an end that is not a good one; ``harts`` is the state of the harts."""
         if Event.DEBUGGER_CAME in events:
             self._connected = True
         if Event.DEBUGGER_LEFT in events:
             self._connected = False
-        if end is not None and self._connected and self.tell is not None:
-            self.tell(end_text(end, why))
-        self.end = end or self.end
-        # in a chunk of cycles that nothing has ended, not even a rest of the debugger, the program has run
-        if self.halt is not None and self.end is not None and (end is not None or Event.CYCLE_LIMIT in events):
-            self.halt()
+        lingers = self._lingers(events, harts)
+        if end is not None:
+            self.end, self._text, self.chunk = end, end_text(end, why), _LINGERING_CYCLES
+        if end is not None or lingers:
+            if self._connected and self.tell is not None:
+                self.tell(self._text)
+            if self.halt is not None:
+                self.halt()
+            self._patience = _HALTING_CHUNKS
         if self.closing:
             return self.end or Exit(Reason.DEBUGGER, 0, 0, None, "the debugger has left before the end")
         return None if self._connected else self.end
+
+    def _lingers(self, events: Event, harts: NDArray[Any]) -> bool:
+        """Return whether the program loops where it has ended, and has not begun anew."""
+        executed, self._retired = int(harts["retired"].sum()) - self._retired, int(harts["retired"].sum())
+        self._patience = 0 if Event.DEBUGGER_RESTS in events else self._patience - 1
+        if self.end is None or Event.CYCLE_LIMIT not in events or executed < _FEW or self._patience > 0:
+            return False
+        pcs = [int(hart[name]) for hart in harts for name in ("pc", "previous_pc", "next_pc")]
+        return any(abs(pc - self.end.pc) < _LOOP_BYTES for pc in pcs)
 
 
 def end_text(end: Exit, why: Mapping[str, str]) -> str:

@@ -99,11 +99,12 @@ def run_program(
         channel = _Host(session, executable, memory, output)
         end = None
         while end is None:
-            session.advance(min(session.limit, session.model.cycles + CHUNK_CYCLES))
+            chunk = debugger.chunk if debugger is not None else CHUNK_CYCLES
+            session.advance(min(session.limit, session.model.cycles + chunk))
             end = channel.served() or session.ended(name_of, lines.location)
             if debugger is not None:
                 why = explain(executable, end, session.trapped(memory), config.core, core) if end is not None else {}
-                end = debugger.ended(session.model.events, end, why)
+                end = debugger.ended(session.model.events, end, why, session.model.harts)
             if session.checks.mismatches:
                 end = exits.difference(int(session.model.harts[0]["pc"]), name_of)
             try:

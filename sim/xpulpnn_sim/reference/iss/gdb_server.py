@@ -5,7 +5,9 @@ import select
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
+from xpulpnn.errors import InputError
 from xpulpnn.isa.csr import CSR_BY_ADDRESS, NN_BASE, CsrGroup
 from xpulpnn.isa.machine import NNRF_WORDS, REGISTERS, WORD_BYTES
 from xpulpnn_sim.reference.iss.library import BREAK
@@ -17,26 +19,43 @@ _PC, _CSRS = REGISTERS, 65  # gdb's numbers of pc and of the CSR with the addres
 _FOREVER = 1 << 62  # instructions
 _STOPPED = "S05"  # by the signal of a breakpoint
 _CTRL_C = b"\x03"  # gdb sends it between packets
+_WATCHES = {"2": "watch", "3": "rwatch", "4": "awatch"}  # names of watchpoints in stop replies, by those in packets
 
 
 class GdbServer:
     """A server for one gdb, which writes ``ebreak`` where it sets breakpoints."""
 
     def __init__(
-        self, begin: Callable[[], IssSession], tell: Callable[[exits.Exit, exits.Trapped | None], None]
+        self,
+        begin: Callable[[str], IssSession],
+        text_of: Callable[[IssSession, exits.Exit], str],
+        tell: Callable[[str], None],
     ) -> None:
-        # `begin` loads the program, `tell` reports its end and the last exception
-        self._begin, self._tell = begin, tell
-        self._restart()
+        # `begin` loads the program at a path, or a default one; `tell` reports its end or why it cannot be loaded
+        self._begin, self._text_of, self._tell = begin, text_of, tell
+        self._restart(begin(""))
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._received = b""  # what has not been answered
 
-    def _restart(self) -> None:
-        self._session = self._begin()
+    def _run(self, path: str) -> str:
+        try:
+            self._restart(self._begin(path))
+        except InputError as error:
+            self._tell(str(error))
+            return "E01"
+        return _STOPPED
+
+    def _restart(self, session: IssSession) -> None:
+        self._session = session
         self._iss = self._session.iss
         self._iss.state.debugged = 1
         self.end: exits.Exit | None = None  # of the program
+        memory = session.memory
+        self._words = [*memory.native.watched]  # that are watched without watchpoints
+        self._watchpoints = set[tuple[str, int, int]]()  # kind, address and bytes
+        memory.watchers.append(partial(self._accessed, "24"))
+        memory.load_watchers.append(partial(self._accessed, "34"))
 
     def serve(self) -> None:
         """Answer packets until gdb leaves."""
@@ -73,8 +92,12 @@ class GdbServer:
                 return self._access(int(first, 16), int(rest[0], 16), bytes.fromhex("".join(rest[1:])))
             case "c" | "C" | "s" | "S":
                 return self._resume(_FOREVER if kind in "cC" else self._iss.executed + 1)
-            case "k" | "R":
-                return self._restart()
+            case "Z" | "z" if first in _WATCHES:
+                return self._watch(kind == "Z", (first, int(rest[0], 16), int(rest[1], 16)))
+            case "k":
+                return None
+            case "v" if first == "Run":
+                return self._run(bytes.fromhex(rest[0]).decode())
             case "q" if packet.startswith("qSupported"):
                 return "PacketSize=4000;qXfer:features:read+"
             case "q" if packet.startswith("qXfer:features:read:target.xml:"):
@@ -118,17 +141,37 @@ class GdbServer:
         memory.write_bytes(address, data)
         return "OK" if data else memory.read_bytes(address, size).hex()
 
+    def _watch(self, adds: bool, watchpoint: tuple[str, int, int]) -> str:
+        memory, points = self._session.memory, self._watchpoints - {watchpoint} | ({watchpoint} if adds else set())
+        words = [(word, kind) for kind, at, size in points for word in range(at & -WORD_BYTES, at + size, WORD_BYTES)]
+        if len(words) >= len(self._words):
+            return "E01"
+        self._watchpoints, memory.native.watched[:] = points, self._words
+        for word, kind in words:
+            (memory.watch if kind == "2" else memory.watch_loads)(word)
+        return "OK"
+
+    def _accessed(self, kinds: str, address: int, size: int) -> None:
+        for kind, base, length in self._watchpoints:
+            if kind in kinds and base - size < address < base + length:
+                self._hit = f"T05{_WATCHES[kind]}:{base:x};"
+                self._iss.halt()
+
     def _resume(self, limit: int) -> str:
         """Execute up to ``limit`` instructions in all, up to a breakpoint, Ctrl-C or the end of the program."""
+        self._hit = ""  # answer of a watchpoint
         end = self._session.run(limit, self._poll)
+        if self._hit and end.reason in (exits.Reason.MAX_CYCLES, exits.Reason.INTERRUPTED):
+            return self._hit
         if end.reason is exits.Reason.MAX_CYCLES or self._iss.status == BREAK:
             return _STOPPED
         if end.reason is exits.Reason.INTERRUPTED:
             self._received = self._received.replace(_CTRL_C, b"")
             return "S02"
         self.end = end
-        self._tell(end, self._session.trapped)
-        if end.reason in (exits.Reason.PASS, exits.Reason.FAIL):
+        self._tell(self._text_of(self._session, end))
+        # what has crashed stays to be looked at
+        if end.reason is exits.Reason.PASS or (end.reason is exits.Reason.FAIL and end.code < exits.RUNTIME_CODES):
             return f"W{end.code:02x}"
         return "S0b" if end.reason in (exits.Reason.BAD_ACCESS, exits.Reason.BAD_FETCH) else "S06"
 
@@ -137,5 +180,5 @@ class GdbServer:
         if select.select([self._connection], [], [], 0)[0]:
             data = self._connection.recv(1 << 14)
             self._received, is_left = self._received + data, not data
-        if self._iss.status == BREAK or is_left or _CTRL_C in self._received:
+        if self._iss.status == BREAK or self._hit or is_left or _CTRL_C in self._received:
             raise exits.StoppedError

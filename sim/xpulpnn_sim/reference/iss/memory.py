@@ -49,6 +49,7 @@ class Memory:
         self._pages: dict[int, bytearray] = {}
         self._watched: set[int] = set()
         self.watchers: list[Listener] = []
+        self.load_watchers: list[Listener] = []
         self.errors: tuple[tuple[int, int], ...] = ()
         self.raised: BaseException = BusError()  # the last exception in an access of compiled code
         # addresses of whole pages, of those that are neither watched nor code, and of pages that are memory in part
@@ -81,6 +82,8 @@ class Memory:
         if size & RAW:
             value[0] = int.from_bytes(self.read_bytes(address, size - RAW), "little")
             return DONE
+        for watcher in self.load_watchers:
+            watcher(address, size)
         return self.status_of(lambda: value.__setitem__(0, self.read(address, size)))
 
     def _store(self, address: int, size: int, value: int) -> int:
@@ -101,6 +104,12 @@ class Memory:
         self._tables[1][number] = None
         if word not in words:
             words[:] = [word, *words[:-1]]
+
+    def watch_loads(self, address: int) -> None:
+        """Report future stores to the page of ``address``, and to the load watchers future loads of its word."""
+        self.watch(address)
+        self._page(address >> PAGE_BITS)
+        self._tables[0][address >> PAGE_BITS] = None
 
     def _page(self, number: int) -> bytearray:
         page = self._pages.get(number)

@@ -131,7 +131,7 @@ class IssSession:
         self.memory = loaded_memory(executable, [*ram, *added], errors, ClintMemory if clint else Memory)
         self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
         self.iss.note = None if visits is None else visits.update
-        self._name_of = executable.symbol_at
+        self.executable, self._name_of = executable, executable.symbol_at
         self._observer = observer
         self._irqs = deque(sorted(irqs))
         self._channel = HostChannel(executable, self.memory, self.iss.halt, output)

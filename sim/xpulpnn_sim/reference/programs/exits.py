@@ -54,6 +54,7 @@ CALL = struct.Struct("<4Q")  # System call, file descriptor, buffer address, len
 CALL_ALIGNMENT = 8
 STDOUT, STDERR = 1, 2
 TOHOST_PASS = 1
+RUNTIME_CODES, ABORT_CODE = 0x1000, 0x3000  # least code of a failure that the runtime reports, and that of abort
 FROMHOST_DONE = 1  # word that the host writes to `fromhost` when it has served a call
 
 MOST_TRAPS = 16  # traps in a row after which a handler that traps in the code with which it begins does so for ever
@@ -129,7 +130,8 @@ def reported(value: int, pc: int, name_of: NameOf) -> Exit:
     if value == TOHOST_PASS:
         return Exit(Reason.PASS, 0, pc, None, "pass")
     code = value >> 1
-    return Exit(Reason.FAIL, code, pc, None, f"fail: the program reports code {code} at {place(pc, name_of)}")
+    called = " (abort called)" if code == ABORT_CODE else f" (0x{code:x})" if code >= RUNTIME_CODES else ""
+    return Exit(Reason.FAIL, code, pc, None, f"fail: the program reports code {code}{called} at {place(pc, name_of)}")
 
 
 def out_of_time(limit: int, unit: str, pc: int, name_of: NameOf) -> Exit:
@@ -153,8 +155,8 @@ def endless_loop(pc: int, name_of: NameOf) -> Exit:
 
 
 def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> Exit:
-    below = name_of(address)
-    what = f"stack overflow: {kind} of {size} bytes" if below else f"{kind} of {size} bytes outside memory"
+    below, amount = name_of(address), f"{size} byte{'s' if size > 1 else ''}"
+    what = f"stack overflow: {kind} of {amount}" if below else f"{kind} of {amount} outside memory"
     where = f"0x{address:08x} ({below})" if below else f"0x{address:08x}"
     text = f"{what}: address {where}, instruction at {place(pc, name_of)}"
     return Exit(Reason.BAD_ACCESS, 0, pc, address, text)

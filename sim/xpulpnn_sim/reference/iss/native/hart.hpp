@@ -66,7 +66,7 @@ struct Memory {
   Read read;
   Write write;
   Hart *harts;
-  u32 watched[8];  // addresses of words whose stores Python makes
+  u32 watched[16];  // addresses of words whose stores Python makes, and loads from pages that are not in `whole`
   u32 twins[2], twin_bytes;  // two address ranges of the same memory
   u32 devices, device_bytes;  // address range whose accesses depend on the exact time
   u32 answers, answer;  // blocks of devices whose loads have a given answer (bit 31: the CLINT), and it
@@ -79,6 +79,11 @@ struct Memory {
     for (u64 *window = windows; window < windows + 2 * window_count; window += 2)
       if (window[0] <= address && address + u64(size) <= window[0] + window[1]) return page + address % PAGE;
     return nullptr;
+  }
+  bool watches(u32 address, u32 size) const {
+    for (const u32 word : watched)
+      if (word - address + 3 < size + 3) return true;
+    return false;
   }
 };
 
@@ -113,7 +118,7 @@ struct Hart {
     u32 value = 0;
     if (__builtin_expect(page && offset + size <= PAGE, 1)) {
       copy(&value, page + offset, size);
-    } else if (const u8 *bytes = memory->bytes(address, size)) {
+    } else if (const u8 *bytes = memory->bytes(address, size); bytes && !memory->watches(address, size)) {
       copy(&value, bytes, size);
     } else if (is_answered(address, size)) {
       value = zx(memory->answer, 8 * size);
@@ -224,9 +229,7 @@ extern "C" void release(Hart &hart) {
 
 void Hart::store_slowly(u32 address, u32 size, u32 value) {
   u8 *bytes = memory->bytes(address, size);
-  for (const u32 watched : memory->watched)
-    if (watched - address + 3 < size + 3) bytes = nullptr;
-  if (bytes) {
+  if (bytes && !memory->watches(address, size)) {
     copy(bytes, &value, size);
     forget(*memory, address, size);
   } else if (!is_answered(address, size)) {
