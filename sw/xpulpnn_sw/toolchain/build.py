@@ -51,6 +51,9 @@ from xpulpnn_sw.toolchain.stock_assembly import SourcePlaces, translate
 START_FILE, RUNTIME_LIBRARY, _README = "crt0.S", "runtime.c", "README.txt"
 
 _ATTRIBUTES = re.compile(r"^\s*\.attribute\b.*", re.MULTILINE)  # the assembler's options tell the instruction set
+_PLACE = re.compile(r"^\s*(?:\.file\b|#).*", re.MULTILINE)  # names a source
+_ESCAPED = re.compile(r"(?:\\[23][0-7]{2})+")  # bytes of letters beyond ASCII
+_QUOTED_CALL = re.compile(r'^(\s*(?:call|tail)\s+)("[^"]+")', re.MULTILINE)
 _GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
 
@@ -112,7 +115,8 @@ class _Build:
             run([*command, *dependencies])
             dependencies = []
         printed = run([*command, *dependencies])
-        return _ATTRIBUTES.sub("", _read(written)), printed
+        text = _PLACE.sub(lambda line: _ESCAPED.sub(_letters, line[0]), _read(written))
+        return _ATTRIBUTES.sub("", text), printed
 
     def _assemble(self, text: str, source: Path, output: Path) -> str:
         translated, problems = translate(text, self.options.config)
@@ -122,8 +126,8 @@ class _Build:
         written = self._beside(output, ".s")
         options = self.options
         note = core_note(options.config, options.core, options.cluster)
-        _write(written, translated + note)
         assembler = self.compiler.assembler
+        _write(written, (_with_plain_calls(translated) if assembler.kind == "zig" else translated) + note)
         command = [*assembler.command, *TARGETS[assembler.kind], "-c", str(written), "-o", str(output)]
         try:
             return places.in_messages(run(command), written)
@@ -204,6 +208,21 @@ def _without_dependencies(flags: Iterable[str]) -> tuple[list[str], list[str]]:
         else:
             others.append(word)
     return others, dependencies
+
+
+def _letters(escaped: re.Match[str]) -> str:
+    return bytes(int(code, 8) for code in escaped[0].split("\\")[1:]).decode(errors="surrogateescape")
+
+
+def _with_plain_calls(text: str) -> str:
+    """Give functions with quoted names, such as those with umlauts, others: LLVM's assembler calls no quoted ones."""
+    names: dict[str, str] = {}
+
+    def plain(call: re.Match[str]) -> str:
+        name = names.setdefault(call[2], f".Lxp_callee{len(names)}")
+        return f"\t.set {name}, {call[2]};{call[1]}{name}"
+
+    return _QUOTED_CALL.sub(plain, text)
 
 
 def _read(path: Path) -> str:

@@ -16,7 +16,8 @@ from xpulpnn_sim import simulate
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.reference.programs.elf import load
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.reference.programs.objects import read_objects
+from xpulpnn_sim.reference.programs.objects import SourceLines, read_objects
+from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain import build as toolchain
 from xpulpnn_sw.toolchain import build_options, compilers
 from xpulpnn_sw.toolchain.build import CompileError, Options
@@ -404,3 +405,44 @@ def test_a_trap_names_the_instruction(compiler: str, written, capfd: pytest.Capt
         error,
     ), error
     assert cli.main(["iss", "main.elf", "--preset", "xpulpnn"]) == 0
+
+
+UMLAUTS = """#include <stdio.h>
+int größe[40];
+__attribute__((noinline)) int füll(int *x, int n)
+{
+    int s = 0;
+    for (int i = 0; i < n; i++)
+        s += x[i] + i;
+    return s;
+}
+__attribute__((noinline)) int zwei(int n) { return füll(größe, n) + 1; }
+int main(void) { größe[3] = 5; printf("%d\\n", zwei(40) + füll(größe, 4)); asm("WRONG"); }
+"""
+
+
+def test_names_with_umlauts(kind: str, tmp_path: Path) -> None:
+    source, report = tmp_path / "Quellen ü" / "fü.c", PassReport()
+    source.parent.mkdir()
+    source.write_text(UMLAUTS.replace("WRONG", ""))
+    options = Options(config=FULL, report=report)
+    toolchain.build([source], tmp_path / "a.elf", compiler=kind, options=options)
+    assert run(tmp_path / "a.elf", FULL).output == f"{sum(range(40)) + 5 + 1 + sum(range(4)) + 5}\n"
+    assert [(loop.function, loop.source) for loop in report.loops if loop.function == "füll"] == [
+        ("füll", f"{source}:7")
+    ]
+    source.write_text(UMLAUTS.replace("WRONG", "p.none a0"))
+    with pytest.raises(
+        CompileError, match=rf"^{re.escape(str(source))}:11: error|\n{re.escape(str(source))}:11: Error"
+    ):
+        toolchain.build([source], tmp_path / "a.elf", compiler=kind, options=options)
+
+
+def test_assembly_without_lines_is_not_of_the_file_before_it(kind: str, tmp_path: Path) -> None:
+    first, last = tmp_path / "main.c", tmp_path / "kernel.s"
+    first.write_text("int kernel(void);\n\nint main(void) { return kernel(); }\n")
+    last.write_text(".globl kernel\nkernel: li a0, 0\nret\n")
+    toolchain.build([first, last], tmp_path / "a.elf", compiler=kind, options=Options(config=FULL))
+    symbols, lines = load(tmp_path / "a.elf").symbols, SourceLines(tmp_path / "a.elf")
+    assert lines.location(symbols["main"]) == "main.c:3"
+    assert lines.location(symbols["kernel"]) == ("kernel.s:2" if kind == "zig" else "")

@@ -74,7 +74,8 @@ class CodeSection:
     symbols: tuple[FunctionSymbol, ...] = ()  # by address
     data_ranges: tuple[tuple[int, int], ...] = ()  # start and end (exclusive) of data in code
     relocations: Mapping[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])  # by address
-    lines: Mapping[int, SourceLine] = field(default_factory=dict[int, SourceLine])  # by first address
+    # by first address; the end of what has lines is None
+    lines: Mapping[int, SourceLine | None] = field(default_factory=dict[int, SourceLine | None])
 
     def range_of(self, symbol: FunctionSymbol) -> tuple[int, int]:
         """Return start and end (exclusive) of a symbol; one without a size ends at the next symbol."""
@@ -223,13 +224,13 @@ class _Reader:
             content[at : at + size] = (old & ~mask | new & mask).to_bytes(size, "little")
         return bytes(content)
 
-    def _lines(self) -> dict[int, SourceLine]:
+    def _lines(self) -> dict[int, SourceLine | None]:
         elf = ELFFile(BytesIO(self._relocated())) if self._is_object else self._elf
         if not elf.has_dwarf_info():
             return {}
         # compressed sections and relocations of other machines are not supported
         debug: Any = elf.get_dwarf_info(relocate_dwarf_sections=False)
-        lines: dict[int, SourceLine] = {}
+        lines: dict[int, SourceLine | None] = {}
         for unit in debug.iter_CUs():
             program = debug.line_program_for_CU(unit)
             if program is None:
@@ -238,7 +239,9 @@ class _Reader:
             path = partial(_path, program.header, folder.value.decode(errors="replace") if folder else "")
             for entry in program.get_entries():
                 state = entry.state
-                if state is not None and not state.end_sequence and state.line:
+                if state is not None and state.end_sequence:
+                    lines.setdefault(state.address)
+                elif state is not None and state.line:
                     lines[state.address] = SourceLine(path(state.file), state.line)
         return lines
 
@@ -274,5 +277,5 @@ class SourceLines:
     def location(self, pc: int) -> str:
         """Return file and line of an address, such as ``main.c:12``; empty without debug information."""
         lines = next((section.lines for section in self._sections if section.holds(pc)), {})
-        before = [address for address in lines if address <= pc]
-        return f"{Path(lines[max(before)].path).name}:{lines[max(before)].line}" if before else ""
+        line = lines.get(max((address for address in lines if address <= pc), default=-1))
+        return f"{Path(line.path).name}:{line.line}" if line else ""

@@ -14,10 +14,10 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.assembly.looppass.operation import FlowKind, ListedOperation, parse_operation, unknown
 from xpulpnn_sw.assembly.relaxation import SHORT_NOP, at_full_length, filled_alignment
 
-_LABEL = re.compile(r"\s*([\w.$]+)\s*:(.*)")
+_LABEL = re.compile(r'\s*("?[\w.$]+"?)\s*:(.*)')
 _NAME = re.compile(r"[A-Za-z_.$][\w.$]*")
-_TYPE = re.compile(r"\s*\.type\s+([\w.$]+)\s*,\s*[@%]function")
-_SIZE = re.compile(r"\s*\.size\s+([\w.$]+)\s*,")
+_TYPE = re.compile(r'\s*\.type\s+("?[\w.$]+"?)\s*,\s*[@%]function')
+_SIZE = re.compile(r'\s*\.size\s+("?[\w.$]+"?)\s*,')
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r'\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"')
 _SECTION = re.compile(r"\s*\.(section|pushsection|text|data|bss|popsection|previous)\b\s*([\w.$]*)")
@@ -203,7 +203,7 @@ class Listing:
                 self.parts.append(self._lines[index])
                 index += 1
                 continue
-            self.parts.append(self._function(label[1], index, end))
+            self.parts.append(self._function(label[1].strip('"'), index, end))
             index = end
 
     def _end(self, start: int, name: str) -> int | None:
