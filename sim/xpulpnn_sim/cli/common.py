@@ -172,16 +172,19 @@ _WHOLE = 20  # width from which on a column of text may fold
 
 
 class FittedTable(Table):
-    """A table that leaves out columns where the terminal is narrow: those of ``least`` in this order, then from the
-    right, but neither the first nor those of verdicts. A line names them."""
+    """A table that leaves out columns where the terminal is narrow: those with one text in all rows, those of
+    ``least`` in this order, then from the right, but neither the first nor those of verdicts. A line names them, others
+    explain the columns that are shown."""
 
     least: Sequence[str] = ()
+    explained: Mapping[str, str] = {}
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         every, left_out = self.columns, list[str]()
+        same = {str(column.header): str(texts.pop()) for column in every if len(texts := {*column.cells}) == 1}
         names = [str(column.header) for column in every]
-        spare = [name for name in reversed(names[1:]) if name not in (*self.least, *_VERDICTS)]
-        order = [name for name in (*self.least, *dict.fromkeys(spare)) if name in names[1:]]
+        spare = [*(same if self.row_count > 1 else ()), *self.least, *reversed(names)]
+        order = [name for name in dict.fromkeys(spare) if name in names[1:] and name not in _VERDICTS]
         shown = list(every)
         while order and sum(map(_least_width, shown)) > options.max_width:
             left_out.append(order.pop(0))
@@ -189,9 +192,11 @@ class FittedTable(Table):
         self.columns = shown
         yield from super().__rich_console__(console, options)
         self.columns = every
+        for name, text in self.explained.items():
+            if name in [column.header for column in shown]:
+                yield Text(f"{name}: {text}")
         if left_out:
-            names = dict.fromkeys(name.strip() for name in left_out)
-            yield Text(f"left out in {options.max_width} columns: {', '.join(names)}")
+            yield Text(f"left out in {options.max_width} columns: {', '.join(left_out)}")
 
 
 def _least_width(column: Column) -> int:
@@ -200,18 +205,23 @@ def _least_width(column: Column) -> int:
 
 
 def table(
-    headings: Iterable[str], rows: Iterable[Iterable[object]], *, title: str = "", least: Sequence[str] = ()
+    headings: Iterable[str],
+    rows: Iterable[Iterable[object]],
+    *,
+    title: str = "",
+    least: Sequence[str] = (),
+    explained: Mapping[str, str] | None = None,
 ) -> Table:
     """Return a table whose number columns are right-aligned, except for the first column; ``least`` names the columns
     that narrow terminals can do without, the least important first."""
     cells = [[str(cell) for cell in row] for row in rows]
     shown = FittedTable(box=None, title=title or None, title_justify="left")
-    shown.least = least
+    shown.least, shown.explained = least, explained or {}
     for number, heading in enumerate(headings):
         column = [row[number] for row in cells if number < len(row)]
         is_left = not number or 2 * sum(_NUMBER.fullmatch(cell) is not None for cell in column) < len(column)
         whole = not is_left or max(map(len, [heading, *column])) <= _WHOLE
-        shown.add_column(heading, justify="left" if is_left else "right", no_wrap=whole, overflow="fold")
+        shown.add_column(heading.strip(), justify="left" if is_left else "right", no_wrap=whole, overflow="fold")
     for row in cells:
         shown.add_row(*row)
     return shown

@@ -6,7 +6,6 @@ from dataclasses import field, fields, replace
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET, ClusterConfig
 from xpulpnn.errors import ConfigError, InputError
@@ -17,14 +16,12 @@ from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import KERNEL, RUN, ClusterRuns, show_clusters
 from xpulpnn_sim.cli.common import (
     Columns,
-    cells_of,
     finish,
     pick,
     plain,
     quotient,
     record_table,
     run_results,
-    table,
     tell,
 )
 from xpulpnn_sim.cli.configurations import DataTiming, Simulated
@@ -163,7 +160,8 @@ def _show(options: CosimOptions, cluster: ClusterConfig | None, cases: list[Case
     elif isinstance(cases[0].layer, MapLayer | WindowLayer):
         tell(record_table(_COLUMNS, records, title=_TITLE))
     else:
-        tell(_table(records), _OPEF)
+        rows = [record | _figures(record) for record in records]
+        tell(record_table(_KERNEL_COLUMNS, rows, least=_LEAST, explained=_EXPLAINED))
     tell(verdict(records))
     if options.waves is not None:
         write_waves(options.waves, options.wave_window, cases, results)
@@ -211,14 +209,12 @@ def _figures(record: dict[str, Any]) -> dict[str, float | None]:
     return figures
 
 
-def _table(records: list[dict[str, Any]]) -> Table:
-    title = "cycles per sdotp: MatMul alone; MAC per cycle: whole kernel"
-    headings = [name.strip() for name in _KERNEL_COLUMNS]
-    rows = (cells_of(_KERNEL_COLUMNS, record | _figures(record)) for record in records)
-    return table(headings, rows, title=title, least=("Mcyc/s", "model", "model ", "paper", "OPEF", "cyc/sdotp"))
-
-
-_OPEF = "OPEF: dot products per instruction of the inner loop; above 1 with two in one instruction"
+_EXPLAINED = {
+    "cyc/sdotp": "cycles of a dot product, in the MatMul alone",
+    "MAC/cyc": "multiply-accumulates per cycle of the whole kernel",
+    "OPEF": "dot products per instruction of the inner loop; above 1 with two in one instruction",
+}
+_LEAST = ("Mcyc/s", "model", "paper", "OPEF", "cyc/sdotp")
 
 
 def verdict(records: Sequence[dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 LESS, MORE = "\u2193", "\u2191"  # direction of improvement
 _ARROWS = {"less": LESS, "more": MORE}
 TableCell = str | float | int | None  # text, number, or empty
-POINT, ERROR = "point", "error"  # columns of point labels, and of errors of points
+POINT = "point"  # column of point labels
 MISSING = "-"  # shown for an empty cell
 
 
@@ -74,10 +74,9 @@ def table_of(
     return NamedTable(title=title, columns=headings, rows=rows, **more)
 
 
-_ERROR_WIDTH = 44
 _COMMAND_WIDTH = 40
 _GROUP_WIDTH = 16
-_GAP = 2  # in characters: line of an error, line of a command, line of a group's heading, space between columns
+_GAP = 2  # in characters: line of a command, line of a group's heading, space between columns
 
 
 class TerminalTable:
@@ -110,8 +109,8 @@ def _width(table: NamedTable, column: int, folded: int | None) -> int:
     """Return the width of a column and of the gap after it; headings and texts wrap at ``folded`` characters."""
     heading = table.columns[column]
     cells = [heading.show(row[column]) for row in table.rows]
-    if heading.name == ERROR or heading.commands:
-        cells = [cell[: _ERROR_WIDTH if heading.name == ERROR else _COMMAND_WIDTH] for cell in cells]
+    if heading.commands:
+        cells = [cell[:_COMMAND_WIDTH] for cell in cells]
     elif folded and heading.digits is None:
         cells = [line for cell in cells for line in _lines(cell, folded)]
     above = [line for text in _headings(table, column) for line in (_lines(text) if folded else [text])]
@@ -147,13 +146,11 @@ def _block(table: NamedTable, columns: Sequence[int]) -> Table:
         column = table.columns[i]
         group = _lines(column.group) if column.group != previous else []
         previous = column.group
-        error = column.name == ERROR
         shown.add_column(
             Text("\n".join([*group, *[""] * (above - len(group)), *_headings(table, i)])),
             justify="left" if column.digits is None else "right",
-            no_wrap=not error,
+            no_wrap=True,
             overflow="fold",
-            max_width=_ERROR_WIDTH if error else None,
         )
     for number, row in enumerate(table.rows):
         style = "bold" if number in table.marked else "red" if number in table.failed else ""

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.tools.files import write_text
-from xpulpnn_sim.tools.named_table import ERROR, POINT, Column, NamedTable, blocks
+from xpulpnn_sim.tools.named_table import POINT, Column, NamedTable, blocks
 
 INK, SOFT, GRID = "#1c2430", "#55606e", "#e6e9ee"
 PALETTE = (
@@ -183,12 +183,11 @@ _WIDTH, _FOLDED = 102, 14  # characters of a table, and of a folded text in it: 
 
 def table(complete: NamedTable) -> Markup:
     """Return an HTML table with notes, sortable by its headings; columns that do not fit go to further tables."""
-    shown, errors = _split_errors(complete)
-    parts = Markup().join(_part(shown, errors, columns) for columns in blocks(shown, _WIDTH, _FOLDED))
-    return Markup('<div class="parts">\n{}</div>\n{}').format(parts, notes(shown.notes))
+    parts = Markup().join(_part(complete, columns) for columns in blocks(complete, _WIDTH, _FOLDED))
+    return Markup('<div class="parts">\n{}</div>\n{}').format(parts, notes(complete.notes))
 
 
-def _part(complete: NamedTable, errors: Sequence[str], columns: Sequence[int]) -> Markup:
+def _part(complete: NamedTable, columns: Sequence[int]) -> Markup:
     rows = [[row[i] for i in columns] for row in complete.rows]
     shown = replace(complete, columns=[complete.columns[i] for i in columns], rows=rows)
     head = Markup('<th class="{}" scope="col"><button type="button">{}</button></th>\n')
@@ -203,9 +202,9 @@ def _part(complete: NamedTable, errors: Sequence[str], columns: Sequence[int]) -
     listed = Markup().join(
         Markup('<tr class="{}">\n{}</tr>\n').format(
             "failed" if number in shown.failed else "baseline" if number in shown.marked else "",
-            Markup().join(_cell(*pair, error) for pair in zip(shown.columns, row, strict=True)),
+            Markup().join(_cell(*pair) for pair in zip(shown.columns, row, strict=True)),
         )
-        for number, (row, error) in enumerate(zip(shown.rows, errors, strict=True))
+        for number, row in enumerate(shown.rows)
     )
     text = '<div class="wide">\n<table class="figures sortable">\n<thead>\n{}<tr>\n{}</tr>\n</thead>\n'
     return Markup(text + "<tbody>\n{}</tbody>\n</table>\n</div>\n").format(groups, headings, listed)
@@ -222,29 +221,14 @@ def _heading(column: Column) -> Markup:
     return Markup("{}{}").format(heading, unit)
 
 
-def _cell(column: Column, cell: str | float | int | None, error: str) -> Markup:
+def _cell(column: Column, cell: str | float | int | None) -> Markup:
     value = Markup(' data-value="{}"').format(cell) if isinstance(cell, int | float) else ""
     shown: str | Markup = column.show(cell)
     if column.commands:
         shown = Markup().join(Markup("<code>{}</code>").format(line) for line in shown.splitlines())
-    if error and column.name == POINT:
-        shown = Markup("{}<br><small>{}</small>").format(shown, error)
     tone = column.tones.get(str(cell), "")
     kind = " ".join(filter(None, (_kind(column), tone, "commands" if column.commands else "")))
     return Markup('<td class="{}"{}>{}</td>\n').format(kind, value, shown)
-
-
-def _split_errors(complete: NamedTable) -> tuple[NamedTable, list[str]]:
-    names = [column.name for column in complete.columns]
-    if not {ERROR, POINT} <= set(names):
-        return complete, [""] * len(complete.rows)
-    place = names.index(ERROR)
-    shown = replace(
-        complete,
-        columns=[*complete.columns[:place], *complete.columns[place + 1 :]],
-        rows=[[*row[:place], *row[place + 1 :]] for row in complete.rows],
-    )
-    return shown, [str(row[place] or "") for row in complete.rows]
 
 
 def layout(title: str = "", height: int = 430, **more: Any) -> dict[str, Any]:

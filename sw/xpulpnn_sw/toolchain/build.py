@@ -216,13 +216,8 @@ def _letters(escaped: re.Match[str]) -> str:
 
 def _with_plain_calls(text: str) -> str:
     """Give functions with quoted names, such as those with umlauts, others: LLVM's assembler calls no quoted ones."""
-    names: dict[str, str] = {}
-
-    def plain(call: re.Match[str]) -> str:
-        name = names.setdefault(call[2], f".Lxp_callee{len(names)}")
-        return f"\t.set {name}, {call[2]};{call[1]}{name}"
-
-    return _QUOTED_CALL.sub(plain, text)
+    named = partial(re.compile(r"[^A-Za-z0-9]").sub, lambda letter: f"_{ord(letter[0])}_")
+    return _QUOTED_CALL.sub(lambda call: f"\t.set .L{named(call[2])}, {call[2]};{call[1]}.L{named(call[2])}", text)
 
 
 def _read(path: Path) -> str:

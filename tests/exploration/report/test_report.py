@@ -31,10 +31,8 @@ def printed(table: object, width: int = 160) -> list[str]:
 def test_main_table(points, run):
     lines = printed(TerminalTable(tables.figure_table(points, run.baseline)))
     first = next(line for line in lines if "ri5cy replicated none tool" in line)
-    assert first.split() == ["1", "ri5cy", "replicated", "none", "tool", "21.07", "-", "88.4", "-", "5198", "-"]
-    speed = [line.split() for line in lines if "ri5cy replicated none tool" in line][1]
-    assert speed[5:8] == ["24.86", "65.4", "3846"]
-    assert any("xpulpnn replicated none booth" in line and "yosys must finish the design" in line for line in lines)
+    assert first.split()[:5] == ["1", "ri5cy", "replicated", "none", "tool"]
+    assert first.split()[5:] == ["21.07", "-", "88.4", "-", "5198", "-", "24.86", "65.4", "3846"]
     # the lower one of two in the middle
     assert any("5391 612 7 31.2 30.4..33.9" in " ".join(line.split()) for line in lines)
     assert any("[kGE] [kGE] [FO4] [FO4] [ps] [ps]" in " ".join(line.split()) for line in lines)

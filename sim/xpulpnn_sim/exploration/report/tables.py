@@ -10,7 +10,7 @@ from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
 from xpulpnn_sim.exploration.report.comparison import POINT_COLUMNS
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, PointResult
-from xpulpnn_sim.tools.named_table import ERROR, Column, NamedTable, TableCell, number_columns, table_of, text_columns
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell, number_columns, table_of, text_columns
 
 _PERCENT = 100.0
 _PS_PER_NS = 1000.0
@@ -50,8 +50,6 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     if comparison.fpga_flows(points):
         notes.append("fmax: median over the placement seeds.")
     columns: list[tuple[Column, Sequence[TableCell]]] = []
-    if failed:
-        columns.append((Column(name=ERROR, group="failed"), [point.error * point.failed for point in points]))
     for figure in figures:
         if figure.column.group in kernels and figure.column.name == comparison.RATE:
             records = [comparison.best_record(point, figure.column.group) or {} for point in points]
