@@ -1,6 +1,7 @@
 # amaranth: UnusedElaboratable=no
-"""A reset sets every register of every shipped core and cluster, to its initial value."""
+"""A reset sets every register of every shipped core and cluster, to its initial value; none requests in reset."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -11,11 +12,12 @@ from amaranth.hdl import Fragment, MemoryInstance
 from tests.rtl.replay import run, tool
 
 from xpulpnn.cluster.cluster import Cluster
-from xpulpnn.config import CLUSTER_PRESETS, PRESETS
+from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig
 from xpulpnn.core.controller import Controller
 from xpulpnn.core.core import Core
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn_sim.tools.components import emit_top
+from xpulpnn_sim.tools.yosys import find_yosys
 
 pytestmark = pytest.mark.flow
 
@@ -104,3 +106,62 @@ def test_a_scan_test_passes_by_resets_and_clock_gates(tmp_path: Path):
     """The debug module holds the core in reset, and its clock stands, unless ``test_en`` is 1."""
     config = replace(PRESETS["ri5cy"], xpulpv2=False, clock_gate=True, test_en=True)
     assert simulated(tmp_path, SCAN, "core-debug", config) == ["00", "11"]
+
+
+PLAIN = replace(PRESETS["ri5cy"], xpulpv2=False)
+SMALL = ClusterConfig(core=PLAIN, cores=1, banks=2)
+STYLES = {"sync": {}, "async-low": {"reset": "async-low"}, "released": {"reset": "async-low", "reset_sync": True}}
+FIRST = """
+module bench; reg clk = 0, active = 1; always #5 clk = ~clk;
+    {wires} wire [{last}:0] requests = {{{requests}}};
+    {top} dut({connections});
+    initial #31 active = 0;
+    initial begin #10 while (requests === 0 && $time < 2000) #1; $display("%0d", $time); $finish; end
+endmodule
+"""
+OWN = {"clk": "clk", "rst": "active", "rst_n": "~active", "test_en": "1'b0"}
+
+
+def first_request(folder: Path, top: str, config: object, **options: object) -> int:
+    """Time of the first request, or grant, when fetching is enabled and others request and grant all the time."""
+    emitted = emit_top(top, config, initial=False, **options)
+    ports = {port["name"]: port["width"] for port in emitted.manifest["ports"] if port["direction"] == "output"}
+    requests = [name for name in ports if re.search("(req|host__gnt|cyc|stb|valid)$", name) and name != "debug_req"]
+    inputs = {port["name"]: f"{{{port['width']}{{1'b1}}}}" for port in emitted.manifest["ports"]} | OWN
+    known = {port["name"] for port in emitted.manifest["ports"]}
+    bench = FIRST.format(
+        wires=" ".join(f"wire [{width - 1}:0] {name};" for name, width in ports.items()),
+        last=sum(ports[name] for name in requests) - 1,
+        requests=", ".join(requests),
+        top=top.replace("-", "_"),
+        connections=", ".join(f".{name}({name if name in ports else inputs[name]})" for name in known),
+    )
+    (folder / "bench.v").write_text(emitted.text + bench)
+    run(tool("iverilog"), "-g2005", "-o", folder / "bench", folder / "bench.v")
+    return int(run(tool("vvp"), "-n", folder / "bench").splitlines()[0])
+
+
+@pytest.mark.parametrize(("style", "time"), [("sync", 32), ("async-low", 32), ("released", 46)])
+def test_a_core_fetches_as_soon_as_its_reset_ends(style, time, tmp_path):
+    """The reset of the top ends at 31 ns, after it a register's at 45 ns; requests are looked at 1 ns later."""
+    assert first_request(tmp_path, "core", PLAIN, **STYLES[style]) == time
+
+
+@pytest.mark.parametrize(
+    ("top", "config"),
+    [
+        ("core-debug", PLAIN),
+        ("core-wishbone", SMALL),
+        *((f"cluster{kind}", SMALL) for kind in ("", "-axi", "-debug", "-wishbone")),
+        ("cluster", replace(SMALL, icache_private=0)),
+    ],
+)
+def test_nothing_is_requested_or_granted_in_reset(top, config, tmp_path):
+    assert 46 <= first_request(tmp_path, top, config, **STYLES["released"]) < 200
+
+
+def test_yosys_takes_asynchronous_resets(tmp_path):
+    emitted = emit_top("core", PRESETS["xpulpnn3"], **STYLES["async-low"])
+    (tmp_path / "core.v").write_text(emitted.text)
+    script = "read_verilog core.v\nhierarchy -check -top core\nproc\nselect -assert-none t:$dlatch t:$memwr*\n"
+    find_yosys().run(f"{script}write_rtlil core.il", tmp_path, what="the core", results=["core.il"])

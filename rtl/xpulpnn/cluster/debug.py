@@ -10,7 +10,7 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.debug.module import DebugModule
 
-_INSIDE = ("debug_req", "debug", "host", "fetch_enable")
+_INSIDE = ("debug_req", "debug", "host")
 
 
 class ClusterDebug(Wrapper):
@@ -39,15 +39,13 @@ class ClusterDebug(Wrapper):
         m.submodules.cluster = DomainRenamer("core")(cluster)
         m.submodules.dtm = dtm
         m.submodules.dm = dm = DebugModule(config)
-        m.submodules.host_order = order = OutstandingLimiter()
+        m.submodules.host_order = order = DomainRenamer("core")(OutstandingLimiter())
         m.submodules.host_share = share = DomainRenamer("core")(ExternalPort(2))
         m.domains += ClockDomain("core", local=True)
         m.d.sync += held.eq(dm.ndmreset)
         m.d.comb += [
             ClockSignal("core").eq(ClockSignal()),
             ResetSignal("core").eq(ResetSignal() | (held & ~optional(self, "test_en"))),
-            # cores in reset would fetch all the time
-            cluster.fetch_enable.eq(self.fetch_enable & ~held),
             self.ndmreset.eq(dm.ndmreset),
             self.debug_req.eq(dm.debug_req),
             cluster.debug_req.eq(dm.debug_req),

@@ -2,7 +2,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 
 from xpulpnn.component import Component, In, Out, set_and_clear, signals
 from xpulpnn.config import CoreConfig
@@ -108,7 +108,8 @@ class Controller(Component):
         waits_for_debug = debug.halting | debug.dropped
         m.d.sync += faulted.eq(self.fault.valid)
         m.d.comb += [
-            self.boot.eq(self.fetch_enable & ~started),
+            # a core in reset requests nothing
+            self.boot.eq(self.fetch_enable & ~started & ~ResetSignal()),
             any_pending.eq(self.pending.any() | debug.asks if self.config.debug else self.pending.any()),
             interrupts.eq(self.mie & ~debug.irq_masked & any_pending),
             self.hold.eq(interrupts | sleeping | self.loop_hold | faulted | waits_for_debug),

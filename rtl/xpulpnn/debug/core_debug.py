@@ -65,8 +65,6 @@ class CoreDebug(Wrapper):
         m.d.comb += [
             ClockSignal("core").eq(ClockSignal()),
             ResetSignal("core").eq(ResetSignal() | (reset & ~optional(self, "test_en"))),
-            # a core in reset would fetch all the time
-            core.fetch_enable.eq(self.fetch_enable & ~reset),
             self.ndmreset.eq(dm.ndmreset),
             self.debug_req.eq(dm.debug_req),
             core.debug_req.eq(dm.debug_req),
@@ -83,5 +81,5 @@ class CoreDebug(Wrapper):
         connect(m, instr.others, flipped(self.instr))
         connect(m, accesses.others, flipped(self.data))
         pass_ports(m, self, dtm, excluded=("dmi",))
-        pass_ports(m, self, core, excluded=(*_DEBUG_PORTS, "fetch_enable", "instr", "data"))
+        pass_ports(m, self, core, excluded=(*_DEBUG_PORTS, "instr", "data"))
         return m

@@ -105,7 +105,11 @@ class Clocked:
         nets = self._nets
         index = "i" if nets.space.is_free("i") else "index"
         wires = {nets.names[name]: name for name in self._blocks if name not in nets.ports}
-        texts = {name: "\n".join(self._body(self._blocks[wires[name]])) for name in wires if name[-1].isdigit()}
+        texts = {
+            name: text
+            for name, wire in wires.items()
+            if name[-1].isdigit() and (text := "\n".join(self._print.lines(self._blocks[wire].nodes)))
+        }
         numbered = [match for name in texts if (match := _NUMBERED.fullmatch(name))]
         for name, run in groupby(numbered, key=lambda match: match[1]):
             members = {int(match[2]): wires[match[0]] for match in run}
@@ -161,6 +165,10 @@ class Clocked:
         head = f"for ({self._index} = {first}; {self._index} <= {last}; {self._index} = {self._index} + {step})"
         return guarded(head, loop.lines)
 
+    def _filled(self, array: ArrayOfRegisters, operator: str, value: str) -> list[str]:
+        line = f"{array.name}[{self._index}] {operator} {verilog_literal(value)};"
+        return self._loop(Loop(range(array.first, array.last + 1), (line,)))
+
     def initial(self) -> list[str]:
         nets = self._nets
         single, loops = [], []
@@ -173,8 +181,7 @@ class Clocked:
             for array, name in self._array_wires():
                 init = nets.wires[name].init
                 if init is not None:
-                    line = f"{array.name}[{self._index}] = {verilog_literal(init)};"
-                    loops += self._loop(Loop(range(array.first, array.last + 1), (line,)))
+                    loops += self._filled(array, "=", init)
         for memory in nets.module.memories.values():
             words = [memory.init[at : at + memory.width] for at in range(0, len(memory.init), memory.width)]
             name = nets.memories[memory.name]
@@ -204,9 +211,13 @@ class Clocked:
             line for block in blocks for line in _at(block.event, self._body(block), is_single=block.reset is not None)
         ]
         for array, wire in self._array_wires():
-            block = self._blocks[wire]
-            for loop in array.loops:
-                lines += _at(block.event, self._loop(loop), is_single=block.reset is not None)
+            block, loops = self._blocks[wire], [self._loop(loop) for loop in array.loops]
+            if block.reset is not None:
+                # tools look for an asynchronous reset outside of loops
+                resets = self._filled(array, "<=", const_bits(block.resets[0].value) or "")
+                loops = [if_else(self._nets.condition(block.reset), resets, [line for loop in loops for line in loop])]
+            for loop in loops:
+                lines += _at(block.event, loop, is_single=block.reset is not None)
         return lines + self._memory_ports()
 
     def _block(self, cell: Cell) -> _Block:

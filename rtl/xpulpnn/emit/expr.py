@@ -30,6 +30,11 @@ class Text:
             return f"$unsigned({self.text})"
         return self.text if self.primary else f"({self.text})"
 
+    def inverted(self, operator: str) -> str:
+        # an active-low reset is read inverted already, and Verilog has no two operators in a row
+        is_inverted = self.primary and self.text.startswith("~")
+        return self.text[1:] if is_inverted else f"{operator}{self.operand}"
+
     def left_of(self, operator: str) -> str:
         return self.text if self.operator == operator and operator in _CHAINED_SIGNS else self.operand
 
@@ -78,7 +83,7 @@ class Printer:
         if cell is not None and cell.type == "$not":
             return self.condition(cell.ports["A"], negated=not negated)
         text = self.sig(sig)
-        return f"!{text.operand}" if negated else text.text
+        return text.inverted("!") if negated else text.text
 
     def _chunk(self, chunk: Const | Slice, enumeration: Enumeration | None = None) -> Text:
         if isinstance(chunk, Const):
@@ -127,10 +132,11 @@ class Printer:
             text = f" {operator} ".join(part.left_of(operator) for part in parts)
             return Text(text, primary=False, operator=operator)
         text = self.sig(sig)
-        if operator != "~" and text.text.startswith("~"):
-            # adjacent operator characters would be read as one operator
-            return Text(f"{operator}({text.text})", primary=False)
-        return Text(f"{operator}{text.operand}", primary=operator == "~" and text.text[0] not in "&|^")
+        if operator == "~":
+            return Text(text.inverted("~"), primary=text.text[0] not in "&|^")
+        # adjacent operator characters would be read as one operator
+        operand = f"({text.text})" if text.text.startswith("~") else text.operand
+        return Text(f"{operator}{operand}", primary=False)
 
     def _side(self, cell: Cell, port: str, enumeration: Enumeration | None = None) -> str:
         text = self.sig(cell.ports[port], enumeration)

@@ -18,8 +18,8 @@ from xpulpnn_sim.reference.bare.layout import BUS_ERRORS, TOHOST
 from xpulpnn_sw.kernels.programs.cluster_check import OPERANDS, cluster_check
 from xpulpnn_sw.kernels.programs.cluster_check import RESULTS_AT as CLUSTER_RESULTS_AT
 
-# cycle limits with the fastest memory: for each word of the programs of a core; for a cluster, for each of its cores
-_CYCLES_PER_WORD, _CYCLES, _CYCLES_PER_CORE = 40, 20_000, 2000
+# cycle limits with the fastest memory: of a program of a core for each word of the longest; for each core of a cluster
+_CYCLES_PER_WORD, _CYCLES, _CYCLES_PER_CORE = 10, 20_000, 2000
 _DEBUGGED = 20  # factor of the cycle limit with a debugger
 _SHORTEST_GAP = 16  # in words
 
@@ -54,7 +54,7 @@ def core_testbench(design: Design) -> dict[str, str]:
         words=words,
         expected=expected,
         lines=sum(1 << line for line in IRQ_PRIORITY),
-        watchdog=_watchdog(design, _CYCLES_PER_WORD * len(words)),
+        watchdog=_watchdog(design, _CYCLES_PER_WORD * max(len(program.words) for program in programs)),
         wires=[(port.range, _net(port)) for port in design.ports if _is_used(port) and port.name != "irq"],
         connections=connections(design.ports, _connection),
         harts=1,
