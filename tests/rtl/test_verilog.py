@@ -326,5 +326,6 @@ def test_separator_changes_the_ports_of_the_top_module_only():
 def test_register_file_is_an_array():
     text = emit(RegFile(), "regfile", config={}).text
     assert "reg [31:0] x [1:31];" in text
-    assert "else if (we_b & (addr_b == i[4:0])) x[i] <= data_b;" in text
+    assert "        if (rst) for (i = 1; i <= 31; i = i + 1) x[i] <= 32'h0;\n        else begin\n" in text
+    assert "if (we_b & (addr_b == i[4:0])) x[i] <= data_b;" in text
     assert "assign rs2 = (rs2_addr == 5'h0) ? 32'h0 : x[rs2_addr];" in text
