@@ -221,18 +221,17 @@ class _Emission:
         self, component: wiring.Component, clocking: tuple[str, ...], ports: list[ModulePort]
     ) -> list[dict[str, Any]]:
         meanings, fields = member_meanings(component), member_fields(component)
-        separator = self._style_of(component).separator
+        separator, names = self._style_of(component).separator, ("name", "direction", "width", "meaning")
         rows = [(self.style.clocking_name(name), "input", 1, self.style.clocking_meaning(name)) for name in clocking]
-        rows += [
-            (port_name(port.name, separator), port.direction, port.width, meanings.get(port.name, "")) for port in ports
-        ]
-        taken = Counter(row[0] for row in rows)
+        described = [dict(zip(names, row, strict=True)) for row in rows]
+        for port in ports:
+            row = port_name(port.name, separator), port.direction, port.width, meanings.get(port.name, "")
+            more = {"fields": fields[port.name]} if port.name in fields else {}
+            described.append(dict(zip(names, row, strict=True)) | more)
+        taken = Counter(row["name"] for row in described)
         for name in (name for name, count in taken.items() if count > 1):
             raise InputError(f"separator must be __ where two ports would be called {name}, not {separator}")
-        further = [{"fields": fields[port.name]} if port.name in fields else {} for port in ports]
-        names = ("name", "direction", "width", "meaning")
-        described = zip(rows, [{}] * len(clocking) + further, strict=True)
-        return [dict(zip(names, row, strict=True)) | more for row, more in described]
+        return described
 
 
 @contextmanager

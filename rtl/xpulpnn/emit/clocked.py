@@ -105,11 +105,8 @@ class Clocked:
         nets = self._nets
         index = "i" if nets.space.is_free("i") else "index"
         wires = {nets.names[name]: name for name in self._blocks if name not in nets.ports}
-        texts = {
-            name: text
-            for name, wire in wires.items()
-            if name[-1].isdigit() and (text := "\n".join(self._print.lines(self._blocks[wire].nodes)))
-        }
+        nodes = {name: self._blocks[wire].nodes for name, wire in wires.items() if name[-1].isdigit()}
+        texts = {name: "\n".join(self._print.lines(nodes[name])) for name in nodes if nodes[name]}
         numbered = [match for name in texts if (match := _NUMBERED.fullmatch(name))]
         for name, run in groupby(numbered, key=lambda match: match[1]):
             members = {int(match[2]): wires[match[0]] for match in run}

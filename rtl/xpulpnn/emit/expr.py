@@ -32,8 +32,7 @@ class Text:
 
     def inverted(self, operator: str) -> str:
         # an active-low reset is read inverted already, and Verilog has no two operators in a row
-        is_inverted = self.primary and self.text.startswith("~")
-        return self.text[1:] if is_inverted else f"{operator}{self.operand}"
+        return self.text[1:] if self.primary and self.text[0] == "~" else f"{operator}{self.operand}"
 
     def left_of(self, operator: str) -> str:
         return self.text if self.operator == operator and operator in _CHAINED_SIGNS else self.operand

@@ -10,34 +10,27 @@ from xpulpnn_sim.publishing.packages.design import CLOCK, GENERATED, LICENCE, De
 _COMMENT_COLUMNS = 110
 
 
-def _plain_text(text: str) -> str:
-    return text.replace("``", "")
+def _meaning(port: Port) -> str:
+    fields = "; ".join(field_texts(port.fields))
+    return port.meaning.replace("``", "") + (f" Bits {fields}." if fields else "")
 
 
 def port_table(design: Design) -> str:
     rows = [f"<!-- {GENERATED} -->", "", f"# Ports of {design.module}", ""]
     rows += ["| port | direction | bits | meaning |", "|---|---|---|---|"]
     for port in design.ports:
-        fields = "; ".join(field_texts(port.fields))
-        meaning = _plain_text(port.meaning) + (f" Bits {fields}." if fields else "")
-        rows.append(f"| `{port.name}` | {port.direction} | {port.width} | {meaning.replace('|', chr(92) + '|')} |")
+        meaning = _meaning(port).replace("|", "\\|")
+        rows.append(f"| `{port.name}` | {port.direction} | {port.width} | {meaning} |")
     return "\n".join([*rows, ""])
 
 
 def instance(design: Design) -> str:
-    lines = [
-        f"// {GENERATED}",
-        f"// {LICENCE}",
-        f"// Instantiation template of {design.module}: copy, then connect.",
-        "",
-    ]
-    lines += [f"{design.module} {design.identifier}_i ("]
-    last = design.ports[-1]
+    lines = [f"// {GENERATED}", f"// {LICENCE}", f"// Instantiation template of {design.module}: copy, then connect."]
+    lines += ["", f"{design.module} {design.identifier}_i ("]
     for port in design.ports:
-        size = f"[{port.width - 1}:0] " if port.width > 1 else ""
-        comment = f"{port.direction} {size}- {_plain_text(port.meaning)}"
+        comment = f"{port.direction} {port.range} - {port.meaning.replace('``', '')}"
         lines += [f"    // {line}" for line in wrap(comment, _COMMENT_COLUMNS)]
-        lines.append(f"    .{port.name}(){'' if port is last else ','}")
+        lines.append(f"    .{port.name}(){'' if port is design.ports[-1] else ','}")
     return "\n".join([*lines, ");", ""])
 
 
@@ -175,7 +168,6 @@ def _bus_interface(
 
 
 def _port(port: Port, design: Design) -> ElementTree.Element:
-    fields = "; ".join(field_texts(port.fields))
     wire = _node("wire", _node("direction", "in" if port.is_input else "out"))
     if port.width > 1:
         wire.append(_node("vectors", _node("vector", *_nodes(left=str(port.width - 1), right="0"))))
@@ -184,8 +176,7 @@ def _port(port: Port, design: Design) -> ElementTree.Element:
         times["clockPulseDuration"] = design.clock_ns / 2
         driver = _node("clockDriver", *_nodes(**{tag: f"{value:g}" for tag, value in times.items()}), clockName=CLOCK)
         wire.append(_node("drivers", _node("driver", driver)))
-    meaning = _plain_text(port.meaning) + (f" Bits {fields}." if fields else "")
-    return _node("port", _node("name", port.name), _node("description", meaning), wire)
+    return _node("port", _node("name", port.name), _node("description", _meaning(port)), wire)
 
 
 def obi_definitions() -> dict[str, str]:
