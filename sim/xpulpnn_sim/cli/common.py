@@ -165,8 +165,6 @@ def pass_on(data: bytes, *, error: bool) -> None:
 
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # right-aligned cells
-
-
 _VERDICTS = ("errors", "mismatches", "result", "verdict")  # columns that are never left out
 _WHOLE = 20  # width from which on a column of text may fold
 

@@ -2,6 +2,8 @@
 
 from dataclasses import fields
 
+from rich.text import Text
+
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, OK, progress_bar, remark, tell, write_json
 from xpulpnn_sim.cli.options import command
@@ -36,9 +38,9 @@ def explore_command(options: ExploreOptions) -> int:
             field, must, rule = str(error).partition(" must ")
             raise InputError(f"{option_name(field)}{must}{rule}" if field in _FIELDS else str(error)) from None
     write_json(options.json, finished.record())
-    tell(*finished.printed_parts())
+    tell(*(Text(part, overflow="ignore") if isinstance(part, str) else part for part in finished.printed_parts()))
     files = [*FILES[:2], f"{POINTS}/", *([] if options.no_report else [REPORT])]
-    tell(f"{options.output}: {', '.join(files)}")
+    tell(f"{options.output}: {', '.join(name for name in files if (options.output / name).exists())}")
     if finished.lost:
         raise ToolError(finished.lost)
     if finished.interrupted:

@@ -25,6 +25,7 @@ from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import folder_lock, output_folder
 from xpulpnn_sim.tools.named_table import NamedTable
 from xpulpnn_sim.tools.results import cached_results
+from xpulpnn_sim.tools.yosys import first_run_s
 
 _DEFAULTS_S = {"flows": 30.0, "kernels": 20.0, "energies": 120.0}
 """Estimated seconds of a step without an earlier run, by type of result."""
@@ -33,11 +34,11 @@ _CLUSTER_S = {"flows": 240.0, "kernels": 120.0, "energies": 300.0}  # the same f
 _MINUTE_S, _HOUR_S = 60, 3600
 
 
-def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int) -> str:
+def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int, first_s: float) -> str:
     counted = [f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in ((points, "point"), (steps, "step"))]
     cached = f", {known:,} known" if known else ""
     at_once = max(1, min(jobs, points))
-    seconds /= at_once
+    seconds = seconds / at_once + first_s
     lasting = f"{seconds:.0f} s"
     if seconds >= 2 * _MINUTE_S:
         lasting = f"{seconds / _MINUTE_S:.0f} min" if seconds < 2 * _HOUR_S else f"{seconds / _HOUR_S:.1f} h"
@@ -48,11 +49,7 @@ def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int) -
 def _usual_s(task: Task, key: str) -> float:
     step, usual = task.steps[key], _CLUSTER_S if task.point.top in WHOLE_CLUSTERS else _DEFAULTS_S
     once = cached_results("times").find(f"{task.point.top} {step.name}") or usual[step.kind]
-    return once * _mappings(step)
-
-
-def _mappings(step: PointStep) -> int:
-    return int(step.settings().get("repeat", 1))
+    return once * int(step.settings().get("repeat", 1))
 
 
 def _remember(tasks: Iterable[Task]) -> None:
@@ -64,7 +61,7 @@ def _remember(tasks: Iterable[Task]) -> None:
             wall_s = max(own, task.seconds.get(key, 0.0))
             if wall_s:
                 step = task.steps[key]
-                measured[f"{task.point.top} {step.name}"].append(wall_s / _mappings(step))
+                measured[f"{task.point.top} {step.name}"].append(wall_s / int(step.settings().get("repeat", 1)))
     for name, values in measured.items():
         cached_results("times").store(name, round(fmean(values), 2))
 
@@ -157,12 +154,13 @@ class ExplorationLoop:
         seconds = sum(self._pending_s.values())
         counted = sum(bool(task.left) for task in tasks), len(self._expected_s), sum(len(task.known) for task in tasks)
         count, steps, known = (round(factor * number) for number in counted)
-        text = _size_text(count, steps, known, seconds, 0 if options.dask else options.jobs)
+        first_s = 0.0 if options.dask or self._pending_s.keys() <= {"kernels"} else first_run_s(options.yosys)
+        text = _size_text(count, steps, known, seconds, 0 if options.dask else options.jobs, first_s)
         if count > options.max_points and not options.yes:
             raise InputError(
                 f"max_points must be at least {count}, or --yes be given, not {options.max_points} ({text})"
             )
-        if seconds >= _LONG_RUN_S:
+        if seconds + first_s >= _LONG_RUN_S:
             self.watcher.remark(text)
         if options.fresh:
             remove_earlier(options.output)

