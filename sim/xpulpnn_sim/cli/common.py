@@ -141,7 +141,8 @@ def _write(stream: TextIO, parts: Iterable[object]) -> None:
     console = Console(file=stream, highlight=False, emoji=False, width=width)
     with _TERMINAL.writing(stream):
         for part in parts:
-            console.print(part, markup=False, soft_wrap=not hasattr(part, "__rich_console__"))
+            is_line = not hasattr(part, "__rich_console__") or (isinstance(part, Text) and width == _PLAIN_WIDTH)
+            console.print(part, markup=False, soft_wrap=is_line)
 
 
 def tell(*parts: object) -> None:
