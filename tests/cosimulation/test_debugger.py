@@ -134,18 +134,22 @@ def test_signals_to_a_session(number, engine, tmp_path):
     assert not [child for child in children if Path(f"/proc/{child}").exists()]
 
 
-FAILS = """
-int data[4];
+FAILS = """#include <xpulpnn.h>
+unsigned data[4] = {0x00010001};
 void (*volatile where)(void) = (void (*)(void))data;
 int grow(int n) { volatile char block[200]; block[n % 200] = n; return grow(n + 1) + block[0]; }
-int called(int deep) { if (deep) grow(0); else where(); return 1; }
+int called(int deep) { if (deep == 2) return xp_lw_rr(0, 4); if (deep) grow(0); else where(); return 1; }
 int main(void) { return called(DEEP) + 1; }
 """
 WILD = (
     r"code 4098 \(0x1002\).*illegal instruction at 0x1\w+, coming from 0x\w+ \(called\+0x.*\nsource: fails.c:5\n"
     r".*<signal handler called>.* in called .* in main "
 )
-DEEP = r"trap loop: .*again and again.*\nlast exception: store access fault at 0x\w+ \(grow\+0x.*\nsource: fails.c:4\n"
+DEEP = (
+    r"trap loop: .*again and again.*\nlast exception: store access fault at 0x\w+ \(grow\+0x\w+\), "
+    r"address 0x0fff\w+: .*\nsource: fails.c:4\n"
+)
+HEADER = r"ended: load of 4 bytes outside memory: address 0x00000004, .*\nsource: fails.c:5\n"
 ON_ISS = r"ended: stack overflow: .*\nsource: fails.c:4\n.* SIGSEGV.*\n#[0-9]{3,} .* in main "
 
 
@@ -153,8 +157,14 @@ ON_ISS = r"ended: stack overflow: .*\nsource: fails.c:4\n.* SIGSEGV.*\n#[0-9]{3,
 @pytest.mark.flow
 @pytest.mark.parametrize(
     ("deep", "told", "engine"),
-    [(0, WILD, ()), (1, DEEP, ()), (1, ON_ISS, ("--iss",))],
-    ids=["jump into data", "stack overflow", "stack overflow on the simulator"],
+    [
+        (0, WILD, ()),
+        (0, WILD, ("--iss",)),
+        (1, DEEP, ()),
+        (1, DEEP, ("--iss", "--bus-error", "0x0ff00000:1M")),
+        (1, ON_ISS, ("--iss",)),
+        (2, HEADER, ("--iss",)),
+    ],
 )
 def test_a_program_that_fails_says_where_and_leads_to_the_prompt(deep, told, engine, tmp_path):
     compiled(tmp_path, "fails", FAILS, "--preset", "ri5cy", f"-DDEEP={deep}")
@@ -207,13 +217,23 @@ COUNTER = '#include <stdio.h>\nstatic volatile int counter = FIRST; int main(voi
 def test_run_starts_the_program_afresh_as_its_file_is_now(engine, tmp_path):
     for first, name in ((5, "counter"), (15, "rebuilt"), (25, "other")):
         compiled(tmp_path, name, COUNTER, "--preset", "ri5cy", f"-DFIRST={first}")
-    words = ["continue", "run", "shell cp build/rebuilt.elf build/counter.elf", "run", "file build/other.elf", "run"]
+    words = [
+        "continue",
+        "backtrace",
+        "run",
+        "shell cp build/rebuilt.elf build/counter.elf",
+        "run",
+        "file build/other.elf",
+        "run",
+    ]
     line = [*XPULPNN, "debug", "build/counter.elf", "--preset", "ri5cy", *engine, "--batch"]
     line += [word for text in words for word in ("--ex", text)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=tmp_path)
     print(done.stdout, done.stderr)
     assert re.findall(r"<(\d+)>", done.stdout) == ["6", "6", "16", "26"]
     assert done.stdout.count("the program has ended: pass") == 4
+    assert engine or "in _start ()" in done.stdout
+    assert "Backtrace stopped" not in done.stdout + done.stderr
     assert done.returncode == 0
 
 

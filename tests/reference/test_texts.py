@@ -47,6 +47,13 @@ def test_descriptions(preset: str, cause: int, source: str, text: str):
     assert describe(trapped, PRESETS[preset], preset, lambda pc: f"f+0x{pc - 0xFC:x}") == text
 
 
+@pytest.mark.parametrize(("before", "came"), [((0x104, 0x304), "0x00000104"), ((2, 0x304), "0x00000304")])
+def test_an_exception_outside_functions_names_the_place_in_one_from_where_it_came(before: tuple[int, int], came: str):
+    trapped = Trapped(0x4, 5, encode_line("c.lw a0, 0(a1)"), before, 0x80)
+    text = f"load access fault at 0x00000004, coming from {came} (f), address 0x00000080: c.lw a0, 0(a1)"
+    assert describe(trapped, PRESETS["xpulpnn"], "xpulpnn", lambda pc: "f" if pc >= 0x100 else "") == text
+
+
 def test_the_word_in_memory():
     content = bytes.fromhex("5785c5b80100")
 

@@ -23,14 +23,7 @@ from xpulpnn_sim.cli.options import Repeated, arguments, command
 from xpulpnn_sim.cli.programs import LoadOptions, load_program, show, with_named_core
 from xpulpnn_sim.cosimulation.model.libraries import engine_of, model_library
 from xpulpnn_sim.cosimulation.model.machine import ALL_CYCLES, Machine
-from xpulpnn_sim.cosimulation.workloads.debugger import (
-    CONFIGURATION,
-    GDB_SETTINGS,
-    Debugger,
-    debugged,
-    end_text,
-    serving,
-)
+from xpulpnn_sim.cosimulation.workloads.debugger import CONFIGURATION, GDB_SCRIPT, Debugger, debugged, end_text, serving
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.gdb_server import GdbServer
 from xpulpnn_sim.reference.iss.session import IssSession
@@ -88,7 +81,8 @@ def debug_command(options: DebugOptions) -> int:
             daemon=True,
         )
         model.start()
-        stack.callback(_end, debugger, model)
+        stack.callback(model.join, _PATIENCE_S)
+        stack.callback(setattr, debugger, "closing", True)
         port = _server(stack, debugger, config.cores)
         return _gdb(stack, gdb, port, debugger, options)
 
@@ -116,15 +110,9 @@ def _on_simulator(options: DebugOptions, gdb: str) -> int:
         return _gdb(stack, gdb, server.port, server, options)
 
 
-def _end(debugger: Debugger, model: Thread) -> None:
-    debugger.closing = True
-    model.join(_PATIENCE_S)
-
-
 def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
     """Start OpenOCD; return its port for gdb."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     words = {"PORT": debugger.port, "GDB_PORT": port, "HARTS": harts}
     settings = [word for name, value in words.items() for word in ("-c", f"set {name} {value}")]
@@ -150,14 +138,12 @@ def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
 
 def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger | GdbServer, options: DebugOptions) -> int:
     batch, quiet = (["-batch"], ["set pagination off", "set confirm off"]) if options.batch else ([], [])
-    limits = ("limit 3", "length-limit 16") if options.iss else (f"limit {options.simulated_target.core.triggers}",)
-    given = [f"set remote hardware-watchpoint-{text}" for text in limits]
-    given += ["set $simulated = 1"] if options.iss else []
-    commands = (*quiet, *given, f"target extended-remote localhost:{port}", *options.execute)
-    words = [word for text in commands for word in ("-ex", text)]
+    engine = f"set $simulated = {int(options.iss)}", f"set $triggers = {options.simulated_target.core.triggers}"
+    commands = (*quiet, f"target extended-remote localhost:{port}", *options.execute)
+    before, words = ([word for text in each for word in ("-ex", text)] for each in (engine, commands))
     # Ctrl-C reaches both processes, and is gdb's: it halts the program
     stack.callback(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, lambda *_: None))
-    session = subprocess.Popen([gdb, "-q", *batch, "-x", str(GDB_SETTINGS), *words, str(options.program)])
+    session = subprocess.Popen([gdb, "-q", *batch, *before, "-x", str(GDB_SCRIPT), *words, str(options.program)])
     stack.callback(session.wait)
     stack.callback(session.kill)
     if isinstance(debugger, Debugger):

@@ -54,6 +54,7 @@ _ATTRIBUTES = re.compile(r"^\s*\.attribute\b.*", re.MULTILINE)  # the assembler'
 _PLACE = re.compile(r"^\s*(?:\.file\b|#).*", re.MULTILINE)  # names a source
 _ESCAPED = re.compile(r"(?:\\[23][0-7]{2})+")  # bytes of letters beyond ASCII
 _QUOTED_CALL = re.compile(r'^(\s*(?:call|tail)\s+)("[^"]+")', re.MULTILINE)
+_LINE = re.compile(r"^\s*\.loc\s+(\d+) \d+ \d+", re.MULTILINE)
 _GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
 
@@ -116,7 +117,7 @@ class _Build:
             dependencies = []
         printed = run([*command, *dependencies])
         text = _PLACE.sub(lambda line: _ESCAPED.sub(_letters, line[0]), _read(written))
-        return _ATTRIBUTES.sub("", text), printed
+        return _at_uses(_ATTRIBUTES.sub("", text), self.folder), printed
 
     def _assemble(self, text: str, source: Path, output: Path) -> str:
         translated, problems = translate(text, self.options.config)
@@ -194,6 +195,18 @@ class _Build:
         if any(failed for _text, failed in done):
             raise CompileError(printed)
         return printed
+
+
+def _at_uses(text: str, folder: Path) -> str:
+    """Give the code of headers in ``folder`` the source lines where it is used."""
+    headers, line = set(re.findall(rf"\.file\s+(\d+) .*{re.escape(str(folder))}", text)), ""
+
+    def used(match: re.Match[str]) -> str:
+        nonlocal line
+        line = match[0] if match[1] not in headers or not line else line
+        return line
+
+    return _LINE.sub(used, text)
 
 
 def _without_dependencies(flags: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -108,13 +108,14 @@ and next pc of a wrong redirect; address of a transfer outside the memory, and w
 
 HART_STATUS = _dtype(
     "retired interrupts bad_since last_cycle",
-    "pc previous_pc next_pc cause address write mask records lines trap_from trap_pc trap_cause resting wait_cause "
-    "wait_address unused",
+    "pc previous_pc next_pc cause address write mask records lines trap_from trap_jump trap_pc trap_cause resting "
+    "wait_cause wait_address jumped trap_address",
 )
 """State of a hart: pc of the last, the previous and the next instruction; cause of the last retirement if it trapped;
 access outside memory; number of records in the buffer; interrupt lines; the instruction before
-the last exception, its address and cause (0: none yet); the
-event that stops the hart, or 0; the cause of the last wait, and the address if the hart waits for a response."""
+the last exception, the last jump to a register before it, its address and cause (0: none yet); the
+event that stops the hart, or 0; the cause of the last wait, and the address if the hart waits for a response;
+the last jump to a register; the data address of the last exception."""
 
 ACTIVITY = _dtype("first last", "read written")
 """A burst of a DMA engine from or to external memory: cycles of the first and the last grant, bytes read and

@@ -202,8 +202,9 @@ class Session:
     def trapped(self, memory: Windows) -> Trapped | None:
         """Return the last exception of the hart of the last event."""
         last = self.model.harts[int(self.model.status["hart"])]
-        cause, at, previous = (int(last[name]) for name in ("trap_cause", "trap_pc", "trap_from"))
-        return Trapped(at, cause, fetched_word(Memory(memory).read, at), previous or None) if cause else None
+        cause, at, *before = (int(last[name]) for name in ("trap_cause", "trap_pc", "trap_from", "trap_jump"))
+        word, address = fetched_word(Memory(memory).read, at), int(last["trap_address"])
+        return Trapped(at, cause, word, tuple(before), address) if cause else None
 
     def result(self, end: Exit, memory: dict[int, NDArray[np.uint8]], name_of: NameOf, cycles: int) -> RunResult:
         checks, harts = self.checks, self.model.harts

@@ -18,7 +18,7 @@ from xpulpnn_sim.reference.programs.exits import Exit, Reason
 Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig)
 
 CONFIGURATION = Path(__file__).with_name("openocd.cfg")
-GDB_SETTINGS = Path(__file__).with_name("debug.gdb")
+GDB_SCRIPT = Path(__file__).with_name("debug.gdb")
 
 _HOST = "127.0.0.1"
 _LINGERING_CYCLES = 1 << 16  # after which a program that goes on where it has ended is halted
@@ -94,11 +94,9 @@ def debugged(config: Config) -> Config:
 @contextmanager
 def serving(port: int, *, holds: bool = False, tell: Callable[[str], None] | None = None) -> Iterator[Debugger]:
     """Listen at a TCP port, or at any free one for 0. Raises :class:`InputError` if the port is in use."""
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((_HOST, port))
-        except OSError as error:
-            raise InputError(f"port must be a free one, not {port}: {error.strerror}") from None
-        listener.listen(1)
+    try:
+        listener = socket.create_server((_HOST, port), backlog=1)
+    except OSError as error:
+        raise InputError(f"port must be a free one, not {port}: {error.strerror}") from None
+    with listener:
         yield Debugger(listener, holds, tell)

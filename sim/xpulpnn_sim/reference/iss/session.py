@@ -105,9 +105,9 @@ def outside_memory(error: AccessError, iss: Iss, name_of: exits.NameOf) -> exits
 
 
 def last_trap(iss: Iss) -> exits.Trapped | None:
-    state = iss.state
-    pc, cause, previous = state.exception_pc, state.exception_cause, state.exception_from
-    return exits.Trapped(pc, cause, exits.fetched_word(iss.memory.read_bytes, pc), previous) if cause else None
+    pc, cause, *before, address = iss.state.exception
+    word = exits.fetched_word(iss.memory.read_bytes, pc)
+    return exits.Trapped(pc, cause, word, tuple(before), address) if cause else None
 
 
 class IssSession:

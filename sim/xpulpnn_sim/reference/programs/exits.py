@@ -96,23 +96,21 @@ class StoppedError(XpulpnnError):
     """A report of progress that ends the run."""
 
 
+@dataclass(eq=False, slots=True)
 class DifferenceError(Exception):
     """A report of ``count`` differences between a design and its reference. If the first difference is in a retirement,
     the error holds the number and cycle of the retirement, the field that differs, and both values."""
 
-    def __init__(
-        self,
-        text: str,
-        order: int | None = None,
-        cycle: int = 0,
-        field: str = "",
-        expected: int = 0,
-        got: int = 0,
-        count: int = 1,
-    ) -> None:
-        super().__init__(text)
-        self.text, self.order, self.cycle, self.count = text, order, cycle, count
-        self.field, self.expected, self.got = field, expected, got
+    text: str
+    order: int | None = None
+    cycle: int = 0
+    field: str = ""
+    expected: int = 0
+    got: int = 0
+    count: int = 1
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +133,11 @@ def reported(value: int, pc: int, name_of: NameOf) -> Exit:
 
 
 def out_of_time(limit: int, unit: str, pc: int, name_of: NameOf) -> Exit:
-    text = f"not finished after {limit} {unit}, at {place(pc, name_of)}"
-    return Exit(Reason.MAX_CYCLES, 0, pc, None, text)
+    return Exit(Reason.MAX_CYCLES, 0, pc, None, f"not finished after {limit} {unit}, at {place(pc, name_of)}")
 
 
 def interrupted(count: int, unit: str, pc: int, name_of: NameOf) -> Exit:
-    text = f"interrupted after {count} {unit}, at {place(pc, name_of)}"
-    return Exit(Reason.INTERRUPTED, 0, pc, None, text)
+    return Exit(Reason.INTERRUPTED, 0, pc, None, f"interrupted after {count} {unit}, at {place(pc, name_of)}")
 
 
 def trap_loop(pc: int, cause: int, entry: int, name_of: NameOf) -> Exit:
@@ -158,8 +154,7 @@ def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> 
     below, amount = name_of(address), f"{size} byte{'s' if size > 1 else ''}"
     what = f"stack overflow: {kind} of {amount}" if below else f"{kind} of {amount} outside memory"
     where = f"0x{address:08x} ({below})" if below else f"0x{address:08x}"
-    text = f"{what}: address {where}, instruction at {place(pc, name_of)}"
-    return Exit(Reason.BAD_ACCESS, 0, pc, address, text)
+    return Exit(Reason.BAD_ACCESS, 0, pc, address, f"{what}: address {where}, instruction at {place(pc, name_of)}")
 
 
 def bad_transfer(address: int, pc: int, *, writes: bool) -> Exit:
@@ -181,8 +176,7 @@ def deadlock(waiting: Sequence[tuple[int, int, str]], name_of: NameOf, line_of: 
         line = line_of(pc)
         who = f"core{'s' if len(cores) > 1 else ''} {', '.join(map(str, cores))}"
         parts.append(f"{who}: {what} at {place(pc, name_of)}{f', {line}' if line else ''}")
-    text = f"deadlock: {'; '.join(parts)}"
-    return Exit(Reason.DEADLOCK, 0, waiting[0][1], None, text)
+    return Exit(Reason.DEADLOCK, 0, waiting[0][1], None, f"deadlock: {'; '.join(parts)}")
 
 
 def difference(pc: int, name_of: NameOf) -> Exit:
@@ -208,7 +202,11 @@ class Trapped:
     pc: int  # address of the instruction
     cause: int  # code in mcause
     word: int  # the instruction, of 16 or 32 bits
-    previous: int | None = None  # address of the instruction before
+    before: tuple[int, ...] = ()  # addresses of the instruction before and of the last jump to a register
+    address: int = 0  # of the data access
+
+    def previous(self, name_of: NameOf) -> int | None:
+        return next(filter(name_of, self.before), None)
 
 
 def fetched_word(read: Callable[[int, int], bytes], pc: int) -> int:
@@ -226,10 +224,12 @@ def describe(trapped: Trapped, config: CoreConfig, core: str, name_of: NameOf) -
     """Describe the exception in one line: cause, address, instruction, and the feature that ``core`` lacks for it."""
     what = EXCEPTIONS.get(trapped.cause, f"cause {trapped.cause}")
     text = f"{what} at {place(trapped.pc, name_of)}"
-    if trapped.previous is not None and not name_of(trapped.pc):
-        text += f", coming from {place(trapped.previous, name_of)}"
+    if (previous := trapped.previous(name_of)) is not None and not name_of(trapped.pc):
+        text += f", coming from {place(previous, name_of)}"
     if trapped.cause == ExceptionCause.INSTRUCTION_ACCESS_FAULT:
         return text
+    if trapped.cause in (ExceptionCause.LOAD_ACCESS_FAULT, ExceptionCause.STORE_ACCESS_FAULT):
+        text += f", address 0x{trapped.address:08x}"
     text += f": {instruction(trapped.word)}"
     reason = _why_illegal(trapped.word, config, core) if trapped.cause == ExceptionCause.ILLEGAL_INSTRUCTION else ""
     return f"{text}; {reason}" if reason else text

@@ -15,7 +15,7 @@ def explain(
     why, fault, came = dict[str, str](), ended.pc, ended.previous
     if trapped is not None and not ended.ok and (ended.reason is not Reason.BAD_FETCH or trapped.pc != ended.pc):
         why[EXCEPTION] = describe(trapped, config, core, executable.symbol_at)
-        came = trapped.previous
+        came = trapped.previous(executable.symbol_at)
         fault = trapped.pc if ended.reason in (Reason.FAIL, Reason.TRAP_LOOP) else fault
     # a failure that the program reports itself has no source line
     if not ended.ok and (ended.reason is not Reason.FAIL or why):

@@ -44,19 +44,10 @@ _RELOCATION_NAMES = dict(item for start, names in _NAMES_IN_ORDER.items() for it
 
 _SET, _ADD, _SUB = "set", "add", "sub"
 _IN_DATA: Mapping[int, tuple[str, int, int]] = {
-    1: (_SET, 4, 32),
-    33: (_ADD, 1, 8),
-    34: (_ADD, 2, 16),
-    35: (_ADD, 4, 32),
-    37: (_SUB, 1, 8),
-    38: (_SUB, 2, 16),
-    39: (_SUB, 4, 32),
-    52: (_SUB, 1, 6),
-    53: (_SET, 1, 6),
-    54: (_SET, 1, 8),
-    55: (_SET, 2, 16),
-    56: (_SET, 4, 32),
-}
+    number: (operation, size, bits)
+    for operation, numbers in ((_SET, (54, 55, 56)), (_ADD, (33, 34, 35)), (_SUB, (37, 38, 39)))
+    for number, size, bits in zip(numbers, (1, 2, 4), (8, 16, 32), strict=True)
+} | {1: (_SET, 4, 32), 52: (_SUB, 1, 6), 53: (_SET, 1, 6)}
 """Relocations of debug information: operation, number of bytes, mask of the bits that change."""
 
 

@@ -64,7 +64,10 @@ program:
     .section .text.start, "ax"
     .globl _start
     .type _start, @function
+    .cfi_sections .debug_frame
 _start:
+    .cfi_startproc
+    .cfi_undefined ra /* nobody has called it */
     .option push
     .option norelax
     la gp, __global_pointer$
@@ -102,6 +105,7 @@ _start:
     addi a2, a1, WORDS(2)
     call main
     tail exit
+    .cfi_endproc
     .size _start, . - _start
 
     /* where debuggers find what has been interrupted: nowhere until it is saved, as mepc is lost if saving it traps */
@@ -119,7 +123,6 @@ _start:
     .endr
     .endm
 
-    .cfi_sections .debug_frame
     .cfi_startproc
     .cfi_signal_frame
     .cfi_return_column RETURN_COLUMN

@@ -270,9 +270,12 @@ class Driver {
             // a handler that traps where it begins says nothing of how it was entered
             if (__builtin_expect(out.trap && out.pc_rdata != out.pc_wdata && !ends_[hart].again(), 0)) {
                 state.trap_from = state.previous_pc;
+                state.trap_jump = state.jumped;
+                state.trap_address = out.mem_addr;
                 state.trap_pc = out.pc_rdata;
                 state.trap_cause = out.cause;
             }
+            if ((out.insn & 0x7F) == 0x67 || ((out.insn & 0xE07F) == 0x8002 && out.insn & 0xF80)) state.jumped = out.pc_rdata;
             if (accounts[hart].runs()) accounts[hart].retire(out.pc_rdata, out.mem_addr);
         } else {
             const uint32_t patience = TOGETHER ? PATIENCE : settings.watchdog;

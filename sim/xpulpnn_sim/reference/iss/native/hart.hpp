@@ -66,7 +66,7 @@ struct Memory {
   Read read;
   Write write;
   Hart *harts;
-  u32 watched[16];  // addresses of words whose stores Python makes, and loads from pages that are not in `whole`
+  u32 watched[16];  // addresses of words whose stores Python makes, and loads where they are not in `whole`
   u32 twins[2], twin_bytes;  // two address ranges of the same memory
   u32 devices, device_bytes;  // address range whose accesses depend on the exact time
   u32 answers, answer;  // blocks of devices whose loads have a given answer (bit 31: the CLINT), and it
@@ -76,14 +76,11 @@ struct Memory {
   u8 *bytes(u32 address, u32 size) const {
     u8 *page = partial[address >> PAGE_BITS];
     if (!page || address % PAGE + size > PAGE) return nullptr;
+    for (const u32 word : watched)
+      if (word - address + 3 < size + 3) return nullptr;
     for (u64 *window = windows; window < windows + 2 * window_count; window += 2)
       if (window[0] <= address && address + u64(size) <= window[0] + window[1]) return page + address % PAGE;
     return nullptr;
-  }
-  bool watches(u32 address, u32 size) const {
-    for (const u32 word : watched)
-      if (word - address + 3 < size + 3) return true;
-    return false;
   }
 };
 
@@ -92,7 +89,8 @@ struct Hart {
   u32 skipped;  // counters that the instruction writes
   u32 interrupt;  // field `cause` of the next record if an interrupt was taken before it, or 0
   u32 raised;  // interrupt lines that fall when their interrupt is taken
-  u32 exception_pc, exception_cause, exception_from;  // of the last one not in a handler as it begins; from: before it
+  u32 exception[5];  // the last one not in a handler as it begins: pc, cause, pc before, last jump to a register, data address
+  u32 jumped;  // address of the last jump to a register
   u32 handler, again;  // of the last exception; how many such ones in a row
   u64 entered;  // instructions up to the handler
   u32 regs[32], nn[STATE_WORDS], csr[CSR_COUNT];
@@ -118,7 +116,7 @@ struct Hart {
     u32 value = 0;
     if (__builtin_expect(page && offset + size <= PAGE, 1)) {
       copy(&value, page + offset, size);
-    } else if (const u8 *bytes = memory->bytes(address, size); bytes && !memory->watches(address, size)) {
+    } else if (const u8 *bytes = memory->bytes(address, size)) {
       copy(&value, bytes, size);
     } else if (is_answered(address, size)) {
       value = zx(memory->answer, 8 * size);
@@ -228,8 +226,7 @@ extern "C" void release(Hart &hart) {
 }
 
 void Hart::store_slowly(u32 address, u32 size, u32 value) {
-  u8 *bytes = memory->bytes(address, size);
-  if (bytes && !memory->watches(address, size)) {
+  if (u8 *bytes = memory->bytes(address, size)) {
     copy(bytes, &value, size);
     forget(*memory, address, size);
   } else if (!is_answered(address, size)) {
@@ -272,7 +269,7 @@ static u64 burst(Hart &hart, u64 limit, u32 until) {
       const u32 next = ends || counts ? hart.complete(op) : op.run(hart, op, pc, pc + op.length);
       hart.last_pc = pc, pc = next, done++;
       hart.note();
-      if (next == hart.last_pc && flags & REGISTER_JUMP) break;
+      if (flags & REGISTER_JUMP && (hart.jumped = hart.last_pc) == next) break;
     }
   } catch (Status why) {
     hart.status = why;

@@ -73,7 +73,8 @@ void Hart::enter(u32 why) {
     interrupt = CAUSE_INTERRUPT | (why & ~MCAUSE_INTERRUPT);
   } else {
     again = comes_straight(from) ? again + 1 : 0;
-    if (pc != from && !again) exception_pc = from, exception_cause = why, exception_from = last_pc;
+    const u32 raised[] = {from, why, last_pc, jumped, address};
+    if (pc != from && !again) memcpy(exception, raised, sizeof raised);
     if (pc == from || again == MOST_TRAPS) status = TRAPS;
     last_pc = from, executed++, note();
     handler = pc, entered = executed;
@@ -151,6 +152,7 @@ const Op *Hart::execute() {
     observe_results(*op);
     pass(1, 1, inhibited);
     endless = taken && pc == from && !(op->flags & REGISTER_JUMP && op->rd == op->rs1 && op->rd);
+    if (op->flags & REGISTER_JUMP) jumped = from;
     last_pc = from, executed++, note();
   } catch (Status why) {
     if (why == BUS_ERROR) cause = op->flags & STORE ? STORE_ACCESS_FAULT : LOAD_ACCESS_FAULT;
