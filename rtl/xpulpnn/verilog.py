@@ -223,7 +223,7 @@ class _Emission:
         meanings, fields = member_meanings(component), member_fields(component)
         separator, names = self._style_of(component).separator, ("name", "direction", "width", "meaning")
         rows = [(self.style.clocking_name(name), "input", 1, self.style.clocking_meaning(name)) for name in clocking]
-        described = [dict(zip(names, row, strict=True)) for row in rows]
+        described: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
         for port in ports:
             row = port_name(port.name, separator), port.direction, port.width, meanings.get(port.name, "")
             more = {"fields": fields[port.name]} if port.name in fields else {}

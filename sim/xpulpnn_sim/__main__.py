@@ -4,9 +4,11 @@ import os
 import signal
 import sys
 from functools import partial
+from typing import Any
 
 _LAST_STREAM = 2
 _KILLED = 128  # exit code of a signal, less its number
+_SOON = 0.01  # seconds
 
 
 def main() -> int:
@@ -14,6 +16,8 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, partial(_end, os.getpid()))
+    sys.unraisablehook = _interrupt_again
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
     from xpulpnn_sim.cli.main import main as run_command
 
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -26,6 +30,14 @@ def _end(process: int, number: int, _frame: object) -> None:
     if os.getpid() != process:
         os._exit(_KILLED + number)
     sys.exit(_KILLED + number)
+
+
+def _interrupt_again(ignored: Any) -> None:
+    """Repeat a Ctrl-C a little later that came while an object was deleted, where Python ignores exceptions."""
+    if ignored.exc_type is KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, _SOON)
+    else:
+        sys.__unraisablehook__(ignored)
 
 
 def _open_streams() -> None:

@@ -270,14 +270,14 @@ def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[
         if not {"-MMD", "-MD"}.isdisjoint(options.extra):
             raise InputError("-MMD must come with -c or -S, not with a program")
         program = target or Path(files[0].name).with_suffix(".elf")
-        require_folder(program.parent, "--output")
+        require_folder(program.parent, "-o")
         return [program], build(files, program, compiler=compiler, options=options)
     linked = [path for path in files if path.suffix in LINKED_SUFFIXES]
     if linked:
         known = ", ".join(suffix for suffix in SOURCE_SUFFIXES if suffix not in LINKED_SUFFIXES)
         raise InputError(f"source must end in one of {known} with {stage.value}, not {linked[0]}")
     if stage is BuildStage.OBJECT and target is not None and target.suffix == ARCHIVE_SUFFIX:
-        require_folder(target.parent, "--output")
+        require_folder(target.parent, "-o")
         return [target], archive(files, target, compiler=compiler, options=options)
     if target is not None and len(files) > 1:
         raise InputError(f"-o must be left out with {stage.value} and several files, not {target}")

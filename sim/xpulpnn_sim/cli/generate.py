@@ -27,9 +27,9 @@ DEFAULT_PREFIX = "xpulpnn_"  # default prefix of module names
 @arguments
 class GenerateOptions(Configuration, Json):
     top: Annotated[str, Parameter(choices=ALL_TOPS, show_choices=True)] = field(kw_only=False)
-    """Component to write; mult of a core with two dot products at once, such as xpulpnn3, is the unit of both."""
+    """Component to write; docs/integration.md says what each is; mult is the unit of both dot products of xpulpnn3."""
     preset: AnyPreset = DEFAULT_PRESET
-    """Configuration to start from; xif and the presets behind it are those of the coprocessor, TOP xif."""
+    """Configuration to start from; that of a core also gives a cluster of such cores; xif and on are for TOP xif."""
     output: Annotated[NewFolder, Parameter(alias="-o")] = Path("build")
     """Folder of TOP.v and TOP.json."""
     prefix: str = DEFAULT_PREFIX
@@ -41,7 +41,7 @@ class GenerateOptions(Configuration, Json):
     initial: Literal["on", "off"] = "on"
     """Registers also have initial values, which FPGAs and simulators support."""
     separator: Separator = "__"
-    """Text between the two parts of a port name of the top module, such as instr__req."""
+    """Text between the two parts of a port name of the top module, such as instr__req; __ with --package."""
     split: bool = False
     """One file per module, and TOP.f with their names, instead of TOP.v."""
     package: bool = False
@@ -90,16 +90,13 @@ def generate_command(options: GenerateOptions) -> int:
     top = options.top
     if options.package:
         return _package(options, emitted)
-    if options.split:
-        files = emitted.files()
-        files[f"{top}.f"] = "".join(f"{name}\n" for name in files)
-        shown = f"{len(emitted.modules)} files, {options.output / f'{top}.f'}"
-    else:
-        files = {f"{top}.v": emitted.text}
-        shown = str(options.output / f"{top}.v")
+    files = emitted.files() if options.split else {f"{top}.v": emitted.text}
+    files |= {f"{top}.f": "".join(f"{name}\n" for name in files)} if options.split else {}
+    shown, manifest = options.output / [*files][-1], options.output / f"{top}.json"
     files |= _wrapper(options, emitted)
     files |= description(emitted, f"{top}.json", files)
-    manifest = options.output / f"{top}.json"
+    if packaged := [path.stem for path in options.output.glob("doc/*.json") if _listed(path)]:
+        raise InputError(f"--output must be a folder without the package of {packaged[0]}, not {options.output}")
     others = {name for path in options.output.glob("*.json") if path != manifest for name in _listed(path)}
     written = write_texts(options.output, files, [name for name in _listed(manifest) if name not in others])
     tell(f"{shown} and {manifest}: module {emitted.manifest['top']}")
@@ -135,11 +132,10 @@ def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
     command = f"{command_line(options)} --package --clock {options.clock:g}"
     design = Design(options.top, options.for_top(options.top), emitted, options.clock, command)
     files = package_files(design)
-    manifest = options.output / "doc" / f"{options.top}.json"
-    others = [path.stem for path in options.output.glob("doc/*.json") if path != manifest and _listed(path)]
-    if others:
-        raise InputError(f"--output must be a folder without the package of {others[0]}, not {options.output}")
-    written = write_texts(options.output, files, _listed(manifest))
+    earlier = [path for pattern in ("*.json", "doc/*.json") for path in options.output.glob(pattern) if _listed(path)]
+    if others := [path.stem for path in earlier if path.stem != options.top]:
+        raise InputError(f"--output must be a folder without the files of {others[0]}, not {options.output}")
+    written = write_texts(options.output, files, [name for path in earlier for name in _listed(path)])
     readme = options.output / "README.md"
     tell(f"{readme}: package of module {design.module}, {len(files)} files")
     return finish(options.json, {"top": options.top, "files": written})

@@ -150,7 +150,10 @@ Repeated = tuple[str, ...]
 def _path(check: Callable[[Path, str], object], metavar: str) -> Parameter:
     def convert(_kind: type, tokens: Sequence[Token]) -> Path:
         (token,) = tokens
-        check(Path(token.value), token.keyword or metavar)
+        name = "--output" if token.keyword == "-o" else token.keyword or metavar
+        if not token.value:
+            raise InputError(f"{name} must be a path, not empty")
+        check(Path(token.value), name)
         return Path(token.value)
 
     return Parameter(converter=convert, metavar=metavar)

@@ -127,6 +127,7 @@ def write_texts(folder: Path, texts: Mapping[str, str], stale: Iterable[str] = (
     changed = {path: content for path, content in paths.items() if not _has(path, content)}
     foreign = [path for path in changed if path.exists() and not (path.is_file() and is_generated(path))]
     if foreign:
+        foreign = [path for path in foreign if path.suffix != ".f"] or foreign  # a list is ours as its files are
         more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
         names = ", ".join(str(path.relative_to(folder)) for path in foreign[:_SHOWN])
         raise InputError(f"--output must be a folder where no file of yours is replaced, not {folder} ({names}{more})")

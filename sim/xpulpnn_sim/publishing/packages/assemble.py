@@ -1,6 +1,7 @@
 """Assemble the files of an IP package: their paths and contents."""
 
 from collections.abc import Callable, Mapping
+from importlib.metadata import distribution
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.packages import documents
@@ -43,7 +44,7 @@ def package_files(design: Design) -> dict[str, str]:
     if design.top not in PACKAGED:
         raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {design.top}")
     # the vectors hold results in the same cycle
-    is_late = design.top == "ex-stage" and design.core.late_results
+    is_late = design.top == "ex-stage" and design.config.late_results
     testbench = None if is_late else TESTBENCHES.get(design.top)
     sources = {} if testbench is None else {f"tb/{name}": text for name, text in testbench(design).items()}
     files = {f"rtl/{name}": text for name, text in design.emitted.files().items()} | sources
@@ -56,6 +57,7 @@ def package_files(design: Design) -> dict[str, str]:
     files |= {f"cocotb/{name}": text for name, text in bench.items()}
     vlnv = f"{documents.VENDOR}:{documents.LIBRARY}:{design.module}:{design.version}"
     timing = {f"constraints/{design.top}.{suffix}": constraints(design, suffix) for suffix in ("sdc", "xdc")}
+    constant = [f"`{name}`" for name in CONSTANT_INPUTS if name in design.by_name]
     files |= {
         **timing,
         "rtl.f": "".join(f"{name}\n" for name in design.rtl_files),
@@ -65,7 +67,19 @@ def package_files(design: Design) -> dict[str, str]:
         "doc/ports.md": documents.port_table(design),
         f"doc/{design.top}_inst.v": documents.instance(design),
         "Makefile": fill("Makefile", design),
-        "README.md": _readme(design, kind, vlnv, cocotb=bool(bench), missing=missing),
+        "LICENSE": distribution("xpulpnn").read_text("licenses/LICENSE") or "",
+        "README.md": fill(
+            "README.md",
+            design,
+            kind=kind,
+            vlnv=vlnv,
+            cocotb=bool(bench),
+            missing=missing,
+            prefix=design.module.removesuffix(design.identifier),
+            has_obi=documents.has_obi(design),
+            constant=" and ".join(", ".join(constant).rsplit(", ", 1)),
+            with_banks=design.top in _WITH_BANKS,
+        ),
     }
     if design.has_banks:
         files["tb/sram.v"] = fill("sram.v", design)
@@ -87,18 +101,4 @@ def constraints(design: Design, suffix: str) -> str:
         inputs=" ".join(pins.values()),
         jtag=[name for name in JTAG_INPUTS if name in design.by_name],
         constant=[pins[name] for name in CONSTANT_INPUTS if name in pins],
-    )
-
-
-def _readme(design: Design, kind: str, vlnv: str, **bench: bool | str) -> str:
-    return fill(
-        "README.md",
-        design,
-        kind=kind,
-        vlnv=vlnv,
-        **bench,
-        prefix=design.module.removesuffix(design.identifier),
-        has_obi=documents.has_obi(design),
-        constant=" and ".join(f"`{name}`" for name in CONSTANT_INPUTS if name in design.by_name),
-        with_banks=design.top in _WITH_BANKS,
     )

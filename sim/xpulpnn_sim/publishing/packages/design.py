@@ -13,13 +13,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from xpulpnn.cells.reset_sync import ResetSync
 from xpulpnn.cells.sync import Sync
 from xpulpnn.component import Component
-from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.debug.config import DebugConfig
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import instruction_size
 from xpulpnn.isa.table import Decoder
 from xpulpnn.verilog import EmittedVerilog
-from xpulpnn.xif.config import XifConfig
 from xpulpnn_sw.assembly.asm import Assembled
 from xpulpnn_sw.assembly.disasm import disassemble
 
@@ -61,7 +58,7 @@ def connections(ports: Iterable[Port], net: Callable[[Port], str]) -> str:
 @dataclass(frozen=True)
 class Design:
     top: str  # command-line and file name
-    config: CoreConfig | ClusterConfig | DebugConfig | XifConfig
+    config: Any  # configuration of the component
     emitted: EmittedVerilog
     clock_ns: float  # clock period for synthesis
     command: str  # command line that repeats the package
@@ -69,16 +66,6 @@ class Design:
     @cached_property
     def module(self) -> str:
         return self.emitted.manifest["top"]
-
-    @property
-    def core(self) -> CoreConfig:
-        assert isinstance(self.config, CoreConfig), self.top
-        return self.config
-
-    @property
-    def cluster(self) -> ClusterConfig:
-        assert isinstance(self.config, ClusterConfig), self.top
-        return self.config
 
     @property
     def identifier(self) -> str:
@@ -116,14 +103,6 @@ class Design:
         return ["/".join(path) for path, module in described if module and module["component"] == name]
 
     @property
-    def crossings(self) -> list[str]:
-        return self.instances_of(Sync)
-
-    @property
-    def has_reset_sync(self) -> bool:
-        return bool(self.instances_of(ResetSync))
-
-    @property
     def has_banks(self) -> bool:
         """Whether the TCDM banks of a cluster are ports for external memories."""
         return "banks__0__req" in self.by_name
@@ -151,7 +130,7 @@ _TEMPLATES = Environment(
     keep_trailing_newline=True,
 )
 _TEMPLATES.filters["hex"] = lambda number, digits=1: f"{number:0{digits}x}"
-_TEMPLATES.globals["generated"] = GENERATED
+_TEMPLATES.globals |= {"generated": GENERATED, "Sync": Sync, "ResetSync": ResetSync}
 _TEMPLATES.globals["header"] = lambda mark: f"{mark} {GENERATED}\n{mark} {LICENCE}"
 
 

@@ -42,7 +42,7 @@ _BUSES = ("instr__", "data__")
 
 
 def core_testbench(design: Design) -> dict[str, str]:
-    programs, name = core_programs(design.core), design.top
+    programs, name = core_programs(design.config), design.top
     words = [address << XLEN | word for program in programs for address, word in program.words.items() if word]
     expected = [word for program in programs for word in program.expected]
     firsts = [0, *accumulate(size // WORD_BYTES for _, size in REGIONS)]
@@ -70,7 +70,7 @@ def core_testbench(design: Design) -> dict[str, str]:
         **_debugger(design),
         f"{name}_programs.hex": hex_words(_descriptors(programs), 4 * XLEN),
         f"{name}_words.hex": hex_words(words, 2 * XLEN),
-        f"{name}_programs.lst": "\n".join(program.listing(design.core) for program in programs),
+        f"{name}_programs.lst": "\n".join(program.listing(design.config) for program in programs),
         f"{name}_expected.hex": hex_words(expected),
         f"{name}_expected.lst": _described(expected, [text for program in programs for text in program.texts]),
     }
@@ -115,7 +115,7 @@ def _connection(port: Port) -> str:
 def unit_testbench(design: Design) -> dict[str, str]:
     inputs = [port for port in design.ports if port.is_input and not port.is_clocking]
     outputs = [port for port in design.ports if not port.is_input]
-    rows = unit_vectors(design.top, design.core, set(design.by_name))
+    rows = unit_vectors(design.top, design.config, set(design.by_name))
     values = {"rows": rows, "inputs": inputs, "outputs": outputs}
     wired = connections(design.ports, lambda port: port.name)
     bits = sum(port.width for port in (*inputs, *outputs)) + len(outputs) + 1
@@ -159,7 +159,7 @@ _CLUSTER_INPUTS = ("cluster_id", "boot_addr", "fetch_enable", "events", "host") 
 
 
 def cluster_testbench(design: Design) -> dict[str, str]:
-    config, rng = design.cluster, Random(_SEED)
+    config, rng = design.config, Random(_SEED)
     program = cluster_check(config, [rng.getrandbits(32) for _ in range(OPERANDS)])
     nets: dict[str, tuple[str, int]] = {}
     for port in (port for port in design.ports if not port.is_clocking):
