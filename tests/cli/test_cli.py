@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.programs import plots_of, read_results
 from xpulpnn import user_cache
 from xpulpnn_sim.cli import common, doctor
 from xpulpnn_sim.cli import main as cli
+from xpulpnn_sim.cli.generate import GenerateOptions, command_line
 from xpulpnn_sim.cli.tree import GROUPS, with_default_command
 from xpulpnn_sim.cosimulation.model import build
 from xpulpnn_sw.kernels.variants import VARIANTS
@@ -95,6 +97,7 @@ BAD_INPUT = {
     "no unit": (["mutate"], "UNIT must be given: all, or one or more that --list shows"),
     "no campaigns": (["mutate", "--summary", "-o", "nowhere"], "folder must hold results of campaigns, not none: "),
     "no package": (["generate", "axi-dma", "--package"], "TOP must be one of core, core-debug, "),
+    "an empty folder": (["generate", "nnrf", "-o", ""], "--output must be a path, not empty"),
     "a period": (["generate", "nnrf", "--package", "--clock=nan"], "--clock. It must be positive."),
     "a file for standard output": (
         ["pack", "conv", "8x8x16:16x3x3", "-o", "-"],
@@ -254,6 +257,21 @@ Immediates.elaborate = interrupt
 sys.exit(main(["generate", "core"]))
 """
 
+IN_A_DELETION = """
+import signal, sys, time
+from xpulpnn_sim.__main__ import main
+from xpulpnn_sim.cli import generate
+class Deleted:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+def interrupted(options):
+    Deleted()
+    time.sleep(20)
+generate.emitted_top = interrupted
+sys.argv[1:] = ["generate", "mult"]
+sys.exit(main())
+"""
+
 
 TERMINATED = """
 import os, signal, sys
@@ -277,7 +295,7 @@ def test_signals_let_a_command_clean_up(number):
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "cleaned\n", "")
 
 
-@pytest.mark.parametrize("text", [INTERRUPTED, LEFT_BEHIND])
+@pytest.mark.parametrize("text", [INTERRUPTED, LEFT_BEHIND, IN_A_DELETION])
 def test_an_interrupt_is_one_line(text):
     done = run_python(text)
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
@@ -500,7 +518,7 @@ def test_generate_writes_verilog_and_description(tmp_path):
 
 
 @pytest.mark.flow
-def test_generate_replaces_only_what_it_wrote(tmp_path, capsys):
+def test_generate_replaces_only_what_it_wrote(tmp_path):
     def generate(*words: str) -> set[str]:
         assert cli.main(["generate", *words, "-o", str(tmp_path)]) == 0
         return {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
@@ -511,19 +529,48 @@ def test_generate_replaces_only_what_it_wrote(tmp_path, capsys):
     assert split - shared == {*(tmp_path / "ex-stage.f").read_text().split(), "ex-stage.f", "ex-stage.json"} - shared
     assert shared < split
     assert generate("ex-stage", "--preset", "ri5cy") == shared | {"ex-stage.v", "ex-stage.json"}
-    first = generate("nnrf", "--package") - shared
+
+
+@pytest.mark.flow
+def test_a_package_has_its_folder_for_itself(tmp_path, capsys):
+    def contents() -> dict[str, bytes]:
+        return {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    def generate(*words: str) -> set[str]:
+        assert cli.main(["generate", *words, "-o", str(tmp_path)]) == 0
+        return {*contents()}
+
+    def refused(*words: str) -> str:
+        capsys.readouterr()
+        before = contents()
+        assert cli.main(["generate", *words, "-o", str(tmp_path)]) == 2
+        assert contents() == before
+        return capsys.readouterr().err.removeprefix("error: --output must be a folder ").replace(f"{tmp_path}", "DIR")
+
+    generate("nnrf", "--split")
+    first = generate("nnrf", "--package")
+    assert not first & {"nnrf.f", "nnrf.json", "xpulpnn_nnrf.v"}
     (tmp_path / "doc" / "mine.json").write_text('{"files": ["mult.f"]}')
-    assert generate("nnrf", "--package", "--reset", "async-low") - shared == first | {"doc/mine.json"}
-    capsys.readouterr()
-    whole = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert cli.main(["generate", "simd-alu", "--package", "-o", str(tmp_path)]) == 2
-    rule = "error: --output must be a folder without the package of nnrf, not"
-    assert capsys.readouterr().err == f"{rule} {tmp_path}\n"
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == whole
-    (tmp_path / "README.md").write_text("mine")
-    assert cli.main(["generate", "nnrf", "--package", "-o", str(tmp_path)]) == 2
-    rule = "error: --output must be a folder where no file of yours is replaced, not"
-    assert capsys.readouterr().err == f"{rule} {tmp_path} (README.md)\n"
+    assert generate("nnrf", "--package", "--reset", "async-low") == first | {"doc/mine.json"}
+    assert refused("simd-alu", "--package") == "without the files of nnrf, not DIR\n"
+    assert refused("nnrf") == "without the package of nnrf, not DIR\n"
+    (tmp_path / "rtl" / "xpulpnn_nnrf.v").write_text("mine")
+    rule = "where no file of yours is replaced, not DIR"
+    assert refused("nnrf", "--package", "--prefix", "xpulpnn_") == f"{rule} (rtl/xpulpnn_nnrf.v)\n"
+
+
+def test_the_command_in_a_header_repeats_all_that_changes_the_text():
+    words = "--preset ri5cy --set xpulpv2=false --prefix p_ --reset async-low --reset-sync --initial off --separator _"
+    given = cli.parse_command(["generate", "mult", *words.split()])[1].arguments
+    text = command_line(GenerateOptions(**given))
+    assert cli.parse_command(text.split()[1:])[1].arguments == given
+    assert {field.name for field in fields(GenerateOptions)} - {*given} == {
+        "json",
+        "output",
+        "split",
+        "package",
+        "clock",
+    }
 
 
 @pytest.mark.cosim

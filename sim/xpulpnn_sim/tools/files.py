@@ -132,10 +132,11 @@ def write_texts(folder: Path, texts: Mapping[str, str], stale: Iterable[str] = (
         names = ", ".join(str(path.relative_to(folder)) for path in foreign[:_SHOWN])
         raise InputError(f"--output must be a folder where no file of yours is replaced, not {folder} ({names}{more})")
     write_all(changed)
-    for path in {folder / name for name in stale} - set(paths):
-        if path.is_file() and is_generated(path):
-            path.unlink()
-            _remove_empty(path.parent)
+    left = {folder / name for name in stale} - set(paths)
+    # all of them are looked at first, as a list is ours only while its files are there
+    for path in [path for path in left if path.is_file() and is_generated(path)]:
+        path.unlink()
+        _remove_empty(path.parent)
     return list(paths)
 
 

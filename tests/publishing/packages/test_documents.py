@@ -122,7 +122,8 @@ def test_lists_name_files_of_the_package(files):
 def test_every_file_says_that_it_is_generated(files, tmp_path):
     for package in (files, package_files(design("nnrf"))):
         written = write_texts(tmp_path / str(len(package)), package)
-        assert [path for path in written if not is_generated(path)] == []
+        assert [path.name for path in written if not is_generated(path)] == ["LICENSE"]
+        assert "Apache License" in package["LICENSE"]
 
 
 def test_no_place_is_left_empty_and_no_path_is_of_this_machine(files):
@@ -167,6 +168,24 @@ def test_a_package_without_the_bench_of_its_component_says_why(top, config, opti
 def test_late_results_are_packaged_without_a_testbench():
     files = package_files(design("ex-stage", replace(PRESETS["xpulpnn2"], late_results=True)))
     assert not [name for name in files if name.startswith("tb")]
+
+
+@pytest.mark.flow
+def test_the_readme_says_what_resets_what_is_constant_and_what_programs_need():
+    config = apply_settings(PRESETS["ri5cy"], {"xpulpv2": "false", "test_en": "true"})
+    text = package_files(design("core", config, reset="async-low", reset_sync=True))["README.md"]
+    for said in (
+        "constant: `boot_addr`, `hart_id` and `test_en`.",
+        "`chip_reset_sync`",
+        "-march=rv32imc_zicsr",
+        "`x[0]`",
+    ):
+        assert said in text
+    assert not [
+        said
+        for said in ("constant:", "reset_sync", "-march", "x[0]")
+        if said in package_files(design("nnrf"))["README.md"]
+    ]
 
 
 @pytest.mark.flow
