@@ -119,9 +119,7 @@ def _listed(description: Path) -> list[str]:
         record = json.loads(description.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    if not isinstance(record, dict) or GENERATED not in record.values():
-        return []
-    names: list[str] = record.get("files", [])
+    names: list[str] = record.get("files", []) if isinstance(record, dict) and GENERATED in record.values() else []
     return [name for name in names if ".." not in Path(name).parts]
 
 
@@ -136,6 +134,5 @@ def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
     if others := [path.stem for path in earlier if path.stem != options.top]:
         raise InputError(f"--output must be a folder without the files of {others[0]}, not {options.output}")
     written = write_texts(options.output, files, [name for path in earlier for name in _listed(path)])
-    readme = options.output / "README.md"
-    tell(f"{readme}: package of module {design.module}, {len(files)} files")
+    tell(f"{options.output / 'README.md'}: package of module {design.module}, {len(files)} files")
     return finish(options.json, {"top": options.top, "files": written})
