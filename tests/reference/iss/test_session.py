@@ -40,11 +40,14 @@ def test_pass_stops_right_after_the_store():
     assert made.memory.read(TOHOST, 4) == 1
 
 
-def test_failing_code():
-    made = session(EXIT.format(2 * 33 + 1))
+@pytest.mark.parametrize(
+    ("code", "text"), [(33, "33"), (0x1005, "4101 (0x1005)"), (0x3000, "12288 (0x3000, abort called)")]
+)
+def test_failing_code(code, text):
+    made = session(EXIT.format(2 * code + 1))
     end = made.run(1000)
-    assert (end.reason, end.ok, end.code) == (Reason.FAIL, False, 33)
-    assert end.text == f"fail: the program reports code 33 at 0x{end.pc:08x}"
+    assert (end.reason, end.ok, end.code) == (Reason.FAIL, False, code)
+    assert end.text == f"fail: the program reports code {text} at 0x{end.pc:08x}"
 
 
 @pytest.mark.parametrize(
@@ -248,7 +251,7 @@ TOUCHES = "li x8, data+0x100; p.sw x8, 8(x8!); sb x8, -3(x8); lw x5, 0(x8); sw x
 WATCH = "T05watch:10000104;"
 SPIN = "spin: addi x5, x5, 1; j spin"
 PACKETS = {
-    "ctrl-c between two steps": (SPIN, b"$s#73|\x03$s#73$s#73", ["S05", "S02", "S05"]),
+    "ctrl-c between two steps": (SPIN, b"$s#73/\x03$s#73$s#73", ["S05", "S02", "S05"]),
     "ctrl-c at once": (SPIN, b"$c#63\x03", ["S02"]),
     "ctrl-c late": (SPIN, b"+$c#63|+\x03", ["S02"]),
     "exit": (EXIT.format(7), b"$c#63", ["W03"]),
@@ -272,11 +275,12 @@ def test_gdb_is_told_why_the_program_has_stopped(case):
     serving = Thread(target=server.serve, daemon=True)
     serving.start()
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as gdb:
-        first, *rest = packets.split(b"|")
+        first, *rest = re.split(rb"([|/])", packets)  # sends on when the first is acknowledged, or answered
         gdb.sendall(first)
         received = b""
-        for piece in rest:
-            received += gdb.recv(1)
+        for mark, piece in zip(rest[::2], rest[1::2], strict=True):
+            while (b"#" if mark == b"/" else b"+") not in received:
+                received += gdb.recv(1)
             gdb.sendall(piece)
         while received.count(b"#") < len(answers):
             received += gdb.recv(100)

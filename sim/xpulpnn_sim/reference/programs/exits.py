@@ -128,8 +128,8 @@ def reported(value: int, pc: int, name_of: NameOf) -> Exit:
     if value == TOHOST_PASS:
         return Exit(Reason.PASS, 0, pc, None, "pass")
     code = value >> 1
-    called = " (abort called)" if code == ABORT_CODE else f" (0x{code:x})" if code >= RUNTIME_CODES else ""
-    return Exit(Reason.FAIL, code, pc, None, f"fail: the program reports code {code}{called} at {place(pc, name_of)}")
+    detail = f" (0x{code:x}{', abort called' * (code == ABORT_CODE)})" if code >= RUNTIME_CODES else ""
+    return Exit(Reason.FAIL, code, pc, None, f"fail: the program reports code {code}{detail} at {place(pc, name_of)}")
 
 
 def out_of_time(limit: int, unit: str, pc: int, name_of: NameOf) -> Exit:
