@@ -109,7 +109,7 @@ static void last(void) { fputs("last\\n", stdout); }
 static void late(void) { fputs("late ", stdout); }
 old_style(number) { return number / 2; }
 int main(int argc, char **argv) {
-    char words[] = "a,b;c", *left, text[40];
+    char words[FOPEN_MAX] = "a,b;c", *left, text[FILENAME_MAX];
     struct tm *day;
     time_t second = 86400 * 365;
     for (char *word = strtok_r(words, ",;", &left); word != NULL; word = strtok_r(NULL, ",;", &left))

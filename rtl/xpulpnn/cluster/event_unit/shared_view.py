@@ -42,8 +42,9 @@ class SharedView(Component):
                 view.eq(self.port.addr[:VIEW_BITS] - isa.EVENT_UNIT % (1 << VIEW_BITS)),
                 self.port.rdata.eq(self.port.wdata),
             ]
+        read = Array(slot.rdata for slot in self.slots)
         with m.Elif(over):
-            m.d.sync += [pending.eq(0), self.port.rdata.eq(Mux(exists, self._found(core), 0))]
+            m.d.sync += [pending.eq(0), self.port.rdata.eq(Mux(exists, read[core], 0))]
         m.d.sync += [self.port.rvalid.eq(over), self.port.err.eq(over & ~exists)]
         self._translate(m, view, core, offset, exists)
         m.d.comb += over.eq(pending & (~exists | Cat(slot.taken for slot in self.slots).any()))
@@ -55,9 +56,6 @@ class SharedView(Component):
                 slot.wdata.eq(self.port.rdata),
             ]
         return m
-
-    def _found(self, core):
-        return Array(slot.rdata for slot in self.slots)[core]
 
     def _translate(self, m, view, core, offset, exists):
         config = self.config
