@@ -22,7 +22,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn.user_cache import locked
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.benches.launcher_data import CLOCK_NS, DATA_VARIABLE, SEED_VARIABLE
-from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.files import replacing, write_text
 from xpulpnn_sim.tools.yosys import IN_PLACE, MAKE_VARIABLES, VERILATE, link_tools, require_verilator, verilator_folder
 
 SIMULATORS = ("verilator", "icarus")  # simulators of our tests
@@ -243,11 +243,9 @@ def run_bench(
     data_file, log, written = results / "data.json", results / "bench.log", results / "results.xml"
     ports = {"inputs": ports_of(design, "input"), "outputs": ports_of(design, "output")}
     write_text(data_file, json.dumps({"unit": unit, **ports, **data}))
-    options: dict[str, Any] = {}
-    if waves is not None:
-        file = str(waves.resolve())
-        trace = {"icarus": {"plusargs": [f"+dumpfile_path={file}"]}, "verilator": {"test_args": ["--trace-file", file]}}
-        options = {"waves": True, **trace.get(simulator, {})}
+    file = f"waves.{suffix}"  # moved at the end: Icarus cuts paths at spaces, and no simulator creates folders
+    trace = {"icarus": {"plusargs": [f"+dumpfile_path={file}"]}, "verilator": {"test_args": ["--trace-file", file]}}
+    options: dict[str, Any] = {"waves": True, **trace.get(simulator, {})} if waves else {}
     with suppress(SystemExit, RuntimeError):
         _make_runner(simulator, folder, suffix).test(
             test_module=f"xpulpnn_sim.benches.bench_{module or top}",
@@ -270,6 +268,9 @@ def run_bench(
             log_file=log,
             **options,
         )
+    if waves is not None and (results / file).exists():
+        with replacing(waves) as temporary:
+            shutil.move(results / file, temporary)
     try:
         return BenchOutcome(tuple(map(_test_of, ElementTree.parse(written).iter("testcase"))), log)
     except (OSError, ValueError, ElementTree.ParseError):

@@ -164,6 +164,7 @@ def dumps(options: ProgramOptions, executable: Executable, added: Sequence[Windo
 def write_dumps(pieces: Sequence[Dump], read: Callable[[int, int], bytes]) -> None:
     for address, size, path in pieces:
         write_bytes(path, read(address, size))
+        remark(f"{path} is written")
 
 
 def show(printed: Output) -> None:
@@ -284,8 +285,7 @@ def iss_command(options: IssOptions) -> int:
     record |= {"engine": "iss", "instructions": executed, "wall_s": round(seconds, 3)}
     record["instructions_per_s"] = round(executed / seconds, 1)
     if isinstance(session, ClusterSession):
-        record["cores"] = len(session.harts)
-        record["instructions_of_cores"] = [iss.executed for iss in session.harts]
+        record |= {"cores": len(session.harts), "instructions_of_cores": [iss.executed for iss in session.harts]}
     if visits is not None:
         record["profile"] = by_function(executable, visits)
         tell(record_table(_PROFILE, record["profile"], title="instructions by function"))

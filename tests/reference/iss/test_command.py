@@ -44,12 +44,13 @@ def test_limit(elf_file, capsys, option):
     assert capsys.readouterr().err.startswith("not finished after 50 instructions, at 0x1c000090 (loop+0x4)")
 
 
-def test_dumps_by_address_and_symbol(elf_file, tmp_path):
+def test_dumps_by_address_and_symbol(elf_file, tmp_path, capsys):
     words, host = tmp_path / "one.bin", tmp_path / "two.bin"
     path = elf_file(looping())
     assert run(path, "--hart-id", "0x25", "--dump", f"{DATA:#x}:12:{words}", "--dump", f"tohost:0x4:{host}") == 0
     assert words.read_bytes() == bytes(4) + b"\x07\0\0\0" + b"\x25\0\0\0"
     assert host.read_bytes() == b"\x01\0\0\0"
+    assert f"{words} is written\n{host} is written\n" in capsys.readouterr().err
 
 
 def test_trace(elf_file, tmp_path):
@@ -62,9 +63,11 @@ def test_trace(elf_file, tmp_path):
     assert lines[-1].endswith("[0x10000800]<-0x00000001")
 
 
-def test_profile(elf_file, tmp_path, capsys):
+@pytest.mark.parametrize("traced", [False, True])
+def test_profile(traced, elf_file, tmp_path, capsys):
     record = tmp_path / "out.json"
-    assert run(elf_file(looping()), "--profile", "--json", record) == 0
+    trace = ["--trace", tmp_path / "trace.txt"] if traced else []
+    assert run(elf_file(looping()), "--profile", "--json", record, *trace) == 0
     profile = read_results(record)[0]["profile"]
     assert profile == [
         {"symbol": "loop", "address": ENTRY + 12, "count": 207, "share": 0.9857},

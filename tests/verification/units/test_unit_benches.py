@@ -1,5 +1,6 @@
 """``verify unit``: our Verilog, Verilog with faults, other ports, netlists, waveforms; configurations of units."""
 
+import shlex
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,7 +26,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(words: str, output: Path, code: int = 0) -> list[dict]:
     path = output / "result.json"
     path.unlink(missing_ok=True)
-    assert main(["verify", "unit", *words.split(), "-o", str(output), "--jobs", "1", "--json", str(path)]) == code
+    assert main(["verify", "unit", *shlex.split(words), "-o", str(output), "--jobs", "1", "--json", str(path)]) == code
     return read_results(path) if path.exists() else []
 
 
@@ -101,8 +102,8 @@ def test_a_netlist_of_gates_passes(output: Path):
 
 @pytest.mark.parametrize("suffix", ["fst", "vcd"])
 def test_waveforms(output: Path, suffix: str):
-    file = output / f"waves.{suffix}"
-    run(f"widener --vectors 1 --waves {file}", output)
+    file = output / "new \xf6" / f"waves.{suffix}"
+    run(f"widener --vectors 1 --waves '{file}'", output)
     assert file.stat().st_size > 1000
     assert "rows." in file.with_suffix(".gtkw").read_text()
 

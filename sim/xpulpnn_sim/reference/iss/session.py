@@ -170,6 +170,8 @@ class IssSession:
             step = iss.step()
             if step.retired is not None:
                 self._observer(step.retired)
+                if iss.note is not None:
+                    iss.note([step.pc])
 
     def _ended(self) -> exits.Exit | None:
         iss, last = self.iss, self.iss.state.last_pc
