@@ -48,7 +48,8 @@ def write_network_page(
         for task, own in shown
         if "right" in own
     ]
-    page.facts = [*right, *((record["target"] or "cycles", _speed(record)) for record in records)]
+    cycles = "{[cycles]:,} cycles, {:.2f} MAC/cycle".format
+    page.facts = [*right, *((record["target"] or "cycles", cycles(record, _rate(record))) for record in records)]
     page.section("networks", "Networks", _table("Networks", _NETWORK, records))
     for number, (task, own) in enumerate(shown):
         parts = _answers(page, task, own, f"answers-{number}")
@@ -67,10 +68,6 @@ def write_network_page(
 
 def _rate(record: Record) -> float:
     return record["macs"] / record["cycles"] if record["cycles"] else 0.0
-
-
-def _speed(record: Record) -> str:
-    return f"{record['cycles']:,} cycles, {_rate(record):.2f} MAC/cycle"
 
 
 def _cycles(record: Record) -> str:
