@@ -142,12 +142,13 @@ int called(int deep) { if (deep == 2) return xp_lw_rr(0, 4); if (deep) grow(0); 
 int main(void) { return called(DEEP) + 1; }
 """
 WILD = (
-    r"code 4098 \(0x1002\).*illegal instruction at 0x1\w+, coming from 0x\w+ \(called\+0x.*\nsource: fails.c:5\n"
+    r"ended: illegal instruction at 0x1\w+, coming from 0x\w+ \(called\+0x.*\nsource: fails.c:5\n"
     r".*<signal handler called>.* in called .* in main "
 )
 DEEP = (
     r"trap loop: .*again and again.*\nlast exception: store access fault at 0x\w+ \(grow\+0x\w+\), "
     r"address 0x0fff\w+: .*\nsource: fails.c:4\n"
+    r"(?=gdb halts it|.* SIGABRT)"
 )
 HEADER = r"ended: load of 4 bytes outside memory: address 0x00000004, .*\nsource: fails.c:5\n"
 ON_ISS = r"ended: stack overflow: .*\nsource: fails.c:4\n.* SIGSEGV.*\n#[0-9]{3,} .* in main "
@@ -208,6 +209,25 @@ def test_the_guides_session(options, harts, tmp_path):
     )
 
 
+@pytest.mark.cosim
+@pytest.mark.flow
+def test_no_at_the_question_of_run_changes_nothing_and_what_is_outside_memory_is_no_zero(tmp_path):
+    compiled(tmp_path, "fails", FAILS, "--preset", "ri5cy", "-DDEEP=1")
+    asked = "import os, pty, sys; os.environ['TERM'] = 'dumb'; sys.exit(pty.spawn(sys.argv[1:]))"  # on a terminal
+    words = ["break *xp_vector_exception", "continue", "up", "print block", "set var data[0] = 5", "run", "n"]
+    line = [sys.executable, "-c", asked, *XPULPNN, "debug", "build/fails.elf", "--preset", "ri5cy"]
+    done = subprocess.run(
+        line,
+        input="\n".join([*words, "print data[0] + 2", "quit", "y", ""]),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+    )
+    print(done.stdout, done.stderr)
+    assert re.search(r"Cannot access memory at address 0xff.*not restarted.*\$\d = 7", done.stdout, re.DOTALL)
+
+
 COUNTER = '#include <stdio.h>\nstatic volatile int counter = FIRST; int main(void) { printf("<%d>", ++counter); }'
 
 
@@ -220,6 +240,8 @@ def test_run_starts_the_program_afresh_as_its_file_is_now(engine, tmp_path):
     words = [
         "continue",
         "backtrace",
+        "start",
+        "kill",
         "run",
         "shell cp build/rebuilt.elf build/counter.elf",
         "run",

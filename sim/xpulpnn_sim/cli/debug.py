@@ -73,7 +73,7 @@ def debug_command(options: DebugOptions) -> int:
     with progress_bar("compiling the model", None):
         library = model_library(engine_of(config, debugged=True), config)
     with ExitStack() as stack:
-        debugger = stack.enter_context(serving(0, holds=True, tell=tell))
+        debugger = stack.enter_context(serving(0, holds=True, tell=lambda end: tell(end, "gdb halts it as by Ctrl-C")))
         model = Thread(
             target=run_program,
             args=(executable, config, machine),
@@ -83,8 +83,7 @@ def debug_command(options: DebugOptions) -> int:
         model.start()
         stack.callback(model.join, _PATIENCE_S)
         stack.callback(setattr, debugger, "closing", True)
-        port = _server(stack, debugger, config.cores)
-        return _gdb(stack, gdb, port, debugger, options)
+        return _gdb(stack, gdb, _server(stack, debugger, config.cores), debugger, options)
 
 
 def _on_simulator(options: DebugOptions, gdb: str) -> int:
@@ -114,7 +113,8 @@ def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
     """Start OpenOCD; return its port for gdb."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    words = {"PORT": debugger.port, "GDB_PORT": port, "HARTS": harts}
+    access = "sysbus" if harts == 1 else "{sysbus progbuf}"
+    words = {"PORT": debugger.port, "GDB_PORT": port, "HARTS": harts, "ACCESS": access}
     settings = [word for name, value in words.items() for word in ("-c", f"set {name} {value}")]
     line = ["openocd", *settings, "-f", str(CONFIGURATION)]
     # signals for gdb such as Ctrl-C must not reach the server
@@ -150,6 +150,4 @@ def _gdb(stack: ExitStack, gdb: str, port: int, debugger: Debugger | GdbServer, 
         debugger.halt = partial(session.send_signal, signal.SIGINT)
     code = session.wait()
     end = debugger.end if options.batch else None
-    if end is None:
-        return code
-    return OK if end.ok else FAILED
+    return code if end is None else OK if end.ok else FAILED

@@ -11,13 +11,16 @@ else
     set remote hardware-watchpoint-limit $triggers
     set remote hardware-watchpoint-length-limit 4
 end
-# run starts the program afresh, as its file is now
+# run starts the program afresh, as its file is now: when gdb has asked whether it may
 define hook-run
     if $simulated
         python gdb.execute("set remote exec-file " + gdb.current_progspace().filename)
     else
-        load
+        python gdb.execute("monitor set PROGRAM {" + gdb.current_progspace().filename + "}", to_string=True)
     end
+end
+define hook-start
+    hook-run
 end
 # OpenOCD's commands, such as a reset, change registers that gdb has read
 define hookpost-monitor

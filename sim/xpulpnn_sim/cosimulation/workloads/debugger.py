@@ -13,7 +13,8 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.schema import Event
 from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES
-from xpulpnn_sim.reference.programs.exits import Exit, Reason
+from xpulpnn_sim.reference.programs.exits import RUNTIME_CODES, Exit, Reason
+from xpulpnn_sim.reference.programs.failures import EXCEPTION
 
 Config = TypeVar("Config", CoreConfig, ClusterConfig, CoreConfig | ClusterConfig)
 
@@ -32,7 +33,7 @@ class Debugger:
     listener: socket.socket
     holds: bool = False  # whether the program does not start before the debugger has halted it once
     tell: Callable[[str], None] | None = None  # reports the end of the program while a debugger is connected
-    halt: Callable[[], None] | None = None  # halts a program that has ended, also when it goes on there
+    halt: Callable[[], None] = lambda: None  # halts a program that has ended, also when it goes on there
     closing: bool = False  # whether to end the run as soon as possible
     end: Exit | None = None  # end of the program
     chunk: int = CHUNK_CYCLES  # cycles until the next call of `ended`
@@ -62,8 +63,7 @@ class Debugger:
         if end is not None or lingers:
             if self._connected and self.tell is not None:
                 self.tell(self._text)
-            if self.halt is not None:
-                self.halt()
+            self.halt()
             self._patience = _HALTING_CHUNKS
         if self.closing:
             return self.end or Exit(Reason.DEBUGGER, 0, 0, None, "the debugger has left before the end")
@@ -80,7 +80,10 @@ class Debugger:
 
 
 def end_text(end: Exit, why: Mapping[str, str]) -> str:
-    return "\n".join([f"the program has ended: {end.text}", *(f"{what}: {text}" for what, text in why.items())])
+    # the code of an exception says no more than the exception
+    ended = why.get(EXCEPTION, end.text) if end.code // RUNTIME_CODES == 1 else end.text
+    others = (f"{what}: {text}" for what, text in why.items() if text != ended)
+    return "\n".join([f"the program has ended: {ended}", *others])
 
 
 def debugged(config: Config) -> Config:

@@ -146,6 +146,7 @@ class IssSession:
                 if progress is not None and end is None:
                     progress(iss.executed)
         except AccessError as error:
+            iss.state.executed += 1  # as an instruction that traps
             return outside_memory(error, iss, self._name_of)
         except exits.StoppedError:
             return exits.interrupted(iss.executed, "instructions", iss.state.pc, self._name_of)

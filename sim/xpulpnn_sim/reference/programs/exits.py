@@ -120,8 +120,7 @@ class Output:
 
 
 def place(pc: int, name_of: NameOf) -> str:
-    name = name_of(pc)
-    return f"0x{pc:08x} ({name})" if name else f"0x{pc:08x}"
+    return f"0x{pc:08x} ({name})" if (name := name_of(pc)) else f"0x{pc:08x}"
 
 
 def reported(value: int, pc: int, name_of: NameOf) -> Exit:
@@ -153,8 +152,8 @@ def endless_loop(pc: int, name_of: NameOf) -> Exit:
 def bad_access(kind: str, address: int, size: int, pc: int, name_of: NameOf) -> Exit:
     below, amount = name_of(address), f"{size} byte{'s' if size > 1 else ''}"
     what = f"stack overflow: {kind} of {amount}" if below else f"{kind} of {amount} outside memory"
-    where = f"0x{address:08x} ({below})" if below else f"0x{address:08x}"
-    return Exit(Reason.BAD_ACCESS, 0, pc, address, f"{what}: address {where}, instruction at {place(pc, name_of)}")
+    where = f"address {place(address, name_of)}, instruction at {place(pc, name_of)}"
+    return Exit(Reason.BAD_ACCESS, 0, pc, address, f"{what}: {where}")
 
 
 def bad_transfer(address: int, pc: int, *, writes: bool) -> Exit:
@@ -248,8 +247,7 @@ def record(trapped: Trapped, text: str, name_of: NameOf) -> dict[str, Any]:
 
 def instruction(word: int) -> str:
     """Return the instruction in assembly, or the word in hexadecimal if no core has it."""
-    insn = decode(word)
-    return f"0x{digits_of(word)}" if insn is None else render(insn, word)
+    return f"0x{digits_of(word)}" if (insn := decode(word)) is None else render(insn, word)
 
 
 def _why_illegal(word: int, config: CoreConfig, core: str) -> str:
