@@ -89,20 +89,20 @@ def test_an_instruction_that_is_executed_must_be_inside(code, address, pc):
         ("lw x9, 0(x8)", -4, None),
         ("lbu x9, 0(x8)", -1, None),
         ("sh x9, 0(x8)", -2, None),
-        ("lw x9, 0(x8)", -2, "load of 4"),
-        ("sw x9, 0(x8)", -1, "store of 4"),
-        ("lh x9, 0(x8)", -1, "load of 2"),
-        ("sb x9, 0(x8)", 0, "store of 1"),
-        ("lw x9, 0(x8)", GAP - 2, "load of 4"),
+        ("lw x9, 0(x8)", -2, "load of 4 bytes"),
+        ("sw x9, 0(x8)", -1, "store of 4 bytes"),
+        ("lh x9, 0(x8)", -1, "load of 2 bytes"),
+        ("sb x9, 0(x8)", 0, "store of 1 byte"),
+        ("lw x9, 0(x8)", GAP - 2, "load of 4 bytes"),
         ("sw x9, 0(x8)", GAP, None),
-        ("p.lw x9, 4(x8!)", -3, "load of 4"),
-        ("pv.mlsdotsp.b x9, (x8!), 8", -2, "load of 4"),
-        ("pv.cusdotsp.b.0 x9, (x8!), x10", -1, "load of 4"),
+        ("p.lw x9, 4(x8!)", -3, "load of 4 bytes"),
+        ("pv.mlsdotsp.b x9, (x8!), 8", -2, "load of 4 bytes"),
+        ("pv.cusdotsp.b.0 x9, (x8!), x10", -1, "load of 4 bytes"),
     ],
 )
 def test_an_access_must_be_inside(access, offset, report):
     address = END + offset
-    expected = "pass" if report is None else f"{report} bytes outside memory: address 0x{address:08x}, instruction at "
+    expected = "pass" if report is None else f"{report} outside memory: address 0x{address:08x}, instruction at "
     texts = list(ends(f"li x8, {address}\n{access}\naddi x11, x11, 1\n"))
     assert texts[0].startswith(expected)
     assert texts == texts[:1] * 3
