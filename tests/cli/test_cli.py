@@ -18,7 +18,7 @@ from tests.processes import own_cache
 from tests.programs import plots_of, read_results
 
 from xpulpnn import user_cache
-from xpulpnn_sim.cli import common, doctor
+from xpulpnn_sim.cli import common, doctor, generate
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cli.generate import GenerateOptions, command_line
 from xpulpnn_sim.cli.tree import GROUPS, with_default_command
@@ -383,7 +383,7 @@ def test_generate_needs_no_extra(tmp_path):
     done = without_extras("generate", "mult", "-o", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "mult.v").exists()
-    done = without_extras("generate", "nnrf", "--package", "-o", str(tmp_path))
+    done = without_extras("generate", "nnrf", "--package", "-o", str(tmp_path / "ip"))
     assert (done.returncode, done.stderr.partition("not missing: ")[2]) == (2, "pip install '.[sim]'\n")
     assert without_extras("--help").returncode == 0
 
@@ -532,11 +532,11 @@ def test_generate_replaces_only_what_it_wrote(tmp_path):
 
 
 @pytest.mark.flow
-def test_a_package_has_its_folder_for_itself(tmp_path, capsys):
+def test_a_package_has_its_folder_for_itself(tmp_path, capsys, monkeypatch):
     def contents() -> dict[str, bytes]:
         return {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
-    def generate(*words: str) -> set[str]:
+    def made(*words: str) -> set[str]:
         assert cli.main(["generate", *words, "-o", str(tmp_path)]) == 0
         return {*contents()}
 
@@ -547,16 +547,25 @@ def test_a_package_has_its_folder_for_itself(tmp_path, capsys):
         assert contents() == before
         return capsys.readouterr().err.removeprefix("error: --output must be a folder ").replace(f"{tmp_path}", "DIR")
 
-    generate("nnrf", "--split")
-    first = generate("nnrf", "--package")
+    made("nnrf", "--split")
+    first = made("nnrf", "--package")
     assert not first & {"nnrf.f", "nnrf.json", "xpulpnn_nnrf.v"}
     (tmp_path / "doc" / "mine.json").write_text('{"files": ["mult.f"]}')
-    assert generate("nnrf", "--package", "--reset", "async-low") == first | {"doc/mine.json"}
-    assert refused("simd-alu", "--package") == "without the files of nnrf, not DIR\n"
-    assert refused("nnrf") == "without the package of nnrf, not DIR\n"
+    assert made("nnrf", "--package", "--reset", "async-low") == first | {"doc/mine.json"}
     (tmp_path / "rtl" / "xpulpnn_nnrf.v").write_text("mine")
     rule = "where no file of yours is replaced, not DIR"
     assert refused("nnrf", "--package", "--prefix", "xpulpnn_") == f"{rule} (rtl/xpulpnn_nnrf.v)\n"
+    monkeypatch.setattr(generate, "emitted_top", pytest.fail)
+    assert refused("simd-alu", "--package") == "without the files of nnrf, not DIR\n"
+    assert refused("nnrf") == "without the package of nnrf, not DIR\n"
+    (tmp_path / "Makefile").write_text("mine:")
+    assert refused("nnrf", "--package") == f"{rule} (Makefile)\n"
+
+
+def test_emission_shows_its_progress(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(common, "_FIRST_LINE_S", 0)
+    assert cli.main(["generate", "nnrf", "-o", str(tmp_path)]) == 0
+    assert " emitting nnrf\n" in capsys.readouterr().err
 
 
 def test_the_command_in_a_header_repeats_all_that_changes_the_text():

@@ -160,7 +160,6 @@ def compile_design(design: EmittedVerilog, simulator: str, cache: Path, *, waves
         if done.exists():
             return folder
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
         for name, text in sources.items():
             write_text(folder / name, text)
         with _runtime_of(cache, waves) if is_verilator else nullcontext(folder) as runtime:
@@ -239,7 +238,6 @@ def run_bench(
     """
     suffix = waves.suffix[1:] if waves else ""
     folder, top = compile_design(design, simulator, cache, waves=suffix), design.manifest["top"]
-    results.mkdir(parents=True, exist_ok=True)
     data_file, log, written = results / "data.json", results / "bench.log", results / "results.xml"
     ports = {"inputs": ports_of(design, "input"), "outputs": ports_of(design, "output")}
     write_text(data_file, json.dumps({"unit": unit, **ports, **data}))

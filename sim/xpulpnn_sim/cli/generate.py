@@ -13,13 +13,13 @@ from xpulpnn.errors import InputError
 from xpulpnn.verilog import EmittedVerilog, Reset, Separator
 from xpulpnn.xif.config import XifConfig
 from xpulpnn.xif.wrappers import WRAPPERS, wrapper
-from xpulpnn_sim.cli.common import finish, pick, tell
+from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import AnyPreset, Json, NewFolder, Seconds, arguments, command
 from xpulpnn_sim.publishing.packages.design import DEFAULT_CLOCK_NS, GENERATED, Design, description
 from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sim.tools.components import emit_top
-from xpulpnn_sim.tools.files import write_texts
+from xpulpnn_sim.tools.files import require_ours, write_texts
 
 DEFAULT_PREFIX = "xpulpnn_"  # default prefix of module names
 
@@ -86,31 +86,39 @@ def generate_command(options: GenerateOptions) -> int:
     xpulpnn generate dotp --set widths=8,4 --set multipliers=replicated  # another structure
     xpulpnn generate xif --preset cv32e40x -o build/xif  # a coprocessor for CV32E40X, and its wrapper
     """
-    emitted = emitted_top(options)
-    top = options.top
-    if options.package:
-        return _package(options, emitted)
+    stale = _stale(options)
+    with progress_bar(f"emitting {options.top}", None):
+        emitted = emitted_top(options)
+        files = (_package if options.package else _plain)(options, emitted)
+    written, module = write_texts(options.output, files, stale), emitted.manifest["top"]
+    shown = options.output / f"{options.top}.{'f' if options.split else 'v'} and {options.output / options.top}.json"
+    package = f"{options.output / 'README.md'}: package of module {module}, {len(files)} files"
+    tell(package if options.package else f"{shown}: module {module}")
+    return finish(options.json, {"top": options.top, "files": written})
+
+
+def _plain(options: GenerateOptions, emitted: EmittedVerilog) -> dict[str, str]:
+    """Return the Verilog, its description and, for the coprocessor of a preset, the wrapper for the preset's core."""
+    top, config = options.top, options.for_top(options.top)
     files = emitted.files() if options.split else {f"{top}.v": emitted.text}
     files |= {f"{top}.f": "".join(f"{name}\n" for name in files)} if options.split else {}
-    shown, manifest = options.output / [*files][-1], options.output / f"{top}.json"
-    files |= _wrapper(options, emitted)
-    files |= description(emitted, f"{top}.json", files)
-    if packaged := [path.stem for path in options.output.glob("doc/*.json") if _listed(path)]:
-        raise InputError(f"--output must be a folder without the package of {packaged[0]}, not {options.output}")
-    others = {name for path in options.output.glob("*.json") if path != manifest for name in _listed(path)}
-    written = write_texts(options.output, files, [name for name in _listed(manifest) if name not in others])
-    tell(f"{shown} and {manifest}: module {emitted.manifest['top']}")
-    return finish(options.json, {"top": top, "files": written})
+    if isinstance(config, XifConfig) and options.preset in WRAPPERS:
+        module, is_async = emitted.manifest["top"], options.reset == "async-low"
+        text = wrapper(options.preset, config, module, is_async=is_async, separator=options.separator)
+        files[f"{top}_{options.preset}.sv"] = f"{emitted.header}\n{text}"
+    return files | description(emitted, f"{top}.json", files)
 
 
-def _wrapper(options: GenerateOptions, emitted: EmittedVerilog) -> dict[str, str]:
-    """Return the wrapper of the coprocessor for the core of its preset, by the name of the file."""
-    config = options.for_top(options.top)
-    if not isinstance(config, XifConfig) or options.preset not in WRAPPERS:
-        return {}
-    module, is_async = emitted.manifest["top"], options.reset == "async-low"
-    text = wrapper(options.preset, config, module, is_async=is_async, separator=options.separator)
-    return {f"{options.top}_{options.preset}.sv": f"{emitted.header}\n{text}"}
+def _stale(options: GenerateOptions) -> list[str]:
+    """Return the files of an earlier run with this TOP; raise :class:`InputError` if others are in the way."""
+    folder, top, what = options.output, options.top, "files" if options.package else "package"
+    earlier = {path: _listed(path) for pattern in ("*.json", "doc/*.json") for path in folder.glob(pattern)}
+    refused = [path for path in earlier if (path.stem != top if options.package else path.parent != folder)]
+    if others := [path.stem for path in refused if earlier[path]]:
+        raise InputError(f"--output must be a folder without the {what} of {others[0]}, not {folder}")
+    require_ours(folder, [folder / "README.md", folder / "Makefile"] if options.package else [])
+    kept = {name for path, names in earlier.items() if path.stem != top for name in names}
+    return [name for path, names in earlier.items() if path.stem == top for name in names if name not in kept]
 
 
 def _listed(description: Path) -> list[str]:
@@ -123,16 +131,9 @@ def _listed(description: Path) -> list[str]:
     return [name for name in names if ".." not in Path(name).parts]
 
 
-def _package(options: GenerateOptions, emitted: EmittedVerilog) -> int:
+def _package(options: GenerateOptions, emitted: EmittedVerilog) -> dict[str, str]:
     # testbench vectors need numpy, plain Verilog does not
     from xpulpnn_sim.publishing.packages.assemble import package_files
 
     command = f"{command_line(options)} --package --clock {options.clock:g}"
-    design = Design(options.top, options.for_top(options.top), emitted, options.clock, command)
-    files = package_files(design)
-    earlier = [path for pattern in ("*.json", "doc/*.json") for path in options.output.glob(pattern) if _listed(path)]
-    if others := [path.stem for path in earlier if path.stem != options.top]:
-        raise InputError(f"--output must be a folder without the files of {others[0]}, not {options.output}")
-    written = write_texts(options.output, files, [name for path in earlier for name in _listed(path)])
-    tell(f"{options.output / 'README.md'}: package of module {design.module}, {len(files)} files")
-    return finish(options.json, {"top": options.top, "files": written})
+    return package_files(Design(options.top, options.for_top(options.top), emitted, options.clock, command))

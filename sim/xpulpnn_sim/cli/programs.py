@@ -143,8 +143,7 @@ def dumps(options: ProgramOptions, executable: Executable, added: Sequence[Windo
     memory = windows(executable, (*options.windows, *added))
     pieces: list[Dump] = []
     for text in options.dump:
-        where, _, rest = text.partition(":")
-        length, _, name = rest.partition(":")
+        where, length, name = [*text.split(":", 2), "", ""][:3]
         try:
             address = executable.symbols[where] if where in executable.symbols else parse_number(where)
             size = parse_number(length)

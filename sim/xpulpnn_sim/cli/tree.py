@@ -139,13 +139,10 @@ def with_default_command(words: Sequence[str]) -> list[str]:
         return list(words)
     group, *rest = words
     names = [name.removeprefix(f"{group} ") for name in COMMANDS if name.startswith(f"{group} ")]
-    is_named = rest and (rest[0] in names or _is_misspelt(rest[0], names))
+    similar = get_close_matches(rest[0], names, 1, _SIMILARITY) if rest else []
+    is_named = similar and (rest[0] in names or not Path(rest[0]).exists())
     default = _DEFAULTS.get(group)
     return list(words) if not default or is_named else [group, default, *rest]
-
-
-def _is_misspelt(word: str, names: Sequence[str]) -> bool:
-    return bool(get_close_matches(word, names, 1, _SIMILARITY)) and not Path(word).exists()
 
 
 def command_name(words: Sequence[str]) -> str:

@@ -120,17 +120,22 @@ def is_generated(path: Path) -> bool:
         return _GENERATED.match(file.read(_HEAD)) is not None
 
 
-def write_texts(folder: Path, texts: Mapping[str, str], stale: Iterable[str] = ()) -> list[Path]:
-    """Write all files or none, and remove those generated files of ``stale`` that are not among them. Raises
-    :class:`InputError` if a file would replace one that is not generated."""
-    paths = {folder / name: text.encode() for name, text in texts.items()}
-    changed = {path: content for path, content in paths.items() if not _has(path, content)}
-    foreign = [path for path in changed if path.exists() and not (path.is_file() and is_generated(path))]
+def require_ours(folder: Path, paths: Iterable[Path]) -> None:
+    """Raise :class:`InputError` if a file to be written in ``folder`` would replace one that is not generated."""
+    foreign = [path for path in paths if path.exists() and not (path.is_file() and is_generated(path))]
     if foreign:
         foreign = [path for path in foreign if path.suffix != ".f"] or foreign  # a list is ours as its files are
         more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
         names = ", ".join(str(path.relative_to(folder)) for path in foreign[:_SHOWN])
         raise InputError(f"--output must be a folder where no file of yours is replaced, not {folder} ({names}{more})")
+
+
+def write_texts(folder: Path, texts: Mapping[str, str], stale: Iterable[str] = ()) -> list[Path]:
+    """Write all files or none, and remove those generated files of ``stale`` that are not among them. Raises
+    :class:`InputError` if a file would replace one that is not generated."""
+    paths = {folder / name: text.encode() for name, text in texts.items()}
+    changed = {path: content for path, content in paths.items() if not _has(path, content)}
+    require_ours(folder, changed)
     write_all(changed)
     left = {folder / name for name in stale} - set(paths)
     # all of them are looked at first, as a list is ours only while its files are there
