@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import chain
 from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
@@ -138,10 +139,10 @@ class _Unit(dict[str, Any]):
         self._component = component
         outside = {id(Value.cast(port)) for _, _, port in component.signature.flatten(component)}
         inside: dict[str, Signal] = {}
-        for statements in fragment.statements.values():
-            for signal in (*statements._lhs_signals(), *statements._rhs_signals()):
-                if id(signal) not in outside:
-                    inside.setdefault(signal.name, signal)
+        for statement in chain.from_iterable(fragment.statements.values()):
+            with suppress(NotImplementedError):  # of what names the reset
+                used = (*statement._lhs_signals(), *statement._rhs_signals())
+                inside = {signal.name: signal for signal in used if id(signal) not in outside} | inside
         nets = UNIT_NETS.get(type(component).__name__, {})
         self["net"] = SimpleNamespace(**{probe: inside[net] for probe, net in nets.items() if net in inside})
 
