@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
@@ -139,7 +138,7 @@ class _Unit(dict[str, Any]):
         self._component = component
         outside = {id(Value.cast(port)) for _, _, port in component.signature.flatten(component)}
         inside: dict[str, Signal] = {}
-        for statement in chain.from_iterable(fragment.statements.values()):
+        for statement in [each for part in fragment.statements.values() for each in part]:
             with suppress(NotImplementedError):  # of what names the reset
                 used = (*statement._lhs_signals(), *statement._rhs_signals())
                 inside = {signal.name: signal for signal in used if id(signal) not in outside} | inside
