@@ -1,5 +1,6 @@
 """The command line ``xpulpnn``, also as ``python -m xpulpnn_sim``."""
 
+import gc
 import os
 import signal
 import sys
@@ -9,9 +10,13 @@ from typing import Any
 _LAST_STREAM = 2
 _KILLED = 128  # exit code of a signal, less its number
 _SOON = 0.01  # seconds
+_ALLOCATED = 20_000
+"""Allocations between garbage collections: modules and large graphs live long, and Python's default would search them
+too often."""
 
 
 def main() -> int:
+    gc.set_threshold(_ALLOCATED)
     _open_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:

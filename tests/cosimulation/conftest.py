@@ -16,7 +16,7 @@ from xpulpnn_sim.cosimulation.model.model import U32, Block
 from xpulpnn_sim.cosimulation.workloads import program_run
 from xpulpnn_sim.reference.bare.program import elf_bytes
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.retirements import Records
 
 END = "\nli x31, tohost; li x30, 1; sw x30, 0(x31)\n"
 

@@ -17,7 +17,8 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.programs.elf import Executable, FunctionSymbol, Segment
 from xpulpnn_sim.reference.programs.exits import DifferenceError
-from xpulpnn_sim.reference.programs.trace import Records, text_of
+from xpulpnn_sim.reference.programs.retirements import Records
+from xpulpnn_sim.reference.programs.trace import text_of
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 

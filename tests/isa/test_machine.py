@@ -7,7 +7,8 @@ from xpulpnn.isa import machine
 from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, CsrGroup, ResetSource, csr_address
 from xpulpnn.isa.machine import Cost, ExceptionCause, Interrupt, division_cycles
 from xpulpnn.isa.retirement import RETIREMENT_FIELDS, WIDTHS, WaitCause
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, WORD_FIELDS
+from xpulpnn_sim.reference.programs.retirements import RETIREMENT
+from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 
 COSTS = {"MULTIPLY_HIGH": 5, "TAKEN_BRANCH": 3, "INTERRUPT": 4}
 """Cycles with the instruction's own, where they are not 2."""

@@ -7,7 +7,8 @@ from tests.programs import encode_line
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import InputError
 from xpulpnn_sim.reference.programs.exits import Trapped, describe, fetched_word
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, TRACE_HEADER, lines
+from xpulpnn_sim.reference.programs.retirements import RETIREMENT, lines
+from xpulpnn_sim.reference.programs.trace import TRACE_HEADER
 
 ILLEGAL = (
     (

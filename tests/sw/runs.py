@@ -13,8 +13,8 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.machine import Cost
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.kernel_calls import executed, kernel_memory
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sim.reference.iss.session import executed, kernel_memory
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of

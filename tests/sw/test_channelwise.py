@@ -8,7 +8,7 @@ import pytest
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
-from xpulpnn_sim.reference.iss.session import kernel_memory
+from xpulpnn_sim.reference.iss.kernel_calls import kernel_memory
 from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.channelwise.maps import reciprocal

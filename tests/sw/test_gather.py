@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from xpulpnn_sim.reference.iss.session import executed, kernel_memory
+from xpulpnn_sim.reference.iss.kernel_calls import executed, kernel_memory
 from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.layers.layer import ImageConvLayer

@@ -8,7 +8,7 @@ import pytest
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
-from xpulpnn_sim.reference.iss.session import kernel_memory
+from xpulpnn_sim.reference.iss.kernel_calls import kernel_memory
 from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.layout import ImageBuilder
 from xpulpnn_sw.kernels.requantisation import Requantisation, Rule, SearchedThresholds, Shifting, Thresholds

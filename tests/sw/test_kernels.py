@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import XpulpnnError
-from xpulpnn_sim.reference.iss.session import executed, kernel_memory
+from xpulpnn_sim.reference.iss.kernel_calls import executed, kernel_memory
 from xpulpnn_sw.assembly.disasm import register_number
 from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.frame import SP

@@ -19,9 +19,9 @@ from xpulpnn_sim.cosimulation.model.host import HOSTS, Host, host_config
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.model.session import RunResult
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
+from xpulpnn_sim.reference.iss.cluster import ClusterSession
 from xpulpnn_sim.reference.iss.memory import Memory
-from xpulpnn_sim.reference.iss.session import IssSession
+from xpulpnn_sim.reference.iss.session import DEFAULT_QUANTUM, IssSession
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for
 from xpulpnn_sim.reference.programs.exits import STDOUT, Exit, Output
 from xpulpnn_sw.toolchain.build_options import named_core

@@ -18,7 +18,7 @@ from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.directed.case import Directed
 from xpulpnn_sim.reference.directed.programs import short_programs
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.retirements import Records
 
 _SHORT = 350  # largest number of instructions of the programs
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import version
 from pathlib import Path
 from time import monotonic
 from typing import Any, TextIO, TypeVar
@@ -40,6 +39,8 @@ SCHEMA = 1  # version of the JSON format
 def write_json(path: Path | None, result: Any) -> None:
     if path is None:
         return
+    from importlib.metadata import version
+
     document = {
         "schema": SCHEMA,
         "command": ["xpulpnn", *TYPED.get()],

@@ -1,6 +1,5 @@
 """The command line ``xpulpnn``."""
 
-import gc
 import os
 import re
 import sys
@@ -19,7 +18,6 @@ from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnusedC
 
 from xpulpnn.errors import InputError, XpulpnnError, unreadable
 from xpulpnn.xif.config import XIF_PRESETS
-from xpulpnn_sim.cli.cc_words import separate_cc_options
 from xpulpnn_sim.cli.common import FAILED, INTERRUPTED, RESULTS_ON_OUTPUT, TYPED, remark
 from xpulpnn_sim.cli.tree import EXTRAS, PROGRAM, app, command_name, with_default_command
 from xpulpnn_sim.tools.component_names import XIF
@@ -29,6 +27,8 @@ from xpulpnn_sim.tools.files import STANDARD_OUTPUT, path_of
 def split_words(words: Sequence[str]) -> list[str]:
     first, *rest = words or [""]
     if first == "cc":
+        from xpulpnn_sim.cli.cc_words import separate_cc_options
+
         return [first, *separate_cc_options(rest)]
     if first == "litex" and rest[:1] not in ([], ["--help"], ["-h"]):
         return [first, "--", *rest]
@@ -41,14 +41,10 @@ def split_words(words: Sequence[str]) -> list[str]:
 
 
 BAD_INPUT = 2
-_ALLOCATED = 20_000
-"""Allocations between garbage collections: commands build large graphs that live long, and Python's default would
-search them too often."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; return 0 for success, 1 for a failed check, 2 for bad input or a missing tool."""
-    gc.set_threshold(_ALLOCATED)
     # Amaranth warns of designs that an error or an interrupt leaves behind
     warnings.filterwarnings("ignore", ".* created but never used")
     for stream in (sys.stdout, sys.stderr):

@@ -3,13 +3,12 @@
 The options of a command are a frozen dataclass; the text below a field is its help. Base classes are groups of options.
 """
 
-import ast
 import inspect
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from functools import cache, wraps
-from itertools import pairwise
+from functools import wraps
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform, get_type_hints
@@ -29,7 +28,7 @@ Options = TypeVar("Options")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def arguments(kind: type[Options]) -> type[Options]:
-    return dataclass(frozen=True, kw_only=True)(kind)
+    return dataclass(frozen=True, kw_only=True, repr=False, eq=False)(kind)
 
 
 def command(words: str) -> Callable[[Callable[[Any], int]], App]:
@@ -67,19 +66,14 @@ def _parameters(kind: type) -> list[inspect.Parameter]:
     return sorted(parameters, key=lambda parameter: parameter.kind)
 
 
-@cache
-def _classes(module: str) -> dict[str, ast.ClassDef]:
-    nodes = ast.parse(inspect.getsource(sys.modules[module])).body
-    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+_HELP = re.compile(r'^    (\w+): .*(?:\n(?: {5}|    [])]).*)*\n    """([^"]*(?:"(?!"")[^"]*)*)"""', re.MULTILINE)
+"""A field, whose value may go on in further lines, and the text below it."""
 
 
-def _helps(kind: type) -> Iterator[tuple[str, str]]:
-    for line, below in pairwise(_classes(kind.__module__)[kind.__name__].body):
-        match line, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                yield name, text
-            case _:
-                pass
+def _helps(kind: type) -> list[tuple[str, str]]:
+    source = inspect.getsource(sys.modules[kind.__module__])
+    after = re.split(rf"^class {kind.__name__}\b", source, maxsplit=1, flags=re.MULTILINE)[1]
+    return _HELP.findall(after.partition("\n\n\n")[0])
 
 
 def _parameter(option: Field[Any], hint: Any, text: str | None) -> inspect.Parameter:

@@ -20,10 +20,9 @@ from xpulpnn.xif.config import HOST_NAME
 from xpulpnn_sim.cli.common import Columns, finish, pass_on, pick, progress_bar, record_table, remark, tell
 from xpulpnn_sim.cli.configurations import Cores, Hosted
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
-from xpulpnn_sim.reference.iss.cluster import DEFAULT_QUANTUM, ClusterSession
 from xpulpnn_sim.reference.iss.core import Retired
 from xpulpnn_sim.reference.iss.library import library
-from xpulpnn_sim.reference.iss.session import IssSession
+from xpulpnn_sim.reference.iss.session import DEFAULT_QUANTUM, IssSession
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_for, parse_number, parse_ram, windows
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, StoppedError, Trapped
@@ -270,6 +269,8 @@ def iss_command(options: IssOptions) -> int:
     begin = time.perf_counter()
     with ExitStack() as stack:
         if isinstance(target, ClusterConfig):
+            from xpulpnn_sim.reference.iss.cluster import ClusterSession  # loads numpy
+
             session = ClusterSession(executable, target, quantum=options.quantum or DEFAULT_QUANTUM, **given)
         else:
             observer = None if options.trace is None else stack.enter_context(_tracing(options.trace, target))
@@ -283,7 +284,7 @@ def iss_command(options: IssOptions) -> int:
     record = report(executable, ended, session.trapped, target.core, options.title, summary)
     record |= {"engine": "iss", "instructions": executed, "wall_s": round(seconds, 3)}
     record["instructions_per_s"] = round(executed / seconds, 1)
-    if isinstance(session, ClusterSession):
+    if not isinstance(session, IssSession):
         record |= {"cores": len(session.harts), "instructions_of_cores": [iss.executed for iss in session.harts]}
     if visits is not None:
         record["profile"] = by_function(executable, visits)

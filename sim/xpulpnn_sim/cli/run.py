@@ -26,7 +26,7 @@ from xpulpnn_sim.cosimulation.workloads.debugger import debugged, serving
 from xpulpnn_sim.cosimulation.workloads.program_run import MEANING, Profile, run_program
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, load, memory_of, require_fitting
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.retirements import Records, lines, lines_of_cores
 from xpulpnn_sim.tools.files import replacing, require_place, require_room, require_writable
 from xpulpnn_sw.toolchain.build_options import named_core
 
@@ -211,8 +211,8 @@ def _tracing(path: Path, *, alone: bool) -> Generator[Callable[[Sequence[Records
         file.write((trace.TRACE_HEADER if alone else trace.HEADER_OF_CORES) + "\n")
 
         def write(blocks: Sequence[Records]) -> None:
-            lines = trace.lines(blocks[0]) if alone else trace.lines_of_cores(blocks)
-            file.writelines(f"{line}\n" for line in lines)
+            rows = lines(blocks[0]) if alone else lines_of_cores(blocks)
+            file.writelines(f"{row}\n" for row in rows)
 
         yield write
 

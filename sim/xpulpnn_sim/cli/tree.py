@@ -4,11 +4,9 @@ import io
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from cyclopts import App, Parameter
-from rich.console import Console
 
 PROGRAM = "xpulpnn"
 
@@ -103,7 +101,7 @@ def app() -> App:
     top = App(
         name=PROGRAM,
         help="Quantised-neural-network hardware for RISC-V: generate, run, check.",
-        version=lambda: f"{PROGRAM} {version(PROGRAM)}",
+        version=_version,
         default_parameter=Parameter(negative=(), allow_leading_hyphen=True, show_choices=True, show_default=_shown),
         help_format="plaintext",
         exit_on_error=False,
@@ -120,6 +118,12 @@ def app() -> App:
         path = f"xpulpnn_sim.cli.{modules.get(words, own)}:{own}_command"
         (groups[group] if group else top).command(path, name=name, help=sentence(text))
     return top
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"{PROGRAM} {version(PROGRAM)}"
 
 
 def _shown(default: object) -> object:
@@ -155,6 +159,8 @@ _COLUMNS = 88
 
 def commands() -> str:
     """Return the section of every command for the guide, with the help text in 88 columns."""
+    from rich.console import Console
+
     texts = {name: io.StringIO() for name in COMMANDS}
     for name, text in texts.items():
         app().help_print(name.split(), console=Console(file=text, width=_COLUMNS))

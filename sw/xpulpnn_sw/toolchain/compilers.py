@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import util
-from importlib.metadata import version
 from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError
@@ -272,6 +271,8 @@ def cpp_archives(compiler: Compiler, objects: Iterable[Path], jobs: int) -> list
 def _archive(
     compiler: Compiler, jobs: int, flags: Sequence[str], sources: Sequence[Path], configuration: Sequence[str]
 ) -> Path:
+    from importlib.metadata import version
+
     versions = (version(_WHEEL), run([*compiler.command, "--version"]))
     identity = (compiler.command, versions, flags, configuration, sources)
     archive = cache_directory() / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.a"

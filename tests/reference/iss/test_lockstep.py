@@ -9,7 +9,7 @@ from xpulpnn.isa.table import find
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.lockstep import HISTORY, Lockstep
 from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory
-from xpulpnn_sim.reference.programs.trace import RETIREMENT
+from xpulpnn_sim.reference.programs.retirements import RETIREMENT
 
 CODE, DATA = 0x1C00_0000, 0x1000_0000
 ENTRY = CODE + 0x80

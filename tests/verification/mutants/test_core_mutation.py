@@ -15,7 +15,7 @@ from xpulpnn_sim.cli.main import main
 from xpulpnn_sim.proofs.mutants.mutant_comparison import DIFFERENT, EQUIVALENT, MutantComparer
 from xpulpnn_sim.proofs.mutants.mutated_gates import read_mutated
 from xpulpnn_sim.reference.programs.exits import Exit, Reason
-from xpulpnn_sim.reference.programs.trace import RETIREMENT
+from xpulpnn_sim.reference.programs.retirements import RETIREMENT
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.results import Results, digest
 from xpulpnn_sim.tools.yosys import find_yosys

@@ -22,7 +22,7 @@ from xpulpnn_sim.reference.golden.tcdm import Request
 from xpulpnn_sim.reference.iss.core import Iss, Retired
 from xpulpnn_sim.reference.iss.lockstep import Lockstep
 from xpulpnn_sim.reference.iss.memory import BusError, Memory
-from xpulpnn_sim.reference.programs.trace import GRANT, RETIREMENT, Records
+from xpulpnn_sim.reference.programs.retirements import GRANT, RETIREMENT, Records
 
 
 class RetirementMonitor(PortMonitor):

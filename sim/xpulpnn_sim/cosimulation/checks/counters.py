@@ -26,7 +26,7 @@ from xpulpnn_sim.reference.iss.csrs import INHIBIT, PCMR_COUNTS, PCMR_SATURATES
 from xpulpnn_sim.reference.iss.fetched import decoding
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.retirements import Records
 
 Sums = dict[str, NDArray[np.int64]]
 """For each event the number of times it has happened before each retirement of a block and after the last one."""

@@ -21,7 +21,7 @@ from xpulpnn.isa.table import enabled, find
 from xpulpnn_sim.cosimulation.checks.vectors import VECTOR_REGISTERS, Vector, VectorMismatch, differences
 from xpulpnn_sim.cosimulation.model.schema import POKE
 from xpulpnn_sim.cosimulation.workloads.workload import ExecutedStream, run_stream
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.retirements import Records
 
 CHUNK = 8192  # Vectors per stream
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xpulpnn.errors import ToolError
 from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn_sim.cosimulation.model import schema
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.retirements import RETIREMENT, Records
 
 Windows = Mapping[int, NDArray[np.uint8]]  # memory by base address; bases and sizes are multiples of 4
 

@@ -14,7 +14,8 @@ from xpulpnn.isa import cluster, machine
 from xpulpnn.isa.insn import InsnClass
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.reference.programs.exits import MOST_STEPS, MOST_TRAPS
-from xpulpnn_sim.reference.programs.trace import GRANT, RETIREMENT, WORD_FIELDS
+from xpulpnn_sim.reference.programs.retirements import GRANT, RETIREMENT
+from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 
 
 class Event(IntFlag):

@@ -17,7 +17,7 @@ from xpulpnn_sim.cosimulation.model.model import Block, Model, Windows
 from xpulpnn_sim.cosimulation.model.schema import ACTIVITY, OUTSIDE, STALLS, Event
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.exits import Exit, NameOf, Reason, Trapped, fetched_word, waits_for
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.retirements import Records
 
 BLOCK_RETIREMENTS = 1 << 16  # retirements of a block
 

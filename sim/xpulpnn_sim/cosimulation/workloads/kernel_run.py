@@ -26,7 +26,7 @@ from xpulpnn_sim.cosimulation.workloads.workload import (
     function_cycles,
 )
 from xpulpnn_sim.reference.golden.network import stage_results
-from xpulpnn_sim.reference.iss.session import executed, kernel_memory
+from xpulpnn_sim.reference.iss.kernel_calls import executed, kernel_memory
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.catalogue import kernel_of
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call

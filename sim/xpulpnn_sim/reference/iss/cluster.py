@@ -13,13 +13,12 @@ from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
 from xpulpnn_sim.reference.iss.core import Iss
 from xpulpnn_sim.reference.iss.library import AGAIN, RESTS, TRAPS, library
 from xpulpnn_sim.reference.iss.memory import AccessError, PostponedError
-from xpulpnn_sim.reference.iss.session import HostChannel, fill_memory, last_trap, outside_memory
+from xpulpnn_sim.reference.iss.session import DEFAULT_QUANTUM, HostChannel, fill_memory, last_trap, outside_memory
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, require_fitting, windows
 from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
-DEFAULT_QUANTUM = 64
 _REPORT = 1 << 17  # instructions between two reports of progress
 
 

@@ -17,7 +17,7 @@ from xpulpnn_sim.reference.iss.lockstep import Lockstep, Record
 from xpulpnn_sim.reference.iss.memory import AccessError
 from xpulpnn_sim.reference.iss.session import fill_memory
 from xpulpnn_sim.reference.programs.elf import Executable, Window, memory_of, windows
-from xpulpnn_sim.reference.programs.trace import GRANT, RETIREMENT, Records
+from xpulpnn_sim.reference.programs.retirements import GRANT, RETIREMENT, Records
 
 _ADDRESS = (RETIREMENT.names or ()).index("mem_addr")
 

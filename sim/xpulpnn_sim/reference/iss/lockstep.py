@@ -21,17 +21,8 @@ from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import DifferenceError, place
-from xpulpnn_sim.reference.programs.trace import (
-    GRANT,
-    RETIREMENT,
-    WORD_FIELDS,
-    Records,
-    decode,
-    decoder_of,
-    digits_of,
-    line_of,
-    text_of,
-)
+from xpulpnn_sim.reference.programs.retirements import GRANT, RETIREMENT, Records
+from xpulpnn_sim.reference.programs.trace import WORD_FIELDS, decode, decoder_of, digits_of, line_of, text_of
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 Record = tuple[int, ...]

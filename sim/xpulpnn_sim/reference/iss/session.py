@@ -1,55 +1,19 @@
-"""Runs whole programs and calls of kernel functions on the simulator."""
+"""Runs whole programs on the simulator of one hart."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Sequence
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import XpulpnnError
-from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, WORD_BYTES
-from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.reference.iss.clint import ClintMemory
 from xpulpnn_sim.reference.iss.core import Iss, Retired
 from xpulpnn_sim.reference.iss.library import DONE, RESTS, TRAPS
 from xpulpnn_sim.reference.iss.memory import AccessError, Memory
 from xpulpnn_sim.reference.programs import exits
 from xpulpnn_sim.reference.programs.elf import Executable, Window, windows
-from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
-_BLOCK = 1 << 17  # instructions of a block of the sequence
-
-
-def kernel_memory(run: KernelRun) -> Memory:
-    memory = Memory()
-    memory.write_bytes(run.image.base, run.image.data.tobytes())
-    return memory
-
-
-def executed(run: KernelRun, call: KernelCall, memory: Memory, *, limit: int = 1 << 32) -> Iterator[NDArray[np.uint32]]:
-    """Execute a call and yield the positions of the executed instructions in its program, block by block."""
-    program = call.program
-    base, entry = program.pcs[0], int(program.pcs[call.entry])
-    extensions = BASE_EXTENSIONS | run.extensions
-    hart = Iss(entry, extensions=extensions, memory=memory, xif=XifConfig.of(extensions))
-    hart.load(int(base), program.words.tolist())
-    path: list[int] = []
-    hart.note = path.extend
-    last = int(program.pcs[-1])
-    while hart.state.pc != last:
-        hart.run(_BLOCK, until=last)
-        if hart.csrs["mcause"]:
-            raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
-        if hart.executed > limit:
-            raise XpulpnnError(f"kernel must return within {limit} instructions, not run on")
-        yield (np.array(path, np.uint32) - base) // np.uint32(WORD_BYTES)
-        path.clear()
-    yield np.array([len(program) - 1], np.uint32)
-
-
+DEFAULT_QUANTUM = 64  # instructions of a turn of a hart in a cluster
 _CHUNK, _OBSERVED_CHUNK = 1 << 17, 1 << 12  # instructions between two reports of progress
 
 

@@ -1,11 +1,6 @@
 """The trace of a program: one line for each retired instruction."""
 
-from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.insn import Insn
@@ -21,16 +16,8 @@ WIDE_FIELDS = (*(field.name for field in RETIREMENT_FIELDS if field.width == ORD
 WORD_FIELDS = tuple(field.name for field in RETIREMENT_FIELDS if field.width < ORDER_BITS)
 """Names of 32-bit fields; narrower ports are zero-extended."""
 
-RETIREMENT = np.dtype([(name, np.uint64) for name in WIDE_FIELDS] + [(name, np.uint32) for name in WORD_FIELDS])
-"""Data type of a retirement, whose fields are in the order of the driver, without padding."""
-
-GRANT = np.dtype(
-    [("cycle", np.uint64)] + [(name, np.uint32) for name in ("hart", "address", "we", "be", "wdata", "unused")]
-)
-"""Data type of a granted access of a data bus or bank. ``hart`` is the number of the master: that of a hart, or a
-greater one for DMA engine and host."""
-
-Records = NDArray[Any]  # a block of retirements: an array of `RETIREMENT`
+RECORD_FIELDS = (*WIDE_FIELDS, *WORD_FIELDS)
+"""Names of the fields of a record, in the order of the driver."""
 
 TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
 
@@ -40,7 +27,6 @@ EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in Exc
 
 _TEXT_COLUMNS = 40
 _COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
-RECORD_FIELDS = RETIREMENT.names or ()  # fields of a record
 
 _DATA_DIGITS = {0b1: 2, 0b11: 4, 0b1111: 8}  # Hexadecimal digits of an access by its byte mask
 
@@ -97,15 +83,3 @@ def line_of(record: dict[str, int], decoder: Decoder = _decoder) -> str:
     pc, raw = record["pc_rdata"], record["insn"]
     head = f"{record['cycle']:>12} {pc:08x} {digits_of(raw):>8}  {text_of(raw, pc, decoder):<{_TEXT_COLUMNS}} "
     return (head + effects_of(record)).rstrip()
-
-
-def lines(records: Records) -> Iterator[str]:
-    for values in records.tolist():
-        yield line_of(dict(zip(RECORD_FIELDS, values, strict=True)))
-
-
-def lines_of_cores(blocks: Sequence[Records]) -> Iterator[str]:
-    """Yield lines that start with the number of the core, in order of cycles."""
-    rows = [(record["cycle"], core, record) for core, block in enumerate(blocks) for record in block]
-    for _cycle, core, record in sorted(rows, key=lambda row: row[:2]):
-        yield f"{core:>4} {line_of(dict(zip(RECORD_FIELDS, record.tolist(), strict=True)))}"

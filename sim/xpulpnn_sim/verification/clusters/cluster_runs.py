@@ -17,7 +17,7 @@ from xpulpnn_sim.cosimulation.model.session import stalls_of
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.reference.bare.program import ProgramBlock
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.retirements import Records
 from xpulpnn_sim.verification.clusters.generator import BUDGET, generate_cluster
 from xpulpnn_sim.verification.clusters.program import L2_FAILING, ClusterProgram, Phase, store_lines
 from xpulpnn_sim.verification.random.designs import Verdict, reset_cycle

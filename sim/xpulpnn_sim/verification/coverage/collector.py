@@ -10,7 +10,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import IRQ_PRIORITY, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn_sim.cosimulation.model.schema import WAITED
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.retirements import Records
 from xpulpnn_sim.verification.coverage.crosses import CAUSES, DISTANCES, NO_CROSS, OVERWRITES, REACHABLE, crosses_of
 from xpulpnn_sim.verification.coverage.kinds import ENTRIES, NOTHING, PARAMETERS, SLOTS, Words
 

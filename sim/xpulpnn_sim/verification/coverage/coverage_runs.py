@@ -30,7 +30,7 @@ from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.bare.draw import Draw
 from xpulpnn_sim.reference.bare.program import Handlers, RandomProgram, random_handlers
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.retirements import RETIREMENT, Records
 from xpulpnn_sim.verification.coverage.aims import SKIPPING, Aims
 from xpulpnn_sim.verification.coverage.collector import Collector
 from xpulpnn_sim.verification.coverage.crosses import Crosses, crosses_of

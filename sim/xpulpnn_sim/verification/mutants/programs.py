@@ -23,7 +23,8 @@ from xpulpnn_sim.reference.directed.case import Directed
 from xpulpnn_sim.reference.directed.programs import programs_of
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
-from xpulpnn_sim.reference.programs.trace import GRANT, RETIREMENT, WIDE_FIELDS
+from xpulpnn_sim.reference.programs.retirements import GRANT, RETIREMENT
+from xpulpnn_sim.reference.programs.trace import WIDE_FIELDS
 from xpulpnn_sim.verification.random.designs import cost_run
 from xpulpnn_sim.verification.random.program_runs import CoreSource
 

@@ -26,7 +26,7 @@ from xpulpnn_sim.reference.iss.memory import AccessError
 from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory, outside_memory
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Exit, Reason, out_of_time, reported
-from xpulpnn_sim.reference.programs.trace import RETIREMENT, Records
+from xpulpnn_sim.reference.programs.retirements import RETIREMENT, Records
 from xpulpnn_sim.verification.costs.block_rows import BlockRow, block_rows, cycles_of
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure

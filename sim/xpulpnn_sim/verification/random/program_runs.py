@@ -22,7 +22,7 @@ from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.reference.bare.draw import rows_of
 from xpulpnn_sim.reference.bare.program import RandomProgram
-from xpulpnn_sim.reference.programs.trace import Records
+from xpulpnn_sim.reference.programs.retirements import Records
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.pool import Pool, versions_of
 from xpulpnn_sim.tools.worker_process import CallError
