@@ -10,9 +10,7 @@ from typing import Any
 _LAST_STREAM = 2
 _KILLED = 128  # exit code of a signal, less its number
 _SOON = 0.01  # seconds
-_ALLOCATED = 20_000
-"""Allocations between garbage collections: modules and large graphs live long, and Python's default would search them
-too often."""
+_ALLOCATED = 20_000  # between garbage collections: Python's default searches modules and large graphs too often
 
 
 def main() -> int:

@@ -12,7 +12,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from rich.progress import Progress
 from tests.designs import ADDED
 from tests.processes import own_cache
 from tests.programs import plots_of, read_results
@@ -473,33 +472,45 @@ def test_progress_without_a_terminal_is_lines(capsys, monkeypatch):
     assert error[-1].endswith(" 5 vectors")
 
 
-def test_lines_of_progress_tell_the_time_that_is_left():
-    now = [0.0]
-    progress = Progress(disable=True, get_time=lambda: now[0])
-    task = progress.add_task("images", total=10)
-    assert common._line(progress).endswith(" 0/10 images")
-    for now[0] in (10.0, 20.0):
-        progress.advance(task, 2)
-    assert common._line(progress).endswith(" 4/10 images (0:00:30 left)")
+def test_lines_of_progress_tell_the_time_that_is_left(monkeypatch):
+    now = [5.0]
+    monkeypatch.setattr(common, "monotonic", lambda: now[0])
+    bar = common.Bar("images", 10, since=5.0)
+    assert common._line(bar).endswith(" 0/10 images")
+    # the mean does not count the time before the first report
+    for now[0] in (9.0, 10.0, 20.0):
+        bar.advance(2)
+    assert common._line(bar).endswith(" 6/10 images (0:00:11 left)")
     # what the work tells goes before the mean
-    common.Bar(progress, task).end_in(200)
+    bar.end_in(200)
     now[0] = 60.0
-    assert common._line(progress).endswith(" 4/10 images (0:02:40 left)")
+    assert common._line(bar).endswith(" 6/10 images (0:02:40 left)")
 
 
-def test_a_step_without_a_time_left_tells_how_long_it_has_run():
+def test_a_new_total_begins_the_mean_anew(monkeypatch):
     now = [0.0]
-    progress = Progress(disable=True, get_time=lambda: now[0])
-    bar = common.Bar(progress, progress.add_task("steps", total=10, since=0.0))
-    now[0] = 5.0
+    monkeypatch.setattr(common, "monotonic", lambda: now[0])
+    bar = common.Bar("presets", 4, since=0.0)
+    for now[0] in (1.0, 2.0, 3.0, 4.0):
+        bar.advance()
+    for total in (4, 8):
+        bar.reach(0, total)
+        bar.advance()
+        assert common._line(bar).endswith(f" 1/{total} presets")
+
+
+def test_a_step_without_a_time_left_tells_how_long_it_has_run(monkeypatch):
+    now = [5.0]
+    monkeypatch.setattr(common, "monotonic", lambda: now[0])
+    bar = common.Bar("steps", 10, since=0.0)
     bar.describe("energy")
-    assert common._line(progress).endswith(" 0/10 energy")
+    assert common._line(bar).endswith(" 0/10 energy")
     now[0] = 135.0
     bar.describe("energy")
-    assert common._line(progress).endswith(" 0/10 energy (0:02:10 so far)")
+    assert common._line(bar).endswith(" 0/10 energy (0:02:10 so far)")
     bar.end_in(20)
     now[0] = 165.0
-    assert common._line(progress).endswith(" 0/10 energy (0:02:40 so far)")
+    assert common._line(bar).endswith(" 0/10 energy (0:02:40 so far)")
 
 
 @pytest.mark.flow

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
-from typing import Any, TextIO, TypeVar
-
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
-from rich.table import Column, Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from xpulpnn.errors import InputError
+from xpulpnn_sim.cli.tree import own_version
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT, write_text
 from xpulpnn_sim.tools.processes import single_interrupt
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+    from rich.table import Table
 
 OK = 0
 FAILED = 1  # exit code of a failed check
@@ -39,13 +39,11 @@ SCHEMA = 1  # version of the JSON format
 def write_json(path: Path | None, result: Any) -> None:
     if path is None:
         return
-    from importlib.metadata import version
-
     document = {
         "schema": SCHEMA,
         "command": ["xpulpnn", *TYPED.get()],
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "version": version("xpulpnn"),
+        "version": own_version(),
         "results": result if isinstance(result, list) else [result],
     }
     text = json.dumps(document, indent=2, default=str) + "\n"
@@ -108,7 +106,7 @@ class _Terminal:
     """State of the terminal, so that a progress bar is drawn only between complete lines of output."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    bar: Progress | None = None
+    bar: "Progress | None" = None
     written: float = 0.0  # time of the last output
     open_line: TextIO | None = None  # stream whose last line is incomplete
 
@@ -124,26 +122,35 @@ class _Terminal:
             yield
             self.written = monotonic()
 
-    def draw(self, progress: Progress, done: threading.Event) -> None:
+    def draw(self, bar: "Bar", done: threading.Event) -> None:
         while not done.wait(_QUIET_S / 10):
             with self.lock:
                 if self.open_line is None and monotonic() - self.written > _QUIET_S:
-                    self.bar = progress
-                    progress.start()
+                    self.bar = self.bar or _drawing(bar)
+                    self.bar.update(*self.bar.task_ids, total=bar.total, completed=bar.done)
+                    self.bar.start()
 
 
 _TERMINAL = _Terminal()
 
 
 def _write(stream: TextIO, parts: Iterable[object]) -> None:
-    columns = os.environ.get("COLUMNS", "")
-    chosen = int(columns) if columns.isdecimal() else 0
-    width = None if stream.isatty() else chosen or _PLAIN_WIDTH
-    console = Console(file=stream, highlight=False, emoji=False, width=width)
     with _TERMINAL.writing(stream):
         for part in parts:
-            is_line = not hasattr(part, "__rich_console__") or (isinstance(part, Text) and width == _PLAIN_WIDTH)
-            console.print(part, markup=False, soft_wrap=is_line)
+            if hasattr(part, "__rich_console__"):
+                _print_fitted(stream, part)
+            else:
+                print(str(part).expandtabs(), file=stream, flush=True)
+
+
+def _print_fitted(stream: TextIO, part: object) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    columns = os.environ.get("COLUMNS", "")
+    width = None if stream.isatty() else int(columns if columns.isdecimal() else 0) or _PLAIN_WIDTH
+    console = Console(file=stream, highlight=False, emoji=False, width=width)
+    console.print(part, markup=False, soft_wrap=isinstance(part, Text) and width == _PLAIN_WIDTH)
 
 
 def tell(*parts: object) -> None:
@@ -167,41 +174,7 @@ def pass_on(data: bytes, *, error: bool) -> None:
 
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # right-aligned cells
-_VERDICTS = ("errors", "mismatches", "result", "verdict")  # columns that are never left out
 _WHOLE = 20  # width from which on a column of text may fold
-
-
-class FittedTable(Table):
-    """A table that leaves out columns where the terminal is narrow: those with one text in all rows, those of
-    ``least`` in this order, then from the right, but neither the first nor those of verdicts. A line names them, others
-    explain the columns that are shown."""
-
-    least: Sequence[str] = ()
-    explained: Mapping[str, str] = {}
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        every, left_out = self.columns, list[str]()
-        same = {str(column.header): str(texts.pop()) for column in every if len(texts := {*column.cells}) == 1}
-        names = [str(column.header) for column in every]
-        spare = [*(same if self.row_count > 1 else ()), *self.least, *reversed(names)]
-        order = [name for name in dict.fromkeys(spare) if name in names[1:] and name not in _VERDICTS]
-        shown = list(every)
-        while order and sum(map(_least_width, shown)) > options.max_width:
-            left_out.append(order.pop(0))
-            shown = [column for column in shown if column.header != left_out[-1]]
-        self.columns = shown
-        yield from super().__rich_console__(console, options)
-        self.columns = every
-        for name, text in self.explained.items():
-            if name in [column.header for column in shown]:
-                yield Text(f"{name}: {text}")
-        if left_out:
-            yield Text(f"left out in {options.max_width} columns: {', '.join(left_out)}")
-
-
-def _least_width(column: Column) -> int:
-    texts = [str(text) for text in (column.header, *column.cells)]
-    return max(len(part) for text in texts for part in ([text] if column.no_wrap else text.split() or [""])) + 2
 
 
 def table(
@@ -211,9 +184,11 @@ def table(
     title: str = "",
     least: Sequence[str] = (),
     explained: Mapping[str, str] | None = None,
-) -> Table:
+) -> "Table":
     """Return a table whose number columns are right-aligned, except for the first column; ``least`` names the columns
     that narrow terminals can do without, the least important first."""
+    from xpulpnn_sim.cli.fitted_table import FittedTable
+
     cells = [[str(cell) for cell in row] for row in rows]
     shown = FittedTable(box=None, title=title or None, title_justify="left")
     shown.least, shown.explained = least, explained or {}
@@ -236,7 +211,7 @@ def plain(*names: str) -> dict[str, str]:
     return {name: f"{{[{name}]}}" for name in names}
 
 
-def record_table(columns: Columns, records: Iterable[object], **how: Any) -> Table:
+def record_table(columns: Columns, records: Iterable[object], **how: Any) -> "Table":
     return table(columns, (cells_of(columns, record) for record in records), **how)
 
 
@@ -244,7 +219,9 @@ def cells_of(columns: Columns, record: object) -> list[object]:
     return [cell.format(record) if isinstance(cell, str) else cell(record) for cell in columns.values()]
 
 
-def pairs(figures: Mapping[str, object]) -> Table:
+def pairs(figures: Mapping[str, object]) -> "Table":
+    from rich.table import Table
+
     shown = Table(box=None, show_header=False)
     shown.add_column(no_wrap=True)
     shown.add_column()
@@ -258,10 +235,14 @@ _LINES = 20  # approximate maximum of progress lines; the interval grows
 _LONG_S = 10.0  # seconds after which a step shows its duration
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Bar:
-    progress: Progress
-    task: TaskID
+    description: str
+    total: int | None
+    done: int = 0
+    since: float = field(default_factory=monotonic)  # time at which the step began
+    end: float | None = None  # time at which the work says that it ends
+    reports: tuple[tuple[float, int], ...] = ()  # time and steps of the first report and of the last one
 
     def each(self, items: Iterable[Item], name: Callable[[Item], str] | None = None) -> Iterator[Item]:
         """Yield the items, and advance the bar after each; ``name`` returns the description of an item."""
@@ -272,21 +253,34 @@ class Bar:
             self.advance()
 
     def describe(self, text: str) -> None:
-        if text != self.progress.tasks[0].description:
-            self.progress.update(self.task, description=text, since=self.progress.get_time())
+        if text != self.description:
+            self.description, self.since = text, monotonic()
 
     def advance(self, steps: int = 1) -> None:
-        self.progress.advance(self.task, steps)
+        self.reach(self.done + steps)
 
     def reach(self, done: int, total: int | None = None) -> None:
-        self.progress.update(self.task, completed=done, total=total)
+        total = self.total if total is None else total
+        if done < self.done or total != self.total:
+            self.total, self.reports = total, ()
+        if done > self.done:
+            self.reports = (*self.reports[:1], (monotonic(), done))
+        self.done = done
 
     def end_in(self, seconds: float) -> None:
         """Show ``seconds`` as the remaining time, instead of an estimate from finished steps."""
-        self.progress.update(self.task, end=self.progress.get_time() + seconds)
+        self.end = monotonic() + seconds
 
-    def restart(self, total: int) -> None:
-        self.progress.reset(self.task, total=total)
+    @property
+    def time(self) -> str:
+        left = 0.0 if self.end is None else self.end - monotonic()
+        if self.end is None and self.total is not None and len(self.reports) > 1:
+            (begin, first), (latest, last) = self.reports
+            left = (self.total - self.done) * (latest - begin) / (last - first)
+        if left > 0:
+            return f"{timedelta(seconds=round(left))} left"
+        since = monotonic() - self.since
+        return f"{timedelta(seconds=round(since))} so far" if since >= _LONG_S else ""
 
 
 def quotient(dividend: float | None, divisor: float) -> str:
@@ -298,8 +292,7 @@ def run_results(
 ) -> list[Any]:
     collected: list[Any] = []
     with progress_bar(f"{description}: preparing the first", count) as bar:
-        for result in bar.each(results):
-            bar.describe(description)
+        for result in bar.each(results, lambda _: description):
             collected.append(result)
             for report in result.reports:
                 tell(name(result.record), report, "")
@@ -309,55 +302,40 @@ def run_results(
 @contextmanager
 def progress_bar(description: str, total: int | None) -> Generator[Bar]:
     """Show a progress bar on stderr; without a terminal, print a line from time to time."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _TimeColumn())
-    progress = Progress(
-        *columns,
-        console=console,
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-        speed_estimate_period=float("inf"),
-    )
-    done = threading.Event()
-    drawn = sys.stderr.isatty() and console.is_interactive
+    bar, done = Bar(description, total), threading.Event()
+    drawn = sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
     _TERMINAL.written = monotonic()
-    shows = threading.Thread(target=_TERMINAL.draw if drawn else _tell, args=(progress, done), daemon=True)
+    shows = threading.Thread(target=_TERMINAL.draw if drawn else _tell, args=(bar, done), daemon=True)
     shows.start()
     try:
-        yield Bar(progress, progress.add_task(description, total=total, since=progress.get_time()))
+        yield bar
     finally:
         done.set()
         shows.join()
-        if drawn:
-            progress.stop()
+        if _TERMINAL.bar is not None:
+            _TERMINAL.bar.stop()
             _TERMINAL.bar = None
 
 
-def _tell(progress: Progress, done: threading.Event) -> None:
+def _drawing(bar: Bar) -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    text, time = (TextColumn(f"{{task.fields[bar].{name}}}") for name in ("description", "time"))
+    columns, console = (text, BarColumn(), MofNCompleteColumn(), time), Console(stderr=True)
+    shown = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+    shown.add_task("", bar=bar)
+    return shown
+
+
+def _tell(bar: Bar, done: threading.Event) -> None:
     started = monotonic()
     while not done.wait(max(_FIRST_LINE_S, (monotonic() - started) / _LINES)):
-        remark(_line(progress))
+        remark(_line(bar))
 
 
-def _line(progress: Progress) -> str:
-    task = progress.tasks[0]
-    count = f"{task.completed:.0f}" if task.total is None else f"{task.completed:.0f}/{task.total:.0f}"
-    shown = count if task.completed or task.total is not None else ""
-    time = _time(task)
-    time_text = f"({time})" if time else ""
-    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, task.description, time_text)))
-
-
-def _time(task: Task) -> str:
-    now = task.get_time()
-    left = task.fields["end"] - now if "end" in task.fields else task.completed and task.time_remaining
-    if left and left > 0:
-        return f"{timedelta(seconds=round(left))} left"
-    since = now - task.fields.get("since", now)
-    return f"{timedelta(seconds=round(since))} so far" if since >= _LONG_S else ""
-
-
-class _TimeColumn(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(_time(task))
+def _line(bar: Bar) -> str:
+    count = f"{bar.done}" if bar.total is None else f"{bar.done}/{bar.total}"
+    time = f"({bar.time})" if bar.time else ""
+    shown = count if bar.done or bar.total is not None else ""
+    return " ".join(filter(None, (f"{datetime.now():%H:%M:%S}", shown, bar.description, time)))

@@ -26,7 +26,7 @@ def explore_command(options: ExploreOptions) -> int:
     with progress_bar("steps", None) as bar:
         watcher = Watcher(
             remark=remark,
-            expect=lambda total: bar.progress.update(bar.task, total=total),
+            expect=lambda total: bar.reach(bar.done, total),
             step_begins=lambda label, step: bar.describe(f"{label}: {step}"),
             step_ends=lambda _label, _step: bar.advance(),
             remaining=bar.end_in,

@@ -125,8 +125,6 @@ def parse_command(typed: Sequence[str]) -> tuple[Callable[..., int | None], Boun
 
 _KINDS: dict[Any, str] = {int: "a whole number", float: "a number"}
 _LISTED = re.compile(r"(?:one of|out of) (?P<known>\S.*), not (?P<given>[^\s,]+)")
-
-
 _CHOICES = re.compile(r'(?P<rule>.*"(?P<given>[^"]+)" for .* Choose from: (?P<known>[^.]*)\.) Did you mean ".*')
 
 

@@ -63,7 +63,7 @@ def run_networks(
     reported = 0
     with progress_bar("making the programs", None) as bar:
         network_job.prepare_network(job, describe=bar.describe, dask=dask)
-        bar.restart(len(job.items))
+        bar.reach(0, len(job.items))
         bar.describe("images")
 
         def done(item: Item, outcome: NetworkOutcome) -> None:

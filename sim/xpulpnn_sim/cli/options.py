@@ -171,11 +171,9 @@ NewFile = Annotated[Path, _path(_require_new, "FILE")]
 _Results = Annotated[Path, _path(lambda path, name: path == STANDARD_OUTPUT or require_writable(path, name), "FILE")]
 """A writable file, or standard output."""
 NewFolder = Annotated[Path, _path(require_place, "DIR")]  # a writable or new folder
-Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME", show_choices=True)]
-AnyPreset = Annotated[
-    str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS, *XIF_PRESETS), metavar="NAME", show_choices=True)
-]
-CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME", show_choices=True)]
+Preset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS), metavar="NAME")]
+AnyPreset = Annotated[str, Parameter(choices=(*PRESETS, *CLUSTER_PRESETS, *XIF_PRESETS), metavar="NAME")]
+CorePreset = Annotated[str, Parameter(choices=tuple(PRESETS), metavar="NAME")]
 
 
 @arguments

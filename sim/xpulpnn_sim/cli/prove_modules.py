@@ -151,7 +151,7 @@ def prove_emitter_command(options: EmitterOptions) -> int:
         batches = [
             _new_modules(name, designs[name], options, presets) for name in bar.each(designs, "emitting {}".format)
         ]
-        bar.restart(len(presets))
+        bar.reach(0, len(presets))
         for batch in batches:
             bar.describe("reading")
             for module in bar.each(elaborate(batch) if batch else (), lambda module: module[0].name):

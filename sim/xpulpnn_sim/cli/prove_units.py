@@ -172,7 +172,7 @@ def prove_units_command(options: UnitOptions) -> int:
     run, faults = ProofRun(count=0), list[dict[str, Any]]()
     with progress_bar("reading", None) as bar:
         structures = _unit_structures(options, bar.describe)
-        bar.restart(len(structures))
+        bar.reach(0, len(structures))
         for structure, presets in bar.each(structures):
             bar.describe(f"{structure.name}: faults")
             for broken in structure.broken():

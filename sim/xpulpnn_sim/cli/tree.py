@@ -10,7 +10,6 @@ from cyclopts import App, Parameter
 
 PROGRAM = "xpulpnn"
 
-
 COMMANDS = {
     "doctor": "show each tool needed, its version, where it was found, and how to install what is missing",
     "generate": "write the Verilog of a component and a description of its ports, configuration and names",
@@ -101,7 +100,7 @@ def app() -> App:
     top = App(
         name=PROGRAM,
         help="Quantised-neural-network hardware for RISC-V: generate, run, check.",
-        version=_version,
+        version=lambda: f"{PROGRAM} {own_version()}",
         default_parameter=Parameter(negative=(), allow_leading_hyphen=True, show_choices=True, show_default=_shown),
         help_format="plaintext",
         exit_on_error=False,
@@ -120,10 +119,10 @@ def app() -> App:
     return top
 
 
-def _version() -> str:
+def own_version() -> str:
     from importlib.metadata import version
 
-    return f"{PROGRAM} {version(PROGRAM)}"
+    return version(PROGRAM)
 
 
 def _shown(default: object) -> object:

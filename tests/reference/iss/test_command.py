@@ -1,5 +1,8 @@
 """``xpulpnn iss``."""
 
+import subprocess
+import sys
+
 import pytest
 from tests.programs import LOOPING, printing, read_results, run_printing
 
@@ -36,6 +39,18 @@ def test_pass(elf_file, tmp_path, capsys):
         "wall_s", "instructions_per_s",
     }  # fmt: skip
     assert (result["engine"], result["reason"], result["code"], result["instructions"]) == ("iss", "pass", 0, 210)
+
+
+def test_a_plain_run_starts_without_slow_packages(elf_file):
+    code = """if True:
+        import sys
+        from xpulpnn_sim.cli.main import main
+        main(["iss", *sys.argv[1:]])
+        sys.exit(", ".join({"amaranth", "importlib.metadata", "numpy", "rich"} & sys.modules.keys()))"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, elf_file(looping())], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.partition(" (")[0]) == (0, "pass")
 
 
 @pytest.mark.parametrize("option", ["--max-instructions", "--max-cycles"])

@@ -20,8 +20,6 @@ from xpulpnn_sim.reference.programs.objects import SourceLines
 from xpulpnn_sw.toolchain.build_options import core_name, require_core
 
 _REPORT = 1 << 17  # instructions between two reports of progress
-
-
 _LOOPS = "endless loop"
 
 

@@ -16,18 +16,9 @@ _VIEW = 1 << isa.TEST_SET_BIT
 _TEST_SET = isa.TCDM_BASE | _VIEW
 _DEVICES_END = isa.CONTROL + _VIEW
 
-
 # load by a core at an address, or store of a value; returns the word (0 for a store), or None if the access waits;
 # raises LookupError if there is no register
 PeripheralAccess = Callable[[int, int, int | None], int | None]
-
-
-def canonical(address: int) -> int:
-    """Map the alias and the test&set view of the TCDM to its plain addresses; return other addresses unchanged."""
-    for base in (isa.TCDM_ALIAS, _TEST_SET):
-        if base <= address < base + TCDM_SPACE:
-            return isa.TCDM_BASE + address - base
-    return address
 
 
 class ClusterMemory(Memory):

@@ -3,7 +3,6 @@
 from functools import lru_cache
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_MASK, LENGTH_MASK, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, CYCLE, ORDER_BITS, RETIREMENT_FIELDS
 from xpulpnn.isa.table import INSNS, Decoder
@@ -16,11 +15,9 @@ WIDE_FIELDS = (*(field.name for field in RETIREMENT_FIELDS if field.width == ORD
 WORD_FIELDS = tuple(field.name for field in RETIREMENT_FIELDS if field.width < ORDER_BITS)
 """Names of 32-bit fields; narrower ports are zero-extended."""
 
-RECORD_FIELDS = (*WIDE_FIELDS, *WORD_FIELDS)
-"""Names of the fields of a record, in the order of the driver."""
+RECORD_FIELDS = (*WIDE_FIELDS, *WORD_FIELDS)  # in the order of the driver
 
 TRACE_HEADER = f"{'cycle':>12} {'pc':>8} {'word':>8}  {'instruction':<40} effects"
-
 HEADER_OF_CORES = f"core {TRACE_HEADER}"
 
 EXCEPTIONS = {cause.value: cause.name.lower().replace("_", " ") for cause in ExceptionCause}
@@ -31,11 +28,7 @@ _COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
 _DATA_DIGITS = {0b1: 2, 0b11: 4, 0b1111: 8}  # Hexadecimal digits of an access by its byte mask
 
 _decoder = Decoder(INSNS)
-
-
-def decode(raw: int) -> Insn | None:
-    """Decode a raw word; None if it is illegal in all configurations."""
-    return _decoder.decode(raw)
+decode = _decoder.decode  # None for a word that is illegal in all configurations
 
 
 def decoder_of(config: CoreConfig) -> Decoder:
