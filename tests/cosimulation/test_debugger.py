@@ -19,6 +19,7 @@ from xpulpnn_sim.cosimulation.workloads.debugger import serving
 from xpulpnn_sim.reference.programs.exits import Exit, Reason
 
 PASS = Exit(Reason.PASS, 0, 0x1000, None, "pass")
+LOOP = Exit(Reason.ENDLESS_LOOP, 0, 0x1000, None, "loop")
 
 
 def harts(retired=0, pc=0):
@@ -64,8 +65,9 @@ def test_a_program_that_has_ended_is_halted_whenever_it_loops_there(case):
         assert messages == ["the program has ended: pass"] * count
 
 
-def test_without_a_debugger_a_run_ends_with_its_program():
+def test_without_a_debugger_a_run_ends_with_its_program_but_waits_for_one_for_ever():
     with serving(0) as debugger:
+        assert debugger.ended(Event.ENDLESS_LOOP, LOOP, {}, harts()) is None
         assert debugger.ended(Event(0), PASS, {}, harts()) is PASS
 
 
@@ -226,6 +228,25 @@ def test_no_at_the_question_of_run_changes_nothing_and_what_is_outside_memory_is
     )
     print(done.stdout, done.stderr)
     assert re.search(r"Cannot access memory at address 0xff.*not restarted.*\$\d = 7", done.stdout, re.DOTALL)
+
+
+WAITS_FOR_EVER = {"wfi": 'asm volatile("wfi");', "loop": "for (;;);"}
+
+
+@pytest.mark.cosim
+@pytest.mark.flow
+@pytest.mark.parametrize("engine", [(), ("--iss",)])
+@pytest.mark.parametrize("waits", WAITS_FOR_EVER)
+def test_a_program_that_waits_for_ever_is_halted_each_time(waits, engine, tmp_path):
+    compiled(tmp_path, "waits", f"int main(void) {{ {WAITS_FOR_EVER[waits]} return 0; }}", "--preset", "ri5cy")
+    words = ["continue", "stepi", "set var $pc = main", "continue", "print 7"]
+    line = [*XPULPNN, "debug", "build/waits.elf", "--preset", "ri5cy", *engine, "--batch"]
+    line += [word for text in words for word in ("--ex", text)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    print(done.stdout, done.stderr)
+    assert done.stdout.count("ended: endless loop at") >= 2
+    assert "$1 = 7" in done.stdout
+    assert done.returncode == 1
 
 
 COUNTER = '#include <stdio.h>\nstatic volatile int counter = FIRST; int main(void) { printf("<%d>", ++counter); }'

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cosimulation.model.schema import Event
-from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES
+from xpulpnn_sim.cosimulation.model.session import CHUNK_CYCLES, RESTING
 from xpulpnn_sim.reference.programs.exits import RUNTIME_CODES, Exit, Reason
 from xpulpnn_sim.reference.programs.failures import EXCEPTION
 
@@ -58,6 +58,8 @@ class Debugger:
         if Event.DEBUGGER_LEFT in events:
             self._connected = False
         lingers = self._lingers(events, harts)
+        if events & RESTING and (self.tell is None or self._patience > 0):
+            end = None  # nobody is told, or the program is being halted
         if end is not None:
             self.end, self._text, self.chunk = end, end_text(end, why), _LINGERING_CYCLES
         if end is not None or lingers:

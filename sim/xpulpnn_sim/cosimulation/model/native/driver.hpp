@@ -99,7 +99,7 @@ class Driver {
         for (uint32_t port = 0; port < LINE_PORTS; ++port) hear(cycle, seen.lines[port]);
         if (STREAMS && !stream.edge(cycle, seen.stream[0], driven.stream[0])) status.events |= WRONG_REDIRECT;
         for (uint32_t hart = 0; hart < HARTS; ++hart) watch(cycle, hart, seen);
-        if (TOGETHER) give_up();
+        if (TOGETHER || JTAG_PORTS) give_up();
         for (uint32_t hart = 0; hart < HARTS; ++hart) raise(cycle, hart, seen.hart[hart]);
         if (JTAG_PORTS && settings.jtag) debug(seen);
         drive();
@@ -135,7 +135,7 @@ class Driver {
     static constexpr uint32_t RESTING = ENDLESS_LOOP | STUCK;
     static constexpr uint32_t BROKEN_RULES = LOST_REQUEST | EARLY_SLEEP | WRONG_WAKE | MANY_FETCHES;
     // What a debugger may want to look at, or has brought about.
-    static constexpr uint32_t DEBUGGED = RESTING | BAD_ACCESS | BAD_FETCH | BROKEN_RULES;
+    static constexpr uint32_t DEBUGGED = BAD_ACCESS | BAD_FETCH | BROKEN_RULES;
     static constexpr uint32_t MOST_FETCHES = 4;  // words that a core alone may have under way
     static constexpr uint32_t PATIENCE = 1000;  // cycles without a retirement after which one of several harts rests
     static constexpr uint32_t PAUSE = 64;  // cycles without data after which an activity of the DMA engine has ended
@@ -279,14 +279,14 @@ class Driver {
             if (accounts[hart].runs()) accounts[hart].retire(out.pc_rdata, out.mem_addr);
         } else {
             const uint32_t patience = TOGETHER ? PATIENCE : settings.watchdog;
-            events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, patience);
+            if (!halted(seen.hart[hart])) events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, patience);
             if (accounts[hart].runs()) accounts[hart].wait(out.wait);
             unanswered_[hart] += out.wait == RESPONSE;
             count(hart, out.wait);
             waited_[hart] |= 1u << out.wait;
         }
-        rest(state, out, events);
-        if (TOGETHER) events &= ~uint32_t{RESTING};
+        rest(state, out, events, halted(seen.hart[hart]));
+        if (TOGETHER || JTAG_PORTS) events &= ~uint32_t{RESTING};
         if (__builtin_expect(events, 0)) {
             status.events |= events;
             status.hart = hart;
@@ -294,11 +294,8 @@ class Driver {
     }
 
     void count(uint32_t hart, uint32_t cause) {
-        if (cause != FETCH) {
-            ++waits_[hart][cause];
-        } else if (!(waited_[hart] & REFILLS)) {
-            ++waits_[hart][transferred_[hart] ? BEHIND_TRANSFER : cause];
-        }
+        if (cause == FETCH && waited_[hart] & REFILLS) return;
+        ++waits_[hart][cause == FETCH && transferred_[hart] ? BEHIND_TRANSFER : cause];
     }
 
     // An access inside the cluster where nothing is; what is not there cannot be seen on a bus.
@@ -317,10 +314,13 @@ class Driver {
         state.mask = out.mem_rmask | out.mem_wmask;
     }
 
+    // Whether a debugger has halted a hart, or is to do so before it starts.
+    bool halted(const HartOut& seen) const { return JTAG_PORTS && (settings.held || seen.debug_mode); }
+
     // Whether a hart can go on by itself: one that retires something else can, one that waits stays as it is.
-    void rest(HartStatus& state, const RetireOut& out, uint32_t events) {
+    void rest(HartStatus& state, const RetireOut& out, uint32_t events, bool is_halted) {
         const uint32_t now = events & RESTING;
-        if (__builtin_expect(now != state.resting && (out.valid || now), 0)) {
+        if (__builtin_expect(now != state.resting && (out.valid || now || is_halted), 0)) {
             resting_ += (now != 0) - (state.resting != 0);
             state.resting = now;
             state.wait_cause = out.wait;
@@ -334,7 +334,7 @@ class Driver {
         still_ = resting_ < HARTS ? 0 : still_ + 1;
         if (__builtin_expect(still_ <= settings.watchdog, 1)) return;
         for (const HartStatus& state : harts) status.events |= state.resting;
-        status.hart = 0;
+        still_ = status.hart = 0;
     }
 
     void raise(uint64_t cycle, uint32_t hart, const HartOut& seen) {
@@ -372,7 +372,7 @@ class Driver {
         if (settings.held && asked && !asked_) --settings.held;
         asked_ = asked;
         bool quiet = true;
-        for (uint32_t hart = 0; hart < HARTS; ++hart) quiet &= settings.held || seen.hart[hart].debug_mode;
+        for (uint32_t hart = 0; hart < HARTS; ++hart) quiet &= halted(seen.hart[hart]);
         for (uint32_t port = 0; settings.held && port < FETCH_PORTS; ++port) {
             if (!(asked >> port & 1)) fetches_[port].grant = false;
         }
