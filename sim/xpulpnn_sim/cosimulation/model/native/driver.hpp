@@ -279,7 +279,7 @@ class Driver {
             if (accounts[hart].runs()) accounts[hart].retire(out.pc_rdata, out.mem_addr);
         } else {
             const uint32_t patience = TOGETHER ? PATIENCE : settings.watchdog;
-            if (!halted(seen.hart[hart])) events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, patience);
+            events |= ends_[hart].wait(seen.hart[hart].core_sleep, quiet, halted(seen.hart[hart]) ? 0 : patience);
             if (accounts[hart].runs()) accounts[hart].wait(out.wait);
             unanswered_[hart] += out.wait == RESPONSE;
             count(hart, out.wait);

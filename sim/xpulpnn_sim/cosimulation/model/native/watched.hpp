@@ -43,9 +43,11 @@ class Ends {
     // Whether the last trap is one of a handler, in the code with which it begins.
     bool again() const { return again_; }
 
-    uint32_t wait(bool asleep, bool quiet, uint32_t watchdog) {
+    // Without a patience nothing is waited for.
+    uint32_t wait(bool asleep, bool quiet, uint32_t patience) {
+        if (!patience) return idle_ = 0;
         if (asleep) return quiet ? ENDLESS_LOOP : 0;
-        return ++idle_ > watchdog ? STUCK : 0;
+        return ++idle_ > patience ? STUCK : 0;
     }
 
   private:
