@@ -567,10 +567,14 @@ def test_a_package_has_its_folder_for_itself(tmp_path, capsys, monkeypatch):
     rule = "where no file of yours is replaced, not DIR"
     assert refused("nnrf", "--package", "--prefix", "xpulpnn_") == f"{rule} (rtl/xpulpnn_nnrf.v)\n"
     monkeypatch.setattr(generate, "emitted_top", pytest.fail)
+    (tmp_path / "rtl" / "xpulpnn_nnrf.v").unlink()
+    with (tmp_path / "constraints" / "nnrf.sdc").open("a") as constraints:
+        constraints.write("set_load 1 [all_outputs]\n")
+    assert refused("nnrf", "--package") == f"{rule} (constraints/nnrf.sdc)\n"
     assert refused("simd-alu", "--package") == "without the files of nnrf, not DIR\n"
     assert refused("nnrf") == "without the package of nnrf, not DIR\n"
     (tmp_path / "Makefile").write_text("mine:")
-    assert refused("nnrf", "--package") == f"{rule} (Makefile)\n"
+    assert refused("nnrf", "--package") == f"{rule} (Makefile, constraints/nnrf.sdc)\n"
 
 
 def test_emission_shows_its_progress(tmp_path, capsys, monkeypatch):
@@ -579,18 +583,14 @@ def test_emission_shows_its_progress(tmp_path, capsys, monkeypatch):
     assert " emitting nnrf\n" in capsys.readouterr().err
 
 
-def test_the_command_in_a_header_repeats_all_that_changes_the_text():
-    words = "--preset ri5cy --set xpulpv2=false --prefix p_ --reset async-low --reset-sync --initial off --separator _"
-    given = cli.parse_command(["generate", "mult", *words.split()])[1].arguments
+@pytest.mark.parametrize("words", ["--separator _ --split", "--package --clock 7.5"])
+def test_the_command_in_a_header_repeats_all_that_changes_the_files(words):
+    others = "--preset ri5cy --set xpulpv2=false --prefix p_ --reset async-low --reset-sync --initial off"
+    given = cli.parse_command(["generate", "mult", *others.split(), *words.split()])[1].arguments
     text = command_line(GenerateOptions(**given))
     assert cli.parse_command(text.split()[1:])[1].arguments == given
-    assert {field.name for field in fields(GenerateOptions)} - {*given} == {
-        "json",
-        "output",
-        "split",
-        "package",
-        "clock",
-    }
+    excluded = {"package", "clock"} if "--split" in words else {"split", "separator"}
+    assert {field.name for field in fields(GenerateOptions)} - {*given} == {"json", "output", *excluded}
 
 
 @pytest.mark.cosim

@@ -29,6 +29,7 @@ class ReleasedInStep(Wrapper):
 
     def __init__(self, component: Any):
         super().__init__(component.config, (component,), (), {"test_en": In(1)})
+        component.module_variant = "inner"
 
     def elaborate(self, platform):
         m = Module()

@@ -14,8 +14,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from xpulpnn.config import ClusterConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, ToolError
+from xpulpnn.isa.csr import CSRS, CsrGroup
 from xpulpnn.isa.machine import DATA_BASE, TEXT_BASE
 from xpulpnn_sim.cli.common import FAILED, OK, progress_bar, tell
 from xpulpnn_sim.cli.configurations import ClusterOptions
@@ -83,7 +84,7 @@ def debug_command(options: DebugOptions) -> int:
         model.start()
         stack.callback(model.join, _PATIENCE_S)
         stack.callback(setattr, debugger, "closing", True)
-        return _gdb(stack, gdb, _server(stack, debugger, config.cores), debugger, options)
+        return _gdb(stack, gdb, _server(stack, debugger, config), debugger, options)
 
 
 def _on_simulator(options: DebugOptions, gdb: str) -> int:
@@ -109,12 +110,15 @@ def _on_simulator(options: DebugOptions, gdb: str) -> int:
         return _gdb(stack, gdb, server.port, server, options)
 
 
-def _server(stack: ExitStack, debugger: Debugger, harts: int) -> int:
+def _server(stack: ExitStack, debugger: Debugger, config: CoreConfig | ClusterConfig) -> int:
     """Start OpenOCD; return its port for gdb."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
+    harts = config.cores
     access = "sysbus" if harts == 1 else "{sysbus progbuf}"
-    words = {"PORT": debugger.port, "GDB_PORT": port, "HARTS": harts, "ACCESS": access}
+    own = config.core.csr_groups - {CsrGroup.BASE, CsrGroup.DEBUG, CsrGroup.TRIGGER}
+    csrs = " ".join(f"{csr.address}={csr.name}" for csr in CSRS if csr.group in own)
+    words = {"PORT": debugger.port, "GDB_PORT": port, "HARTS": harts, "ACCESS": access, "CSRS": f"{{{csrs}}}"}
     settings = [word for name, value in words.items() for word in ("-c", f"set {name} {value}")]
     line = ["openocd", *settings, "-f", str(CONFIGURATION)]
     # signals for gdb such as Ctrl-C must not reach the server

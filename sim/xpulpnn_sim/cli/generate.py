@@ -16,7 +16,7 @@ from xpulpnn.xif.wrappers import WRAPPERS, wrapper
 from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import AnyPreset, Json, NewFolder, Seconds, arguments, command
-from xpulpnn_sim.publishing.packages.design import DEFAULT_CLOCK_NS, GENERATED, Design, description
+from xpulpnn_sim.publishing.packages.design import DEFAULT_CLOCK_NS, GENERATED, Design, description, digest_of
 from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.tools.files import require_ours, write_texts
@@ -51,12 +51,14 @@ class GenerateOptions(Configuration, Json):
 
 
 def command_line(options: GenerateOptions) -> str:
-    """Return the command that generates the same Verilog, without output options."""
+    """Return the command that generates the same files, without their folder."""
     words = ["xpulpnn", "generate", options.top, "--preset", options.preset]
     words += [word for setting in options.settings for word in ("--set", setting)]
     words += ["--prefix", options.prefix, "--reset", options.reset, "--initial", options.initial]
     words += ["--reset-sync"] if options.reset_sync else []
     words += ["--separator", options.separator] if options.separator != "__" else []
+    words += ["--split"] if options.split else []
+    words += ["--package", "--clock", f"{options.clock:g}"] if options.package else []
     return shlex.join(words)
 
 
@@ -116,24 +118,28 @@ def _stale(options: GenerateOptions) -> list[str]:
     refused = [path for path in earlier if (path.stem != top if options.package else path.parent != folder)]
     if others := [path.stem for path in refused if earlier[path]]:
         raise InputError(f"--output must be a folder without the {what} of {others[0]}, not {folder}")
-    require_ours(folder, [folder / "README.md", folder / "Makefile"] if options.package else [])
-    kept = {name for path, names in earlier.items() if path.stem != top for name in names}
-    return [name for path, names in earlier.items() if path.stem == top for name in names if name not in kept]
+    own = {path: names for path, names in earlier.items() if path.stem == top}
+    written = {(folder / name, digest) for names in earlier.values() for name, digest in names.items()}
+    there = {folder / name: None for names in own.values() for name in names if (folder / name).is_file()}
+    edited = [path for path in there if (path, digest_of(path.read_text(errors="replace"))) not in written]
+    require_ours(folder, [folder / "README.md", folder / "Makefile"] if options.package else [], edited)
+    kept = {folder / name for path, names in earlier.items() if path not in own for name in names}
+    return [str(path.relative_to(folder)) for path in (*there, *own) if path not in kept]
 
 
-def _listed(description: Path) -> list[str]:
-    """Return the files that a description of an earlier run lists; none of them if it is another JSON file."""
+def _listed(description: Path) -> dict[str, str]:
+    """Return the files, with their digests, that a description of an earlier run lists; none of other JSON files."""
     try:
         record = json.loads(description.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return []
-    names: list[str] = record.get("files", []) if isinstance(record, dict) and GENERATED in record.values() else []
-    return [name for name in names if ".." not in Path(name).parts]
+        return {}
+    names: dict[str, str] = record["files"] if isinstance(record, dict) and GENERATED in record.values() else {}
+    return {name: digest for name, digest in names.items() if ".." not in Path(name).parts}
 
 
 def _package(options: GenerateOptions, emitted: EmittedVerilog) -> dict[str, str]:
     # testbench vectors need numpy, plain Verilog does not
     from xpulpnn_sim.publishing.packages.assemble import package_files
 
-    command = f"{command_line(options)} --package --clock {options.clock:g}"
-    return package_files(Design(options.top, options.for_top(options.top), emitted, options.clock, command))
+    config = options.for_top(options.top)
+    return package_files(Design(options.top, config, emitted, options.clock, command_line(options)))

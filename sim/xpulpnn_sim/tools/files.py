@@ -9,7 +9,7 @@ import secrets
 import shutil
 import tempfile
 import traceback
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -120,9 +120,11 @@ def is_generated(path: Path) -> bool:
         return _GENERATED.match(file.read(_HEAD)) is not None
 
 
-def require_ours(folder: Path, paths: Iterable[Path]) -> None:
-    """Raise :class:`InputError` if a file to be written in ``folder`` would replace one that is not generated."""
-    foreign = [path for path in paths if path.exists() and not (path.is_file() and is_generated(path))]
+def require_ours(folder: Path, paths: Iterable[Path], edited: Sequence[Path] = ()) -> None:
+    """Raise :class:`InputError` if a file to be written in ``folder`` would replace one that is not generated, or that
+    has been ``edited`` since."""
+    others = [path for path in paths if path.exists() and not (path.is_file() and is_generated(path))]
+    foreign = list(dict.fromkeys([*others, *edited]))
     if foreign:
         foreign = [path for path in foreign if path.suffix != ".f"] or foreign  # a list is ours as its files are
         more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""

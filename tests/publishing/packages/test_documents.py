@@ -173,7 +173,9 @@ def test_late_results_are_packaged_without_a_testbench():
 @pytest.mark.flow
 def test_the_readme_says_what_resets_what_is_constant_and_what_programs_need():
     config = apply_settings(PRESETS["ri5cy"], {"xpulpv2": "false", "test_en": "true"})
-    text = package_files(design("core", config, reset="async-low", reset_sync=True))["README.md"]
+    package = package_files(design("core", config, reset="async-low", reset_sync=True))
+    assert {"rtl/chip_core.v", "rtl/chip_core_inner.v"} < {*package}
+    text = package["README.md"]
     for said in (
         "constant: `boot_addr`, `hart_id` and `test_en`.",
         "`chip_reset_sync`",

@@ -1,7 +1,8 @@
 """A component to be packaged: its Verilog, ports and configuration; templates of the files of a package."""
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -139,10 +140,14 @@ def fill(name: str, design: Design, **values: object) -> str:
     return _TEMPLATES.get_template(f"{name}.in").render(design=design, **names, **values)
 
 
-def description(emitted: EmittedVerilog, name: str, files: Iterable[str]) -> dict[str, str]:
-    """Return the JSON file ``name``, which describes the Verilog and lists all generated files."""
-    record = {"generator": GENERATED, **emitted.manifest, "files": [*files, name]}
-    return {name: json.dumps(record, indent=2) + "\n"}
+def description(emitted: EmittedVerilog, name: str, files: Mapping[str, str]) -> dict[str, str]:
+    """Return the JSON file ``name``, which describes the Verilog and lists the other files with their digests."""
+    digests = {path: digest_of(text) for path, text in files.items()}
+    return {name: json.dumps({"generator": GENERATED, **emitted.manifest, "files": digests}, indent=2) + "\n"}
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 _SOURCE_COLUMN = 52
