@@ -165,8 +165,7 @@ def _has(path: Path, content: bytes) -> bool:
 
 def write_bytes(path: Path, content: bytes) -> None:
     if not _has(path, content):
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
+        write_all({path: content})
 
 
 def require_folder(folder: Path, option: str) -> None:

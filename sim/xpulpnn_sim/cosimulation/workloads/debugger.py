@@ -53,10 +53,8 @@ class Debugger:
     def ended(self, events: Event, end: Exit | None, why: Mapping[str, str], harts: NDArray[Any]) -> Exit | None:
         """Return the end of the program; None while a debugger is connected, for which the run goes on. ``why``
         explains an end that is not a good one; ``harts`` is the state of the harts."""
-        if Event.DEBUGGER_CAME in events:
-            self._connected = True
-        if Event.DEBUGGER_LEFT in events:
-            self._connected = False
+        self._connected |= Event.DEBUGGER_CAME in events
+        self._connected &= Event.DEBUGGER_LEFT not in events
         lingers = self._lingers(events, harts)
         if events & RESTING and (self.tell is None or self._patience > 0):
             end = None  # nobody is told, or the program is being halted

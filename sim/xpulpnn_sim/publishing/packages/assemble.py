@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import distribution
+from pathlib import Path
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.publishing.packages import documents
@@ -85,8 +86,7 @@ def package_files(design: Design) -> dict[str, str]:
         files["tb/sram.v"] = fill("sram.v", design)
     if documents.has_obi(design):
         files |= {f"doc/{name}": text for name, text in documents.obi_definitions().items()}
-    scripts = {"yosys.sh": "yosys.sh", "opensta.tcl": "opensta.tcl", "orfs/config.mk": "config.mk"}
-    files |= {f"syn/{name}": fill(template, design) for name, template in scripts.items()}
+    files |= {f"syn/{name}": fill(Path(name).name, design) for name in ("yosys.sh", "opensta.tcl", "orfs/config.mk")}
     return files | description(design.emitted, f"doc/{design.top}.json", files)
 
 

@@ -111,19 +111,14 @@ def has_obi(design: Design) -> bool:
 
 
 def component(design: Design, files: Sequence[str]) -> str:
-    interfaces: list[ElementTree.Element] = []
-    for bus, ports in _obi_buses(design).items():
-        is_target = any(port.is_input and _signal(port) == "req" for port in ports)
-        interfaces.append(_bus_interface(bus, ports, "obi", _OBI_BUS, "slave" if is_target else "master"))
-    for bus, ports in _buses(design.ports, _AXI_READS).items():
-        interfaces.append(_bus_interface(bus, ports, "AXI4", _AXI_BUS, "master"))
+    obi, axi = _obi_buses(design), _buses(design.ports, _AXI_READS)
+    interfaces = [_bus_interface(bus, ports, "obi", _OBI_BUS) for bus, ports in obi.items()]
+    interfaces += [_bus_interface(bus, ports, "AXI4", _AXI_BUS) for bus, ports in axi.items()]
     view = _node("view", *_nodes(name="rtl", envIdentifier="verilog:any:", componentInstantiationRef="rtl"))
     instantiation = _node("componentInstantiation", *_nodes(name="rtl", language="verilog", moduleName=design.module))
     instantiation.append(_node("fileSetRef", _node("localName", "rtl")))
-    sets: list[ElementTree.Element] = []
-    for name in ("rtl", "constraints"):
-        chosen = [_file(path) for path in files if path.startswith(f"{name}/")]
-        sets += [_node("fileSet", _node("name", name), *chosen)] if chosen else []
+    chosen = {name: [_file(path) for path in files if path.startswith(f"{name}/")] for name in ("rtl", "constraints")}
+    sets = [_node("fileSet", _node("name", name), *members) for name, members in chosen.items() if members]
     content = [
         *([_node("busInterfaces", *interfaces)] if interfaces else []),
         _node(
@@ -145,9 +140,7 @@ def _file(path: str) -> ElementTree.Element:
     return _node("file", _node("name", f"../{path}"), _node("fileType", kind, **attributes))
 
 
-def _bus_interface(
-    bus: str, ports: Sequence[Port], kind: str, reference: Mapping[str, str], side: str
-) -> ElementTree.Element:
+def _bus_interface(bus: str, ports: Sequence[Port], kind: str, reference: Mapping[str, str]) -> ElementTree.Element:
     """Return the IP-XACT element of a bus interface; AXI4 signals have capital letters in IP-XACT."""
     maps = [
         _node(
@@ -163,7 +156,7 @@ def _bus_interface(
         _node("name", bus),
         _node("busType", name=kind, **reference),
         _node("abstractionTypes", _node("abstractionType", abstraction, _node("portMaps", *maps))),
-        _node(side),
+        _node("slave" if any(port.is_input and _signal(port) == "req" for port in ports) else "master"),
     )
 
 
@@ -189,8 +182,7 @@ def obi_definitions() -> dict[str, str]:
             presence = "required" if name in _ALWAYS else "optional"
             wire.append(_node(side, *_nodes(presence=presence, width=str(width), direction="out" if outward else "in")))
         ports.append(_node("port", *_nodes(logicalName=name, description=meaning), wire))
-    reference = {"vendor": VENDOR, "library": _BUS_LIBRARY, "name": "obi", "version": _BUS_VERSION}
-    content = [_node("busType", **reference), _node("ports", *ports)]
+    content = [_node("busType", name="obi", **_OBI_BUS), _node("ports", *ports)]
     return {
         "obi.xml": _document("busDefinition", _BUS_LIBRARY, "obi", _BUS_VERSION, bus),
         "obi_rtl.xml": _document("abstractionDefinition", _BUS_LIBRARY, "obi_rtl", _BUS_VERSION, content),

@@ -20,7 +20,6 @@ from xpulpnn_sw.kernels.programs.cluster_check import RESULTS_AT as CLUSTER_RESU
 
 # cycle limits with the fastest memory: of a program of a core for each word of the longest; for each core of a cluster
 _CYCLES_PER_WORD, _CYCLES, _CYCLES_PER_CORE = 10, 20_000, 2000
-_DEBUGGED = 20  # factor of the cycle limit with a debugger
 _SHORTEST_GAP = 16  # in words
 
 _DRIVEN = {
@@ -54,7 +53,7 @@ def core_testbench(design: Design) -> dict[str, str]:
         words=words,
         expected=expected,
         lines=sum(1 << line for line in IRQ_PRIORITY),
-        watchdog=_watchdog(design, _CYCLES_PER_WORD * max(len(program.words) for program in programs)),
+        watchdog=_CYCLES_PER_WORD * max(len(program.words) for program in programs),
         wires=[(port.range, _net(port)) for port in design.ports if _is_used(port) and port.name != "irq"],
         connections=connections(design.ports, _connection),
         harts=1,
@@ -74,10 +73,6 @@ def core_testbench(design: Design) -> dict[str, str]:
         f"{name}_expected.hex": hex_words(expected),
         f"{name}_expected.lst": _described(expected, [text for program in programs for text in program.texts]),
     }
-
-
-def _watchdog(design: Design, cycles: int) -> int:
-    return cycles * (_DEBUGGED if design.has_jtag else 1)
 
 
 def _debugger(design: Design) -> dict[str, str]:
@@ -186,7 +181,7 @@ def cluster_testbench(design: Design) -> dict[str, str]:
         words=_WORDS,
         base=L2_BASE,
         return_register=CONTROL + Control.RETURN,
-        watchdog=_watchdog(design, _CYCLES + _CYCLES_PER_CORE * config.cores),
+        watchdog=_CYCLES + _CYCLES_PER_CORE * config.cores,
         nets=nets,
         memory_ports={
             "ext": 32,
