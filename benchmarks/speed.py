@@ -6,10 +6,13 @@ Figures depend on the machine; each line names its conditions. Models that run a
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
+import timeit
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +125,18 @@ def emission() -> float:
     return time.perf_counter() - start
 
 
+def start_up() -> float:
+    """Seconds of ``iss`` of an empty program, as a command of its own: the shortest of ten."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = Path(folder) / "main.c", Path(folder) / "main.elf"
+        source.write_text("int main(void) { return 0; }\n")
+        if cli.main(["cc", "--quiet", str(source), "-o", str(program)]):
+            sys.exit("cc failed")
+        command = [sys.executable, "-m", "xpulpnn_sim", "iss", str(program)]
+        run = partial(subprocess.run, command, check=True, stderr=subprocess.DEVNULL)
+        return min(timeit.repeat(run, number=1, repeat=10))
+
+
 def main() -> int:
     """Measure, print a table, write JSON if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -146,6 +161,7 @@ def main() -> int:
             f"model of {ENGINE} of 8 cores, compiled by {compiler()} (s)": cluster_compilation(),
             f"verify vectors, {VECTORS} x pv.sdotusp.n, engine rtl (vectors/s)": vectors(),
             "Verilog of the back end, preset xpulpnn-full (s)": emission(),
+            "iss of an empty program, simulator compiled before (s)": start_up(),
         }
     )
     table = Table("measurement", "figure", box=None)

@@ -10,7 +10,7 @@ from typing import Any
 _LAST_STREAM = 2
 _KILLED = 128  # exit code of a signal, less its number
 _SOON = 0.01  # seconds
-_ALLOCATED = 20_000  # between garbage collections: Python's default searches modules and large graphs too often
+_ALLOCATED = 100_000  # between garbage collections: Python's default searches modules and large graphs too often
 
 
 def main() -> int:

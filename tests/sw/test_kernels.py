@@ -10,7 +10,7 @@ import pytest
 from xpulpnn.errors import XpulpnnError
 from xpulpnn_sim.reference.iss.kernel_calls import executed, kernel_memory
 from xpulpnn_sw.assembly.disasm import register_number
-from xpulpnn_sw.kernels.figures import PAPER_LAYER, PAPER_OPEF, estimate, paper_cycles_per_sdotp
+from xpulpnn_sw.kernels.figures import PAPER_LAYER, estimate, paper_cycles_per_sdotp
 from xpulpnn_sw.kernels.frame import SP
 from xpulpnn_sw.kernels.kernel import KernelRun, kernel_call
 from xpulpnn_sw.kernels.layout import REGIONS, Placement
@@ -175,6 +175,10 @@ INNER = {(name, bits): counts for name, widths in _INNER.items() for bits, count
 """Instructions and products of an inner iteration."""
 
 FEW = "4x4x32:16x3x3"
+
+
+# products per instruction of the inner loops ("XpulpNN", TETC 2021, section IV)
+PAPER_OPEF = {"simd_4x2": 8 / 14, "cu_4x2": 8 / 10, "nn_4x2": 8 / 9, "nn_4x4": 16 / 17}
 
 
 @pytest.mark.parametrize(("name", "bits"), INNER)

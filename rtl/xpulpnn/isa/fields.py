@@ -229,10 +229,6 @@ class Operand:
     increment: bool = False  # the base is written back
 
     @property
-    def tokens(self) -> tuple[Token, ...]:
-        return tuple(token for token in (self.value, self.base) if token is not None)
-
-    @property
     def is_memory(self) -> bool:
         return self.base is not None or self.fixed_base is not None
 
@@ -261,3 +257,9 @@ def parse_operands(text: str, size: int) -> tuple[Operand, ...]:
         base = _token(match["base"], fields) if match["base"] and not fixed else None
         operands.append(Operand(value, base, int(fixed[1]) if fixed else None, bool(match["increment"])))
     return tuple(operands)
+
+
+@cache
+def parse_tokens(text: str, size: int) -> tuple[Token, ...]:
+    operands = parse_operands(text, size)
+    return tuple(token for operand in operands for token in (operand.value, operand.base) if token is not None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from xpulpnn.errors import EncodingError
-from xpulpnn.isa.fields import FieldKind, Operand, Token, parse_operands
+from xpulpnn.isa.fields import FieldKind, Operand, Token, parse_operands, parse_tokens
 from xpulpnn.isa.formats import ElemFmt, Extension, Op2Mode
 
 
@@ -149,15 +149,13 @@ class Insn:
 
     def __post_init__(self) -> None:
         fixed = self.pattern.replace("0", "1").replace("-", "0")
-        tokens = tuple(token for operand in self.forms for token in operand.tokens)
+        tokens = parse_tokens(self.operands, self.size)
         object.__setattr__(self, "mask", int(fixed, 2))
         object.__setattr__(self, "match", int(self.pattern.replace("-", "0"), 2))
         object.__setattr__(self, "tokens", tokens)
         object.__setattr__(self, "restricted", tuple(token for token in tokens if token.restricted))
-        loads_entry = self.is_mac_load and self.writes_base
-        object.__setattr__(
-            self, "insn_class", InsnClass.MAC_LOAD if loads_entry else _CLASS_OF_OP.get(self.op, InsnClass.ALU)
-        )
+        own = InsnClass.MAC_LOAD if self.is_mac_load and self.writes_base else _CLASS_OF_OP.get(self.op, InsnClass.ALU)
+        object.__setattr__(self, "insn_class", own)
 
     @property
     def elements(self) -> ElemFmt:

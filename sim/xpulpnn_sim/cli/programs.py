@@ -28,7 +28,6 @@ from xpulpnn_sim.reference.programs.elf import Executable, Window, load, load_fo
 from xpulpnn_sim.reference.programs.exits import STDERR, Exit, Output, StoppedError, Trapped
 from xpulpnn_sim.reference.programs.exits import record as trap_record
 from xpulpnn_sim.reference.programs.failures import EXCEPTION, SOURCE, explain
-from xpulpnn_sim.reference.programs.files import with_files
 from xpulpnn_sim.tools.files import replacing, require_writable, write_bytes
 from xpulpnn_sw.toolchain.build_options import named_core, require_core
 
@@ -125,6 +124,8 @@ def load_program(options: LoadOptions, config: CoreConfig | ClusterConfig) -> Ex
         _require_other(options.program, getattr(options, name, None), f"--{name}")
     executable = load_for(options.program, config, options.windows)
     if options.files is not None:
+        from xpulpnn_sim.reference.programs.files import with_files
+
         executable = with_files(executable, options.files, options.windows)
     try:
         require_core(executable.cores, config.core, str(executable.path), options.title)
@@ -233,7 +234,6 @@ FUNCTION: Columns = {
     "address": lambda row: "" if row["address"] is None else f"0x{row['address']:08x}",
 }
 """Columns of a function of a profile."""
-
 
 _QUANTUM = Parameter(
     help=f"With --cores: the cores take turns of N instructions (default {DEFAULT_QUANTUM}); results of programs "

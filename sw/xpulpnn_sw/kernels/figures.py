@@ -23,9 +23,6 @@ PAPER_CYCLES_PER_SDOTP: Mapping[tuple[str, int], float] = {
 }
 """MatMul cycles per sdotp by variant and width; the paper prints 1.08, and the other numbers follow from its ratios."""
 
-# products per instruction of the inner loops (section IV)
-PAPER_OPEF: Mapping[str, float] = {"simd_4x2": 8 / 14, "cu_4x2": 8 / 10, "nn_4x2": 8 / 9, "nn_4x4": 16 / 17}
-
 
 @dataclass(frozen=True, slots=True)
 class KernelEstimate:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
@@ -271,6 +270,7 @@ def cpp_archives(compiler: Compiler, objects: Iterable[Path], jobs: int) -> list
 def _archive(
     compiler: Compiler, jobs: int, flags: Sequence[str], sources: Sequence[Path], configuration: Sequence[str]
 ) -> Path:
+    from concurrent.futures import ThreadPoolExecutor
     from importlib.metadata import version
 
     versions = (version(_WHEEL), run([*compiler.command, "--version"]))

@@ -3,7 +3,6 @@
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Exit, Reason, Trapped, describe
-from xpulpnn_sim.reference.programs.objects import SourceLines
 
 EXCEPTION, SOURCE = "last exception", "source"
 
@@ -19,6 +18,8 @@ def explain(
         fault = trapped.pc if ended.reason in (Reason.FAIL, Reason.TRAP_LOOP) else fault
     # a failure that the program reports itself has no source line
     if not ended.ok and (ended.reason is not Reason.FAIL or why):
+        from xpulpnn_sim.reference.programs.objects import SourceLines
+
         lines = SourceLines(executable.path)
         line = lines.location(fault) or ("" if came is None else lines.location(came))
         why |= {SOURCE: line} if line else {}
