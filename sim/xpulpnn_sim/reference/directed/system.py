@@ -152,15 +152,15 @@ _COUNTERS = f"""
     sub a3, a4, a3 => a3 0
     csrrwi zero, mcountinhibit, 0
 == counters: cycles, which stop while the core sleeps [interrupts]
-    # an interrupt and its handler take no longer than 340 instructions without them on the same memory, 64 of which are
-    # timed; the core sleeps for 500 cycles on average, or 2500 on a slow memory
+    # 12 interrupts with their handlers take no longer than the square of the time of 64 instructions, as on a slow
+    # memory others come meanwhile; the core sleeps for 500 cycles on average, or 2500 on a slow memory
     li a5, 0; li a0, 12
     1: csrrs a1, mcycle, zero; wfi; csrrs a2, mcycle, zero
     sub a2, a2, a1; add a5, a5, a2
     addi a0, a0, -1; bne a0, zero, 1b
     csrrci zero, mstatus, 8; csrrs a1, mcycle, zero
     {"addi zero, zero, 0; " * 64}
-    csrrs a2, mcycle, zero; sub a2, a2, a1; slli a2, a2, 6
+    csrrs a2, mcycle, zero; sub a2, a2, a1; mul a2, a2, a2
     sltu a5, a2, a5 => a5 0
 == counters: values one bit away from one that carries
     li a0, 1; li a5, 0; li a6, 9
