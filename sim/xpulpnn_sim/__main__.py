@@ -1,5 +1,6 @@
 """The command line ``xpulpnn``, also as ``python -m xpulpnn_sim``."""
 
+import atexit
 import gc
 import os
 import signal
@@ -15,6 +16,7 @@ _ALLOCATED = 100_000  # between garbage collections: Python's default searches m
 
 def main() -> int:
     gc.set_threshold(_ALLOCATED)
+    atexit.register(gc.freeze)  # the process ends without a last search
     _open_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
