@@ -101,7 +101,7 @@ class Rig:
         for port in self.manifest["ports"]:
             name, width = port["name"], port["width"]
             if name in _CLOCKING:
-                pins.append(f".{name}({name})")
+                pins.append(f".{name}({'reset' if name == 'rst' else name})")
             elif port["direction"] == "input":
                 pins.append(f".{name}({inputs.get(name, f'{width}' + chr(39) + 'd0')})")
             else:
@@ -126,7 +126,8 @@ module {TOP}(
 );
 {joined_wires}
   reg [{coming_bits - 1}:0] driven;
-  always @({edge} clk) driven <= coming;
+  reg reset;  // what depends on an input of this module is evaluated at both edges
+  always @({edge} clk) {{reset, driven}} <= {{rst, coming}};
   assign observed = {{{observed}}};
 {records}
   {top} {top}(

@@ -34,9 +34,7 @@ struct Model {
     }
 
     void reset() {
-        top->rst = 1;
-        for (int i = 0; i < RESET_CYCLES; ++i) edge();
-        top->rst = 0;
+        for (int i = 0; i < RESET_CYCLES; ++i, edge()) top->rst = i < RESET_CYCLES - 1;
     }
 
     // Runs for some cycles without interrupts, and starts again with a reset in the midst of it; memory is as before.
@@ -112,7 +110,7 @@ struct Model {
 #endif
     }
 
-    static constexpr int RESET_CYCLES = 3, SCANNED = VM_TRACE ? 0 : 12;
+    static constexpr int RESET_CYCLES = 4, SCANNED = VM_TRACE ? 0 : 12;
     Driver driver;
     std::unique_ptr<VerilatedContext> context;
     std::unique_ptr<Vtestbench> top;
