@@ -571,6 +571,10 @@ def test_a_package_has_its_folder_for_itself(tmp_path, capsys, monkeypatch):
     with (tmp_path / "constraints" / "nnrf.sdc").open("a") as constraints:
         constraints.write("set_load 1 [all_outputs]\n")
     assert refused("nnrf", "--package") == f"{rule} (constraints/nnrf.sdc)\n"
+    record = json.loads((described := tmp_path / "doc" / "nnrf.json").read_text())
+    described.write_text(json.dumps(record | {"files": list(record["files"])}))
+    assert refused("nnrf", "--package").startswith(f"{rule} (")
+    described.write_text(json.dumps(record))
     assert refused("simd-alu", "--package") == "without the files of nnrf, not DIR\n"
     assert refused("nnrf") == "without the package of nnrf, not DIR\n"
     (tmp_path / "Makefile").write_text("mine:")

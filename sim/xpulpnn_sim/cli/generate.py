@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Iterable
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -133,8 +134,10 @@ def _listed(description: Path) -> dict[str, str]:
         record = json.loads(description.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    names: dict[str, str] = record["files"] if isinstance(record, dict) and GENERATED in record.values() else {}
-    return {name: digest for name, digest in names.items() if ".." not in Path(name).parts}
+    names: Iterable[str] = record["files"] if isinstance(record, dict) and GENERATED in record.values() else ()
+    # of an earlier version, a list
+    digests = names if isinstance(names, dict) else dict.fromkeys(names, "")
+    return {name: digest for name, digest in digests.items() if ".." not in Path(name).parts}
 
 
 def _package(options: GenerateOptions, emitted: EmittedVerilog) -> dict[str, str]:
