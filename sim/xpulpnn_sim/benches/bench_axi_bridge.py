@@ -23,21 +23,12 @@ def _size() -> int:
     return bench_data()["bits"] // BYTE_BITS
 
 
+def _directions() -> tuple[int, ...]:
+    """Return 0 for reads and, if the bridge has them, 1 for writes."""
+    return (0, 1) if bench_data()["writes"] else (0,)
+
+
 Run = deque[ObiTransfer]  # transfers to consecutive addresses
-
-
-def run_of_transfers(rng: Random, base: int, reach: int, size: int, *, write: bool, single: bool) -> Run:
-    block = base + rng.randrange(0, reach, RUN_BYTES)
-    windows = RUN_BYTES // size
-    first = rng.randrange(windows)
-    count = 1 if single else rng.choice((windows - first, rng.randint(1, windows - first)))
-    whole = (1 << size) - 1
-    requests = Run()
-    for number in range(count):
-        enables = whole if 0 < number < count - 1 else rng.randrange(1, whole + 1)
-        value, address = rng.getrandbits(BYTE_BITS * size), block + (first + number) * size
-        requests.append(ObiTransfer(address, int(write), enables, value, beats=count - number))
-    return requests
 
 
 def _ends(transfer: ObiTransfer) -> bool:
@@ -166,20 +157,27 @@ def longest() -> dict[str, int]:
     return {"ar": RUN_BYTES, "aw": 64} if bench_data()["runs"] else {"ar": size, "aw": size}
 
 
-def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
+def _random_run(rng: Random, base: int, write: int) -> Run:
     size = _size()
+    if not bench_data()["writes"]:
+        # a line of instructions is two reads
+        address = base + rng.randrange(0, _HALF, 2 * size)
+        return Run((ObiTransfer(address, beats=2), ObiTransfer(address + size)))
+    block, windows, whole = base + rng.randrange(0, _HALF, RUN_BYTES), RUN_BYTES // size, (1 << size) - 1
+    first = rng.randrange(windows)
+    count = rng.choice((windows - first, rng.randint(1, windows - first))) if bench_data()["runs"] else 1
+    requests = Run()
+    for number in range(count):
+        enables = whole if 0 < number < count - 1 else rng.randrange(1, whole + 1)
+        value, address = rng.getrandbits(BYTE_BITS * size), block + (first + number) * size
+        requests.append(ObiTransfer(address, write, enables, value, beats=count - number))
+    return requests
 
-    def run(*, write: bool) -> Run:
-        base = first + _HALF * write
-        if not bench_data()["writes"]:
-            # a line of instructions is two reads
-            address = base + rng.randrange(0, _HALF, 2 * size)
-            return Run((ObiTransfer(address, beats=2), ObiTransfer(address + size)))
-        return run_of_transfers(rng, base, _HALF, size, write=write, single=not bench_data()["runs"])
 
-    groups = (False, True) if bench_data()["writes"] else (False,)
+def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
     number = runs if bench_data()["runs"] else 8 * runs
-    return merge_runs(rng, [[run(write=write) for _ in range(number)] for write in groups])
+    bases = [(first + _HALF * write, write) for write in _directions()]
+    return merge_runs(rng, [[_random_run(rng, *base) for _ in range(number)] for base in bases])
 
 
 def consecutive(number: int, write: int) -> list[ObiTransfer]:
@@ -242,9 +240,7 @@ async def every_burst_has_its_length(dut: Dut) -> None:
         ]
     else:
         # bursts of one transfer, or of the two of a line
-        groups = [
-            (2 * rng.randrange(windows // 2), 2 - writes, write) for _ in range(10) for write in (0, 1)[: 1 + writes]
-        ]
+        groups = [(2 * rng.randrange(windows // 2), 2 - writes, write) for _ in range(10) for write in _directions()]
     rng.shuffle(groups)
     runs = [
         ObiTransfer(
@@ -281,7 +277,7 @@ async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
     rng = await start(dut)
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
     number = _LIMIT + 2
-    for write in (0, 1)[: 1 + bench_data()["writes"]]:
+    for write in _directions():
         requests = consecutive(number, write)
         manager = Manager(dut, rng)
         with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):
@@ -303,7 +299,7 @@ async def nothing_is_lost_between_bursts(dut: Dut) -> None:
     content = np.zeros(_BYTES, np.uint8)
     AxiSubordinate(dut, "axi", content, L2_BASE, Stalls(), rng)
     number = 1024 // _size()
-    for write in (0, 1)[: 1 + bench_data()["writes"]]:
+    for write in _directions():
         requests = consecutive(number, write)
         manager = Manager(dut, rng)
         with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):

@@ -156,11 +156,9 @@ class MuxEnv:
             self.equal(sorted(responder.log), sorted(expected), f"accesses of {port}")
         for number, (manager, transfers) in enumerate(zip(self.managers, self.transfers, strict=True)):
             memory = self.words.memory()
-            absent = [_is_unmapped(transfer.address) for transfer in transfers]
-            data = [obi.expected_data(t, memory, absent=nowhere) for t, nowhere in zip(transfers, absent, strict=True)]
-            failing = [t.address in self.words.failing or nowhere for t, nowhere in zip(transfers, absent, strict=True)]
-            self.equal([transfer.data for transfer in manager.completed], data, f"data of manager {number}")
-            self.equal([transfer.failed for transfer in manager.completed], failing, f"errors of manager {number}")
+            answers = [obi.expected_answer(t, memory, absent=_is_unmapped(t.address)) for t in transfers]
+            observed = [(transfer.data, transfer.failed) for transfer in manager.completed]
+            self.equal(observed, answers, f"data and errors of manager {number}")
 
     def begin(self) -> list[Task[ObiTransfer]]:
         pairs = zip(self.managers, self.transfers, strict=True)

@@ -7,17 +7,14 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.agents.base import Dut, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.vectors import rows
 from xpulpnn_sim.benches.vectors.operands import executions
-from xpulpnn_sim.benches.vectors.rows import Executions, Expectation, RowVectors, value_of_rd
+from xpulpnn_sim.benches.vectors.rows import ControlledInsn, Executions, Expectation, RowVectors, value_of_rd
 from xpulpnn_sim.reference.golden.dotp import widened
-
-ControlledInsn = tuple[Insn, dict[str, int]]  # a row and the values of the control ports for it
 
 
 def controlled_rows() -> list[ControlledInsn]:

@@ -97,7 +97,9 @@ class BenchedUnit:
 
     def describe(self) -> dict[str, Any]:
         described = {**self.parameters, **({"design": self.design} if self.design else {})}
-        return described if self.rows is None else {**described, "rows": self.rows(self.config)}
+        if self.rows is not None:
+            described["rows"] = [(insn.mnemonic, insn.operands, ports) for insn, ports in self.rows(self.config)]
+        return described
 
     def with_configuration(self, preset: str, settings: Sequence[str] = ()) -> "BenchedUnit":
         """Return the unit of another configuration, or of its own with other settings if ``preset`` is empty.

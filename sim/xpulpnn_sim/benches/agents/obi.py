@@ -230,15 +230,18 @@ class ObiMemory(ObiSubordinate):
         return self._memory[request.address] & mask | noise & ~mask, 0
 
 
-def expected_data(transfer: ObiTransfer, memory: WordMemory, *, absent: bool) -> int:
-    """Return the data that a transfer must read, 0 if ``absent``; call it for transfers in the order of grants."""
+def expected_answer(transfer: ObiTransfer, memory: WordMemory, *, absent: bool) -> tuple[int, bool]:
+    """Return the data that a transfer must read and whether it must fail; call it for transfers in the order of grants.
+
+    An ``absent`` memory fails and reads as 0.
+    """
     if memory.fails(transfer.address):
-        return transfer.data
+        return transfer.data, True
     if transfer.write:
         memory.write(transfer.address, transfer.enables, transfer.value)
-        return 0
+        return 0, absent
     mask = ENABLED[transfer.enables]
-    return (0 if absent else memory[transfer.address]) & mask | transfer.data & ~mask
+    return (0 if absent else memory[transfer.address]) & mask | transfer.data & ~mask, absent
 
 
 _PATIENCE = 8000  # cycles without a grant or an answer after which the unit counts as stuck

@@ -16,12 +16,12 @@ from xpulpnn.core.requantiser import RequantiseCtrl, requantise_control
 from xpulpnn.dotp.ctrl import DotpCtrl, dotp_control
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn.isa.table import enabled, find
+from xpulpnn.isa.table import enabled
+from xpulpnn_sim.benches.vectors.rows import ControlledInsn
 
-ControlledRow = tuple[str, str, dict[str, int]]  # mnemonic, operands and values of the control ports
 RowControl = Callable[[Insn], Mapping[str, Any] | None]
 """Returns the fields of a unit's control word for an instruction, None if the unit does not execute it."""
-RowsOf = Callable[[CoreConfig], list[ControlledRow]]  # rows of the instruction table that a unit executes
+RowsOf = Callable[[CoreConfig], list[ControlledInsn]]  # rows of the instruction table that a unit executes
 
 
 def control_port(shape: type[data.Struct], fields: Mapping[str, Any], port: str = "ctrl") -> dict[str, int]:
@@ -42,9 +42,9 @@ def instructions(config: CoreConfig) -> list[Insn]:
 def controlled_rows(shape: type[data.Struct], control: RowControl, port: str = "ctrl") -> RowsOf:
     """Return a function that lists the 32-bit instructions that a unit executes, with their control words."""
 
-    def rows(config: CoreConfig) -> list[ControlledRow]:
+    def rows(config: CoreConfig) -> list[ControlledInsn]:
         executed = [(insn, fields) for insn in instructions(config) if (fields := control(insn)) is not None]
-        return [(insn.mnemonic, insn.operands, control_port(shape, fields, port)) for insn, fields in executed]
+        return [(insn, control_port(shape, fields, port)) for insn, fields in executed]
 
     return rows
 
@@ -59,19 +59,19 @@ def control_part(name: str, applies: Callable[[Insn], bool]) -> RowControl:
     return control
 
 
-def mult_rows(config: CoreConfig) -> list[ControlledRow]:
-    return [
-        (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
-        for name, operands, control in controlled_rows(MultCtrl, mult_control)(config)
-    ]
+def _with_requantise(rows: RowsOf) -> RowsOf:
+    return lambda config: [(insn, {**ports, "requantise": int(insn.requantises)}) for insn, ports in rows(config)]
 
 
-def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
+mult_rows = _with_requantise(controlled_rows(MultCtrl, mult_control))
+
+
+def decoded_rows(config: CoreConfig) -> list[ControlledInsn]:
     shapes: dict[str, type[data.Struct]] = {"ctrl": IdCtrl}
     shapes |= {"quantise": QuantiserCtrl} if config.qnt else {}
     shapes |= {"requantise": RequantiseCtrl} if config.requantise else {}
     shapes |= {"pair": PairCtrl} if config.mac_load_pair else {}
-    rows: list[ControlledRow] = []
+    rows: list[ControlledInsn] = []
     for insn in instructions(config):
         words: dict[str, dict[str, Any]] = {port: {} for port in shapes}
         for name, value in control_fields(insn).items():
@@ -79,29 +79,24 @@ def decoded_rows(config: CoreConfig) -> list[ControlledRow]:
             # fields without a port of their own belong to `ctrl`
             place, key = (port, field_name) if dot and port in words else ("ctrl", name)
             words[place][key] = value
-        controls = {port: control_port(shapes[port], fields)["ctrl"] for port, fields in words.items()}
-        rows.append((insn.mnemonic, insn.operands, controls))
+        rows.append((insn, {port: control_port(shapes[port], fields)["ctrl"] for port, fields in words.items()}))
     return rows
 
 
-def product_rows(config: CoreConfig) -> list[ControlledRow]:
-    products = [
-        (name, operands, {"ctrl": 0, "requantise": 0, "dotp_accumulate": int(find(name, operands).accumulates)})
-        for name, operands, _ in controlled_rows(DotpCtrl, dotp_control)(config)
-        # narrower weights are widened before this unit
-        if find(name, operands).wgt_fmt is None
-    ]
-    words = [(name, operands, {**control, "dotp_accumulate": 0}) for name, operands, control in mult_rows(config)]
-    return words + products
+def product_rows(config: CoreConfig) -> list[ControlledInsn]:
+    # narrower weights are widened before this unit
+    dots = [insn for insn in instructions(config) if dotp_control(insn) is not None and insn.wgt_fmt is None]
+    products = [(insn, {"ctrl": 0, "requantise": 0, "dotp_accumulate": int(insn.accumulates)}) for insn in dots]
+    return [(insn, {**ports, "dotp_accumulate": 0}) for insn, ports in mult_rows(config)] + products
 
 
-def widener_rows(config: CoreConfig) -> list[ControlledRow]:
+def widener_rows(config: CoreConfig) -> list[ControlledInsn]:
     """Return the Mac&Load instructions of two products, with the control word of the weight widener."""
-    rows: list[ControlledRow] = []
+    rows: list[ControlledInsn] = []
     for insn in filter(lambda insn: insn.is_pair, instructions(config)):
         ratio = 0 if insn.wgt_fmt is None else insn.wgt_fmt - insn.elements
         control = {"fmt": insn.elements.value, "part": insn.entry or 0, "is_signed": int(insn.a_signed)}
-        rows.append((insn.mnemonic, insn.operands, control | {"half": int(ratio == 1), "quarter": int(ratio == 2)}))
+        rows.append((insn, control | {"half": int(ratio == 1), "quarter": int(ratio == 2)}))
     return rows
 
 
@@ -113,19 +108,14 @@ requantiser_rows = controlled_rows(RequantiseCtrl, lambda insn: requantise_contr
 lsu_rows = controlled_rows(LsuCtrl, control_part("lsu", lambda insn: insn.is_load or insn.is_store), "ex_ctrl")
 
 
-def wide_mult_rows(config: CoreConfig) -> list[ControlledRow]:
-    return [(name, operands, {**control, "start": 1}) for name, operands, control in mult_rows(config)]
+def wide_mult_rows(config: CoreConfig) -> list[ControlledInsn]:
+    return [(insn, {**ports, "start": 1}) for insn, ports in mult_rows(config)]
 
 
-def ex_rows(config: CoreConfig) -> list[ControlledRow]:
-    """Return EX-stage instructions whose result depends on operands alone, with control words as ID passes them."""
+def _depends_on_operands(insn: Insn) -> bool:
+    has_result = insn.writes_rd | insn.is_branch | insn.is_store
+    return has_result and insn.wgt_fmt is None and not insn.op.startswith(("csr", "pv.qnt"))
 
-    def depends_on_operands(insn: Insn) -> bool:
-        has_result = insn.writes_rd | insn.is_branch | insn.is_store
-        return has_result and insn.wgt_fmt is None and not insn.op.startswith(("csr", "pv.qnt"))
 
-    part = control_part("ex", depends_on_operands)
-    return [
-        (name, operands, {**control, "requantise": int(find(name, operands).requantises)})
-        for name, operands, control in controlled_rows(ExCtrl, part)(config)
-    ]
+ex_rows = _with_requantise(controlled_rows(ExCtrl, control_part("ex", _depends_on_operands)))
+"""EX-stage instructions whose result depends on operands alone, with control words as ID passes them."""

@@ -269,6 +269,7 @@ def operation_result(
     return sums | (late_product(insn, words, operands) if late and insn.multiplies_late else words)
 
 
+ControlledInsn = tuple[Insn, dict[str, int]]  # an instruction and the values of its control ports
 Executions = tuple[Insn, Mapping[str, int], Sources]
 """An instruction, the values of its control ports, and its operands."""
 

@@ -12,7 +12,6 @@ from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.errors import ConfigError
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ACTIVATIONS
-from xpulpnn.isa.table import find
 from xpulpnn_sim.benches.vectors import controls
 from xpulpnn_sim.benches.vectors.controls import RowsOf, control_port
 from xpulpnn_sim.benches.vectors.operands import executions
@@ -45,8 +44,7 @@ class UnitVector:
 
 
 def _draw(config: CoreConfig, rows: RowsOf, count: int, rng: Random) -> list[Executions]:
-    insns = ((find(mnemonic, operands), control) for mnemonic, operands, control in rows(config))
-    return [(insn, control, executions(insn, count, rng, corners=0, places=0)) for insn, control in insns]
+    return [(insn, control, executions(insn, count, rng, corners=0, places=0)) for insn, control in rows(config)]
 
 
 def _operations(

@@ -1,7 +1,7 @@
 """Run benches of units in a simulator, on our Verilog or on other Verilog with the same ports."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -56,11 +56,12 @@ class BenchRecord:
     configuration: str
     simulator: str
     seed: int
-    verdict: str
-    tests: int
-    cycles: int  # clock cycles in which the unit was driven and observed
-    seconds: float
-    failures: Mapping[str, str]  # what was expected and what came, by test; or why there is no result
+    verdict: str = BROKEN
+    tests: int = 0
+    cycles: int = 0  # clock cycles in which the unit was driven and observed
+    seconds: float = 0.0
+    failures: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What was expected and what came, by test; or why there is no result."""
     results: str  # folder of results.xml, bench.log and data.json
 
 
@@ -114,11 +115,6 @@ def run_task(task: BenchTask, *, output: Path, fresh: bool = False) -> BenchReco
         configuration=task.configuration,
         simulator=task.simulator,
         seed=task.seed,
-        verdict=BROKEN,
-        tests=0,
-        cycles=0,
-        seconds=0.0,
-        failures={},
         results=str(folder),
     )
     try:
