@@ -98,11 +98,12 @@ def settings_between(base: Config, config: Config) -> dict[str, str]:
     for path, _ in _settings(config).values():
         before, after = (reduce(getattr, path, each) for each in (base, config))
         if before != after:
-            settings[".".join(path)] = _setting_text(after)
+            settings[".".join(path)] = setting_text(after)
     return settings
 
 
-def _setting_text(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """Return a value as the command line takes it, numbers of a set from the largest to the smallest."""
     if isinstance(value, frozenset):
-        return ",".join(map(str, sorted(value)))
+        return ",".join(map(str, sorted(value, reverse=True)))
     return value.name if isinstance(value, Enum) else str(value).lower()

@@ -109,7 +109,7 @@ XIF_TOPS: Mapping[str, Callable[[XifConfig], wiring.Component]] = {XIF: Coproces
 AnyConfig = CoreConfig | ClusterConfig | DebugConfig | XifConfig
 
 
-def _component(name: str, config: AnyConfig) -> wiring.Component:
+def component_of(name: str, config: AnyConfig) -> wiring.Component:
     if isinstance(config, ClusterConfig):
         return {**CLUSTER_TOPS, **_CLUSTER_UNITS}[name](config)
     if isinstance(config, DebugConfig):
@@ -121,6 +121,6 @@ def _component(name: str, config: AnyConfig) -> wiring.Component:
 
 def emit_top(name: str, config: AnyConfig, *, reset_sync: bool = False, **options: Any) -> EmittedVerilog:
     """Emit a component as the module ``name``; the other options are those of :func:`xpulpnn.verilog.emit`."""
-    component = _component(name, config)
+    component = component_of(name, config)
     component = ReleasedInStep(component) if reset_sync else component
     return emit(component, name.replace("-", "_"), config=config, **options)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig, DotpConfig
 from xpulpnn.errors import ConfigError
+from xpulpnn.field_values import setting_text
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.proofs.engine import algebra
@@ -201,12 +202,8 @@ def unit_structures(config: CoreConfig, fixed: Sequence[str] = (), *, widths: bo
             changed = replace(config, dotp=replace(config.dotp, **settings))
         except ConfigError:
             continue
-        structures[" ".join(f"{name}={_shown(value)}" for name, value in settings.items())] = changed
+        structures[" ".join(f"{name}={setting_text(value)}" for name, value in settings.items())] = changed
     return structures
-
-
-def _shown(value: object) -> str:
-    return ",".join(map(str, sorted(value, reverse=True))) if isinstance(value, frozenset) else str(value).lower()
 
 
 def dot_products(formats: Sequence[ElemFmt] = tuple(ElemFmt), methods: Sequence[str] = ()) -> Definition:

@@ -70,9 +70,7 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
 def rows(group: str) -> list[Insn]:
     if group not in GROUPS:
         raise InputError(f"instructions must be one of {', '.join(GROUPS)}, not {group}")
-    return [
-        insn for insn in (*INSNS, *XIF_ROWS) if next(name for name, takes in GROUPS.items() if takes(insn)) == group
-    ]
+    return [insn for insn in ALL_INSNS if next(name for name, takes in GROUPS.items() if takes(insn)) == group]
 
 
 def presets_of(insn: Insn) -> list[str]:

@@ -5,6 +5,7 @@ from html import escape
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import InputError
+from xpulpnn.field_values import setting_text
 from xpulpnn.isa import cluster
 from xpulpnn.isa.cluster import Barrier, Control, EventLine, EventRegister, Timer, TimerConfig
 from xpulpnn.isa.csr import CSRS, PERFORMANCE_EVENTS, ZERO_CSRS, Csr, ResetSource
@@ -198,12 +199,6 @@ _SHOWN_SETTINGS = (
 )
 
 
-def _setting(value: object) -> str:
-    if isinstance(value, frozenset):
-        return ", ".join(map(str, sorted(value, reverse=True)))
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
 TABLES = {
     "fields": _fields(),
     "selectors": _selectors(filter(_SELECTOR.accepts, range(_SELECTOR.field.high + 1))),
@@ -244,7 +239,7 @@ TABLES = {
     "presets": html.table(
         ("setting", *PRESETS),
         (
-            (html.code(item), *(_setting(getattr(config, item)) for config in PRESETS.values()))
+            (html.code(item), *(setting_text(getattr(config, item)) for config in PRESETS.values()))
             for item in _SHOWN_SETTINGS
         ),
     ),

@@ -15,12 +15,13 @@ from xpulpnn.emit.hierarchy import component_ports
 from xpulpnn.emit.members import member_meanings
 from xpulpnn.emit.names import port_name
 from xpulpnn.errors import InputError
+from xpulpnn.field_values import setting_text
 from xpulpnn.xif.config import XIF_PRESETS
 from xpulpnn_sim.publishing.guide import drawings, html, machine
 from xpulpnn_sim.publishing.guide.instructions import instructions
 from xpulpnn_sim.publishing.guide.pictures import picture
 from xpulpnn_sim.tools.component_names import ALL_TOPS
-from xpulpnn_sim.tools.components import CLUSTER_TOPS, DEBUG_TOPS, TOPS, XIF_TOPS
+from xpulpnn_sim.tools.components import CLUSTER_TOPS, DEBUG_TOPS, component_of
 
 _CLOCKING = (
     ("clk", "clock; everything happens on its rising edge"),
@@ -33,15 +34,9 @@ def ports(top: str) -> str:
     raise :class:`InputError` for an unknown component."""
     if top not in ALL_TOPS:
         raise InputError(f"ports must be of one of {', '.join(ALL_TOPS)}, not {top}")
+    configs = dict.fromkeys(DEBUG_TOPS, DebugConfig()) | dict.fromkeys(CLUSTER_TOPS, CLUSTER_PRESETS["cluster"])
     # never elaborated, see the first line
-    if top in DEBUG_TOPS:
-        component = DEBUG_TOPS[top](DebugConfig())
-    elif top in XIF_TOPS:
-        component = XIF_TOPS[top](XIF_PRESETS[top])
-    elif top in CLUSTER_TOPS:
-        component = CLUSTER_TOPS[top](CLUSTER_PRESETS["cluster"])
-    else:
-        component = TOPS[top](preset("xpulpnn"))
+    component = component_of(top, {**configs, **XIF_PRESETS}.get(top, preset("xpulpnn")))
     meanings = member_meanings(component)
     rows = [[html.code(name), "input", "1", escape(text)] for name, text in _CLOCKING]
     for port in component_ports(component):
@@ -61,14 +56,6 @@ def _values(kind: Any) -> str:
     )
 
 
-def _value_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, frozenset):
-        return ",".join(map(str, sorted(value, reverse=True)))
-    return "" if is_dataclass(value) else str(value)
-
-
 def docstring_html(text: str) -> str:
     parts = re.split(r"``(.+?)``|:\w+:`~?(.+?)`", text)
     return "".join(
@@ -83,7 +70,7 @@ def settings(name: str) -> str:
     texts, rows = declared_meanings(kind), []
     for item in fields(kind):
         default = item.default_factory() if item.default_factory is not MISSING else item.default
-        shown = html.code(_value_text(default)) if _value_text(default) else ""
+        shown = "" if is_dataclass(default) else html.code(setting_text(default))
         rows.append([html.code(item.name), escape(_values(item.type)), shown, docstring_html(texts[item.name])])
     return html.table(("setting", "values", "default", "meaning"), rows)
 
