@@ -9,26 +9,14 @@ from xpulpnn.isa.debug import DMI_ADDRESS_BITS, Command, CommandError, Control, 
 from xpulpnn.isa.machine import BYTE_BITS, BYTE_MASK, WORD_MASK
 from xpulpnn_sim.benches import debug_env as debug
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
-from xpulpnn_sim.benches.debug_directed import (
-    a_command_is_not_disturbed,
-    a_command_is_of_one_hart,
-    commands_become_instructions,
-    each_flag_is_of_its_hart,
-    each_register_may_start_a_command,
-    every_bit_of_registers_is_kept,
-    every_word_of_the_memory_is_known,
-)
+from xpulpnn_sim.benches.debug_directed import a_command_is_not_disturbed as a_command_is_not_disturbed
+from xpulpnn_sim.benches.debug_directed import a_command_is_of_one_hart as a_command_is_of_one_hart
+from xpulpnn_sim.benches.debug_directed import commands_become_instructions as commands_become_instructions
+from xpulpnn_sim.benches.debug_directed import each_flag_is_of_its_hart as each_flag_is_of_its_hart
+from xpulpnn_sim.benches.debug_directed import each_register_may_start_a_command as each_register_may_start_a_command
+from xpulpnn_sim.benches.debug_directed import every_bit_of_registers_is_kept as every_bit_of_registers_is_kept
+from xpulpnn_sim.benches.debug_directed import every_word_of_the_memory_is_known as every_word_of_the_memory_is_known
 from xpulpnn_sim.benches.launcher_data import bench_data
-
-__all__ = [
-    "a_command_is_not_disturbed",
-    "a_command_is_of_one_hart",
-    "commands_become_instructions",
-    "each_flag_is_of_its_hart",
-    "each_register_may_start_a_command",
-    "every_bit_of_registers_is_kept",
-    "every_word_of_the_memory_is_known",
-]
 
 _SETTINGS = (Sbcs.READONADDR, Sbcs.AUTOINCREMENT, Sbcs.READONDATA)
 _CLEAR_BUS = 7 << 12  # all bits of sberror

@@ -52,6 +52,7 @@ class Collector:
         return np.flatnonzero((self.crosses.states != REACHABLE) & (self.counts > 0))
 
     def _count(self, family: str, *axes: Any) -> None:
+        """Count places of a family, given by an array for each axis, or by a number for an axis that all share."""
         grid = self.crosses.families[family].states
         flat = np.ravel_multi_index(tuple(np.asarray(axis, np.int64) for axis in axes), grid.shape)
         start = self.crosses.starts[family]
@@ -61,13 +62,12 @@ class Collector:
         for number, slot in enumerate(SLOTS):
             register = run.details[slot]
             for distance, producer, written in run.writers(register, run.retired & (register > 0), DISTANCES):
-                at = np.flatnonzero(written & run.uninterrupted(distance))
-                back = np.full(len(at), distance - 1)
-                self._count("operand", run.row[at], np.full(len(at), number), producer[at], back)
+                at = written & run.uninterrupted(distance)
+                self._count("operand", run.row[at], number, producer[at], distance - 1)
                 waited = run.growth(run.bubbles, distance)[at] > 0
-                self._count("timing", run.kind[at], producer[at], back, waited)
+                self._count("timing", run.kind[at], producer[at], distance - 1, waited)
                 if distance == 1:
-                    at = np.flatnonzero(written & run.behind_loop_end)
+                    at = written & run.behind_loop_end
                     self._count("across a loop end", run.kind[at], producer[at])
 
     def _overwrites(self, run: "_Run") -> None:
@@ -78,8 +78,8 @@ class Collector:
         # a register that is read as well is an operand
         read = np.logical_or.reduce([run.details[slot] == register for slot in SLOTS])
         for distance, producer, written in run.writers(register, run.retired & (register > 0) & crosses, OVERWRITES):
-            at = np.flatnonzero(written & run.uninterrupted(distance) & ~read)
-            self._count("overwrite", run.row[at], producer[at], np.full(len(at), distance - 1))
+            at = written & run.uninterrupted(distance) & ~read
+            self._count("overwrite", run.row[at], producer[at], distance - 1)
 
     def _entries(self, run: "_Run") -> None:
         records = run.records
@@ -94,15 +94,13 @@ class Collector:
                 matches = np.zeros(len(entry), np.bool_)
                 matches[distance:] = unresolved[distance:] & (loaded[:-distance] == entry[distance:])
                 unresolved &= ~matches
-                at = np.flatnonzero(matches & run.uninterrupted(distance))
-                self._count("NN-RF", run.row[at], np.full(len(at), number), np.full(len(at), distance - 1))
+                self._count("NN-RF", run.row[matches & run.uninterrupted(distance)], number, distance - 1)
 
     def _waits(self, run: "_Run") -> None:
         for number, cause in enumerate(CAUSES):
             waited = run.waited >> cause & 1 != 0
             # what the first of a handler waited for belongs to what was dropped
-            at = np.flatnonzero(waited & (run.retired | run.calls) & ~run.entered)
-            self._count("wait", run.row[at], np.full(len(at), number))
+            self._count("wait", run.row[waited & (run.retired | run.calls) & ~run.entered], number)
             self._count("interrupt and wait", np.full(np.count_nonzero(waited & run.interrupt), number))
 
     def _interrupts(self, run: "_Run") -> None:
@@ -112,18 +110,15 @@ class Collector:
         order = np.array([IRQ_PRIORITY.index(line) if line in IRQ_PRIORITY else NOTHING for line in range(32)])
         self._count("interrupt line", order[lines])
         last = first - 1
-        legal = run.legal[last]
-        self._count("interrupt", run.row[last[legal]], np.zeros(np.count_nonzero(legal)))
+        self._count("interrupt", run.row[last[run.legal[last]]], 0)
         resumed = run.next_at(run.records["pc_wdata"][last], first)
         known = resumed != NOTHING
-        back = last[run.loop_end[last]]
-        self._count("interrupt in a loop", run.kind[back], np.zeros(len(back)))
+        self._count("interrupt in a loop", run.kind[last[run.loop_end[last]]], 0)
         last, resumed = last[known], resumed[known]
-        back = resumed[run.loop_end[resumed]]
-        self._count("interrupt in a loop", run.kind[back], np.ones(len(back)))
+        self._count("interrupt in a loop", run.kind[resumed[run.loop_end[resumed]]], 1)
         legal = run.legal[resumed]
         last, resumed = last[legal], resumed[legal]
-        self._count("interrupt", run.row[resumed], np.ones(len(resumed)))
+        self._count("interrupt", run.row[resumed], 1)
         for slot in SLOTS:
             register = run.details[slot][resumed]
             for column, name in _PRODUCERS:
@@ -132,25 +127,22 @@ class Collector:
                 self._count("across an interrupt", run.kind[resumed[same]], producer[last[same]])
 
     def _loops(self, run: "_Run") -> None:
-        last = np.flatnonzero(run.loop_end)
-        self._count("loop end", run.row[last], np.zeros(len(last)))
-        first = np.flatnonzero(run.behind_loop_end & run.legal)
-        self._count("loop end", run.row[first], np.ones(len(first)))
+        self._count("loop end", run.row[run.loop_end], 0)
+        self._count("loop end", run.row[run.behind_loop_end & run.legal], 1)
 
     def _faults(self, run: "_Run") -> None:
         failed = (run.records["trap"] != 0) & np.isin(run.records["cause"], _ACCESS_FAULTS) & run.legal
         at = np.flatnonzero(failed)
-        self._count("access fault", run.row[at], np.zeros(len(at)))
+        self._count("access fault", run.row[at], 0)
         following = run.next_at(run.records["pc_rdata"][at] + run.details["size"][at].astype(np.uint32), at)
         following = following[following != NOTHING]
-        following = following[run.legal[following]]
-        self._count("access fault", run.row[following], np.ones(len(following)))
+        self._count("access fault", run.row[following[run.legal[following]]], 1)
 
     def _words_and_csrs(self, run: "_Run") -> None:
         illegal = (run.records["trap"] != 0) & (run.records["cause"] == ExceptionCause.ILLEGAL_INSTRUCTION)
         self._count("reserved word", run.details["reserved"][illegal & (run.details["reserved"] != NOTHING)])
         # a write that is refused traps, a read never does
-        at = np.flatnonzero((run.details["csr"] != NOTHING) & (run.retired | illegal))
+        at = (run.details["csr"] != NOTHING) & (run.retired | illegal)
         self._count("CSR", run.details["csr"][at], run.details["writes_csr"][at])
 
 

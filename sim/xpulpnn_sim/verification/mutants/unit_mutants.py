@@ -12,8 +12,9 @@ import xpulpnn_sim.benches.agents
 import xpulpnn_sim.benches.vectors
 from xpulpnn.cluster.axi.bridge import OUTSTANDING
 from xpulpnn.cluster.ports import RUN_BYTES
-from xpulpnn.config import EXT_DATA_BITS, CoreConfig, preset
+from xpulpnn.config import EXT_DATA_BITS
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, XLEN
+from xpulpnn_sim.benches.launcher_data import configured
 from xpulpnn_sim.benches.runner import ports_of, require_passed, run_bench
 from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.proofs.mutants import mutant_comparison
@@ -144,49 +145,33 @@ def _qualified_outputs(outputs: Collection[str]) -> Iterator[tuple[dict[str, set
 
 _SHOWN_PORTS = 12
 
-_FULL = preset("xpulpnn-full")
-_EVERYTHING = replace(_FULL, mac_load_pair=True, mixed_weights=True, requantise=True)
-"""Core with all operations: the control words of smaller cores are among its control words."""
-
-_EXACT = replace(_EVERYTHING, requantise_exact=True)
-_ARRAYS = replace(_EXACT, multiplier="dot-product")
-
-_OCCURS: Mapping[str, tuple[str, CoreConfig]] = {
-    "alu": ("alu", _FULL),
-    "simd-alu": ("simd-alu", _FULL),
-    "mult": ("mult", _EVERYTHING),
-    "mult-inferred": ("mult", _EVERYTHING),
-    "mult-late": ("mult", _EVERYTHING),
-    "mult-wide": ("mult", _EXACT),
-    "mult-wide-inferred": ("mult", _EXACT),
-    "mult-dot-product": ("mult", _ARRAYS),
-    "div": ("div", _FULL),
-    "lsu": ("lsu", _FULL),
-    "requantiser": ("requantiser", _EVERYTHING),
-    "requantiser-exact": ("requantiser", _EXACT),
-    "widener": ("widener", _EVERYTHING),
-    "dotp-two-widths": ("dotp", replace(_FULL, dotp=replace(_FULL.dotp, widths=frozenset({8, 2})))),
-    "nnrf-6": ("nnrf", preset("xpulpnn")),
-    "nnrf-pairs": ("nnrf", _ARRAYS),
-    "ex-stage": ("ex-stage", replace(_FULL, mac_load_pair=True, multiplier="dot-product")),
-    **{
-        f"dotp-{structure}": ("dotp", _EVERYTHING)
-        for structure in ("shared", "shared-inferred", "register", "and", "and-inferred", "none-inferred")
-    },
+_OCCURS: Mapping[str, Sequence[str]] = {
+    "alu": ("alu",),
+    "simd-alu": ("simd-alu",),
+    "mult": ("mult", "mult-inferred", "mult-late", "mult-wide", "mult-wide-inferred", "mult-dot-product"),
+    "div": ("div",),
+    "lsu": ("lsu",),
+    "requantiser": ("requantiser", "requantiser-exact"),
+    "widener": ("widener",),
+    "dotp": tuple(name for name in UNITS if name.startswith("dotp-")),
+    "nnrf": ("nnrf-6", "nnrf-pairs"),
+    "ex-stage": ("ex-stage",),
 }
-"""Units whose possible inputs are known: the name of the constraints on these inputs, and the core around the unit."""
+"""Units whose possible inputs are known, by the name of the constraints on these inputs."""
+
+_CORES = {"nnrf-6": "xpulpnn", "nnrf-pairs": "xpulpnn3"}  # around units that have no configuration
 
 
 def occurring_at(name: str, inputs: Sequence[str], outputs: Sequence[str]) -> InputConstraints:
-    if name not in _OCCURS:
-        unit = UNITS[name]
-        constraints = handshakes_of(unit.bench, inputs, outputs, unit.parameters.get("bits", XLEN))
-        answers = [port for port in ("axi__rvalid", "axi__bvalid") if name in _UNDER_WAY and port in inputs]
-        some = {*range(1, OUTSTANDING + 1)}
-        rows = [({port: {0}}, {_UNDER_WAY[name]: some}) for port in answers]
-        return replace(constraints, always=[*constraints.always, *rows])
-    what, config = _OCCURS[name]
-    return CONSTRAINTS[what](config)
+    unit = UNITS[name]
+    for what, units in _OCCURS.items():
+        if name in units:
+            return CONSTRAINTS[what](configured(_CORES.get(name, unit.design)))
+    constraints = handshakes_of(unit.bench, inputs, outputs, unit.parameters.get("bits", XLEN))
+    answers = [port for port in ("axi__rvalid", "axi__bvalid") if name in _UNDER_WAY and port in inputs]
+    some = {*range(1, OUTSTANDING + 1)}
+    rows = [({port: {0}}, {_UNDER_WAY[name]: some}) for port in answers]
+    return replace(constraints, always=[*constraints.always, *rows])
 
 
 def _compared(judge: mutant_comparison.MutantComparer, waiting: Sequence[Mutant]) -> Iterator[tuple[Mutant, Proof]]:
