@@ -40,6 +40,10 @@ Dump = tuple[int, int, Path]  # address, size, and file
 class LoadOptions(Cores):
     program: Annotated[Path, Parameter(metavar="PROG.elf")] = field(kw_only=False)
     """32-bit RISC-V executable."""
+    words: Annotated[tuple[str, ...], Parameter(name="WORDS", allow_leading_hyphen=False)] = field(
+        default=(), kw_only=False
+    )
+    """Arguments of its main; behind -- also such that begin with a hyphen."""
     preset: Annotated[Preset, Parameter(show_default=False)] = ""
     """Configuration to start from (default: the core that the program names, else xpulpnn2; of a program for a cluster
     also the number of its cores)."""
@@ -123,10 +127,12 @@ def load_program(options: LoadOptions, config: CoreConfig | ClusterConfig) -> Ex
     for name in ("trace", "waves", "json"):
         _require_other(options.program, getattr(options, name, None), f"--{name}")
     executable = load_for(options.program, config, options.windows)
-    if options.files is not None:
-        from xpulpnn_sim.reference.programs.files import with_files
+    from xpulpnn_sim.reference.programs.files import with_arguments, with_files
 
+    if options.files is not None:
         executable = with_files(executable, options.files, options.windows)
+    if options.words:
+        executable = with_arguments(executable, options.words, options.windows)
     try:
         require_core(executable.cores, config.core, str(executable.path), options.title)
     except InputError as error:
@@ -243,7 +249,7 @@ _QUANTUM = Parameter(
 
 @arguments
 class IssOptions(ProgramOptions, Hosted):
-    limit: Annotated[Count, Parameter(name=("--max-instructions", "--max-cycles"))] = DEFAULT_LIMIT
+    limit: Annotated[Count, Parameter(name=("--max-instructions", "--max-cycles"))] = 100 * DEFAULT_LIMIT
     """Give up after N instructions."""
     quantum: Annotated[Count | None, _QUANTUM] = None
 

@@ -266,10 +266,13 @@ def test_cmake(compiler: str, tmp_path: Path, monkeypatch):
     Path("CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.10)\nproject(small C CXX)\nadd_library(twice twice.c)\n"
         "add_executable(main main.cpp)\ntarget_link_libraries(main twice m)\nenable_testing()\n"
-        "add_test(NAME main COMMAND main)\n"
+        "add_test(NAME main COMMAND main -v 8)\n"
     )
     Path("twice.c").write_text("int twice(int x) { return 2 * x; }\n")
-    Path("main.cpp").write_text('extern "C" int twice(int);\nint main() { return twice(4) - 8; }\n')
+    Path("main.cpp").write_text(
+        '#include <stdlib.h>\nextern "C" int twice(int);\n'
+        "int main(int argc, char **argv) { return argc != 3 || argv[1][1] != 'v' || twice(4) - atoi(argv[2]); }\n"
+    )
     for words in ("-S . -B b -DCMAKE_TOOLCHAIN_FILE=sdk/xpulpnn.cmake", "--build b"):
         subprocess.run(["cmake", *words.split()], check=True)
     done = subprocess.run(["ctest"], cwd="b", capture_output=True, text=True, check=True)
@@ -429,7 +432,7 @@ FILES = """\
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-int main(void) {
+int main(int argc, char **argv) {
     char line[20], byte;
     int number, last, sum = 0;
     fpos_t second;
@@ -459,14 +462,18 @@ int main(void) {
     for (number = 0; fopen("empty", "r") != NULL; ++number) {
     }
     printf("%d %d\\n", number, errno == EMFILE);
-    return 0;
+    for (char **word = argv + 1; *word != NULL; ++word)
+        puts(*word);
+    return argc - 4;
 }
 """
 
 
 @pytest.mark.cosim
 @pytest.mark.parametrize("command", ["iss", "run --lockstep"])
-def test_files(command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str], refused):
+def test_files_and_arguments(
+    command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: pytest.CaptureFixture[str], refused
+):
     monkeypatch.chdir(tmp_path)
     content = bytes(range(256)) * 3
     for name, data in {"words.txt": b"one\ntwo 22", "sub/bytes": content, "empty": b""}.items():
@@ -475,10 +482,13 @@ def test_files(command: str, compiler: str, tmp_path: Path, monkeypatch, capfd: 
     Path("main.c").write_text(FILES)
     toolchain.build([Path("main.c")], Path("a.elf"), compiler=compiler, options=Options(config=CORE))
     capfd.readouterr()
-    assert cli.main([*command.split(), "--files", "files", "a.elf"]) == 0
+    assert cli.main([*command.split(), "--files", "files", "--", "a.elf", "--json", "", "a b"]) == 0
     expected = ["one", "22 10", "two 22", "1 -1 1", f"{sum(content)} 253 2", "5 768 700", "1 188 -1", "1 -1", "14 1"]
-    assert capfd.readouterr().out.splitlines() == expected
+    assert capfd.readouterr().out.splitlines() == [*expected, "--json", "", "a b"]
     assert cli.main([*command.split(), "a.elf"]) == 1  # ENOENT
     assert refused("iss", "--files", "none", "a.elf") == "--files must be an existing folder, not none"
+    assert refused("iss", "a.elf", "x" * (1 << 20)).startswith("arguments must have at most 1048576 bytes")
+    assert refused("iss", "a.elf", "x", "--ram", "0x3ff00000:64", "--tarce", "f").startswith("Unknown option: --tarce.")
+    assert refused("iss", "a.elf", "x", "--ram", "0x3ff00000:64").startswith("memory must be free at 0x3ff00000")
     (Path("files") / ("n" * 100)).touch()
     assert refused("iss", "--files", "files", "a.elf").startswith("paths in files must have less than 100 bytes")

@@ -1,8 +1,12 @@
-"""Files that a program may read: a tar archive in its memory, whose address is in a variable of the C library."""
+"""What a program gets from its surroundings: files, as a tar archive in its memory, and arguments of ``main``.
+
+Variables of the C library and of the start-up code have the addresses."""
 
 import tarfile
+from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 
 from xpulpnn.errors import InputError
@@ -10,7 +14,7 @@ from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, Window, content_of, windows
 
 FILES_BASE, MAX_FILES = 0x4000_0000, 256 << 20
-_VARIABLE = "xp_files"
+_ARGUMENTS_BASE, _MAX_ARGUMENTS = 0x3FF0_0000, 1 << 20
 _NAME_BYTES = 100  # of a header; names end with a zero
 
 
@@ -18,23 +22,45 @@ def with_files(executable: Executable, folder: Path, ram: tuple[Window, ...]) ->
     """Return the program with the files of ``folder`` in its memory; unchanged if it opens none."""
     if not folder.is_dir():
         raise InputError(f"--files must be an existing folder, not {folder}")
-    variable = executable.symbols.get(_VARIABLE)
-    if variable is None:
+    if "xp_files" not in executable.symbols:
         return executable
-    data = _archive(folder)
+    return _with_segment(executable, FILES_BASE, _archive(folder), "xp_files", [FILES_BASE], ram)
+
+
+def with_arguments(executable: Executable, words: Sequence[str], ram: tuple[Window, ...]) -> Executable:
+    """Return the program with its own path and ``words`` as the arguments of ``main``."""
+    if "xp_arguments" not in executable.symbols:
+        raise InputError(f"{executable.path} must be built by xpulpnn cc to take arguments such as {words[0]}")
+    strings = [f"{word}\0".encode(errors="surrogateescape") for word in (str(executable.path), *words)]
+    first = _ARGUMENTS_BASE + WORD_BYTES * (len(strings) + 1)
+    places = list(accumulate(map(len, strings), initial=first))
+    data = _words([*places[:-1], 0]) + b"".join(strings)
+    if len(data) > _MAX_ARGUMENTS:
+        raise InputError(f"arguments must have at most {_MAX_ARGUMENTS} bytes together, not {len(data)}")
+    values = [len(strings), _ARGUMENTS_BASE]
+    return _with_segment(executable, _ARGUMENTS_BASE, data, "xp_arguments", values, ram)
+
+
+def _with_segment(
+    executable: Executable, address: int, data: bytes, variable: str, values: Sequence[int], ram: tuple[Window, ...]
+) -> Executable:
     for base, size in windows(executable, ram):
-        if base < FILES_BASE + len(data) and FILES_BASE < base + size:
-            raise InputError(f"memory must leave 0x{FILES_BASE:08x} to --files, not have a piece at 0x{base:08x}")
-    archive = Segment(FILES_BASE, data, len(data))
-    segments = sorted((*(_patched(each, variable) for each in executable.segments), archive), key=lambda s: s.address)
-    return replace(executable, segments=tuple(segments))
+        if base < address + len(data) and address < base + size:
+            raise InputError(f"memory must be free at 0x{address:08x}, not have a piece at 0x{base:08x}")
+    added = Segment(address, data, len(data))
+    patched = [_patched(each, executable.symbols[variable], _words(values)) for each in executable.segments]
+    return replace(executable, segments=tuple(sorted((*patched, added), key=lambda segment: segment.address)))
 
 
-def _patched(segment: Segment, variable: int) -> Segment:
-    at, pointer = variable - segment.address, FILES_BASE.to_bytes(WORD_BYTES, "little")
+def _words(values: Sequence[int]) -> bytes:
+    return b"".join(value.to_bytes(WORD_BYTES, "little") for value in values)
+
+
+def _patched(segment: Segment, address: int, value: bytes) -> Segment:
+    at = address - segment.address
     if not 0 <= at < len(segment.data):
         return segment
-    return replace(segment, data=segment.data[:at] + pointer + segment.data[at + WORD_BYTES :])
+    return replace(segment, data=segment.data[:at] + value + segment.data[at + len(value) :])
 
 
 def _archive(folder: Path) -> bytes:

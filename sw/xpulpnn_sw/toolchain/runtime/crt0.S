@@ -54,9 +54,13 @@ xp_vectors:
 
     .section .data.arguments, "aw"
     .balign 4
-arguments: /* argv, and an empty environment */
-    .word program
+    .globl xp_arguments
+xp_arguments: /* argc and argv, which simulators set before the start, and an empty environment */
+    .word 1
+    .word arguments
     .word 0
+arguments:
+    .word program
     .word 0
 program:
     .asciz "program"
@@ -100,9 +104,10 @@ _start:
     lui tp, %hi(__tls_start)
     addi tp, tp, %lo(__tls_start)
     call __libc_init_array
-    li a0, 1
-    la a1, arguments
-    addi a2, a1, WORDS(2)
+    la a2, xp_arguments
+    lw a0, 0(a2)
+    lw a1, WORDS(1)(a2)
+    addi a2, a2, WORDS(2)
     call main
     tail exit
     .cfi_endproc
