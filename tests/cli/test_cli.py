@@ -47,7 +47,8 @@ BAD_INPUT = {
     "a misspelt command": (["generat", "dotp"], 'Unknown command "generat". Did you mean "generate"?'),
     "a misspelt command of a group": (["verify", "clustr"], 'Unknown command "clustr". Did you mean "cluster"?'),
     "a misspelt option": (["iss", "a.elf", "--profle"], "Unknown option: --profle. Did you mean --profile?"),
-    "a misspelt option of cc": (["cc", "--stak=9", "a.c"], "Unknown option: --stak. Did you mean --stack?"),
+    "a misspelt option of cc": (["cc", "--stak=9", "a.c"], "Unknown option: --stak=9. Did you mean --stack?"),
+    "a misspelt option in front": (["iss", "--trce"], "Unknown option: --trce. Did you mean --trace?"),
     "a preset of the coprocessor": (
         ["generate", "core", "--preset", "cva6"],
         "TOP must be xif with --preset cva6, not",
@@ -655,10 +656,11 @@ def test_waves_of_a_window(tmp_path):
 
 
 @pytest.mark.flow
-def test_module_and_closed_output():
-    command = [sys.executable, "-m", "xpulpnn_sim", "doctor"]
+@pytest.mark.parametrize("words", ["doctor", "doctor --help"])
+def test_module_and_closed_output(words):
+    command = [sys.executable, "-m", "xpulpnn_sim", *words.split()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT) as process:
         process.stdout.close()
         error = process.stderr.read().decode()
-        process.wait()
+        assert process.wait() == 141
     assert "Traceback" not in error

@@ -86,6 +86,12 @@ LEAST = ("Mcyc/s", "paper", "OPEF", "cyc/sdotp")
 OTHER = ("16x16x32:64x3x3", "8x8x8", "nn_4x4", "1381835", "1.079", "1.080", "3.41", "0.94", "0", "0.6")
 
 
+def test_a_bar_without_a_total_shows_none(monkeypatch):
+    with attached(monkeypatch) as screen, common.progress_bar("instructions", None) as bar:
+        bar.reach(7)
+        assert "7/?" in shown(screen, lambda lines: "7/" in lines[-1])[0]
+
+
 @pytest.mark.parametrize(
     ("width", "left_out"),
     [

@@ -277,7 +277,7 @@ class Bar:
         if self.end is None and self.total is not None and len(self.reports) > 1:
             (begin, first), (latest, last) = self.reports
             left = (self.total - self.done) * (latest - begin) / (last - first)
-        if left > 0:
+        if left >= 1:
             return f"{timedelta(seconds=round(left))} left"
         since = monotonic() - self.since
         return f"{timedelta(seconds=round(since))} so far" if since >= _LONG_S else ""
@@ -324,7 +324,7 @@ def _drawing(bar: Bar) -> "Progress":
     text, time = (TextColumn(f"{{task.fields[bar].{name}}}") for name in ("description", "time"))
     columns, console = (text, BarColumn(), MofNCompleteColumn(), time), Console(stderr=True)
     shown = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-    shown.add_task("", bar=bar)
+    shown.add_task("", total=bar.total, bar=bar)
     return shown
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import sys
 import time
 import warnings
@@ -41,6 +42,7 @@ def split_words(words: Sequence[str]) -> list[str]:
 
 
 BAD_INPUT = 2
+OUTPUT_CLOSED = 128 + signal.SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,7 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # the reader of stdout has gone: avoid errors while Python flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BAD_INPUT
+        return OUTPUT_CLOSED
+    except SystemExit as error:
+        if error.code != 1:
+            raise
+        return OUTPUT_CLOSED  # rich has done the same
     except OSError as error:
         return _report(unreadable(path_of(error) or "output", error), BAD_INPUT)
     except KeyboardInterrupt:

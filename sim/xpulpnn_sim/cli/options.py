@@ -83,8 +83,10 @@ def _parameter(option: Field[Any], hint: Any, text: str | None) -> inspect.Param
         joined = ", ".join(map(str, option.default))
         hint = Annotated[hint, Parameter(show_default=(lambda _: joined) if joined else False)]
     default = inspect.Parameter.empty if option.default is MISSING else option.default
-    kind = inspect.Parameter.KEYWORD_ONLY if option.kw_only else inspect.Parameter.POSITIONAL_ONLY
-    return inspect.Parameter(option.name, kind, default=default, annotation=hint)
+    if option.kw_only:
+        return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+    hint = Annotated[hint, Parameter(allow_leading_hyphen=False)]
+    return inspect.Parameter(option.name, inspect.Parameter.POSITIONAL_ONLY, default=default, annotation=hint)
 
 
 def rule(text: str, holds: Callable[[Any], bool], metavar: str) -> Parameter:

@@ -40,9 +40,7 @@ Dump = tuple[int, int, Path]  # address, size, and file
 class LoadOptions(Cores):
     program: Annotated[Path, Parameter(metavar="PROG.elf")] = field(kw_only=False)
     """32-bit RISC-V executable."""
-    words: Annotated[tuple[str, ...], Parameter(name="WORDS", allow_leading_hyphen=False)] = field(
-        default=(), kw_only=False
-    )
+    words: Annotated[tuple[str, ...], Parameter(name="WORDS")] = field(default=(), kw_only=False)
     """Arguments of its main; behind -- also such that begin with a hyphen."""
     preset: Annotated[Preset, Parameter(show_default=False)] = ""
     """Configuration to start from (default: the core that the program names, else xpulpnn2; of a program for a cluster
@@ -73,7 +71,7 @@ class ProgramOptions(LoadOptions, Json):
     dump: Annotated[Repeated, Parameter(metavar="ADDR:LEN:FILE")] = ()
     """Write LEN bytes of memory to FILE after the run; ADDR is a number or a symbol; repeatable."""
     trace: NewFile | None = None
-    """Write a line for every instruction."""
+    """Write a line for every instruction but one that leaves memory."""
     profile: bool = False
     """Show what each function took."""
     irq: Annotated[Repeated, Parameter(metavar="LINE@CYCLE")] = ()
