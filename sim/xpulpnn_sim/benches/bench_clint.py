@@ -11,11 +11,10 @@ from cocotb.triggers import ClockCycles
 from xpulpnn.isa.cluster import CLINT
 from xpulpnn.isa.machine import CLINT_SPACE, WORD_BYTES, WORD_MASK, Clint, Interrupt
 from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, pulse_reset, start
-from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ENABLED, ObiManager, ObiTransfer
+from xpulpnn_sim.benches.agents.obi import ENABLED, ObiManager, ObiTransfer, register_words
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.clint import ClintModel
-from xpulpnn_sim.reference.stimuli import separating_words
 
 _ROUNDS = 60
 _LONGEST_GAP = 20
@@ -29,16 +28,13 @@ def _registers(harts: int) -> list[int]:
     return [*range(Clint.MSIP, Clint.MSIP + WORD_BYTES * harts, WORD_BYTES), *compares, *_TIME]
 
 
-def _store(offset: int, value: int, enables: int = ALL_BYTES, gap: int = 0) -> ObiTransfer:
-    return ObiTransfer(CLINT + offset, 1, enables=enables, value=value, gap=gap)
+def _store(offset: int, value: int, gap: int = 0) -> ObiTransfer:
+    return ObiTransfer(CLINT + offset, 1, value=value, gap=gap)
 
 
 def _words(registers: Sequence[int], rng: Random) -> Iterator[ObiTransfer]:
-    """Write words among which any two bits differ, and single bytes, to every register, and read them; access offsets
-    one bit away, where there is none."""
-    for offset, word in product(registers, separating_words(rng)):
-        for value, enables in ((word, ALL_BYTES), (word ^ WORD_MASK, 1 << rng.randrange(WORD_BYTES))):
-            yield from (_store(offset, value, enables), ObiTransfer(CLINT + offset))
+    """Write words and bytes to every register; access offsets one bit away, where there is none."""
+    yield from register_words(CLINT, registers, rng)
     for offset, bit in product(registers, _OFFSET_BITS):
         if (bad := offset ^ 1 << bit) not in registers:
             yield from (_store(offset, 0), ObiTransfer(CLINT + bad), _store(bad, WORD_MASK))

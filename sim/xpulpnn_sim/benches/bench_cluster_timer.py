@@ -12,7 +12,7 @@ from cocotb.triggers import RisingEdge
 from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, pulse_reset, start
-from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ENABLED, ObiManager, ObiTransfer
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ENABLED, ObiManager, ObiTransfer, register_words
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.stimuli import separating_words
@@ -24,7 +24,6 @@ _STRETCH = 25
 _SLOW = 0.3
 _NOWHERE = BLOCK_BYTES - WORD_BYTES  # offset without a register
 _WHOLE = (1 << TIMER_PRESCALE_BITS) - 1
-_SINGLE_BYTES = [1 << byte for byte in range(WORD_BYTES)]
 _STORED = [register for register in Timer if not register.name.startswith(("START", "RESET"))]
 _CHOICES = [flag for flag in TimerConfig if flag not in (TimerConfig.ENABLE, TimerConfig.CASCADE)]
 
@@ -61,15 +60,6 @@ def _shorten_period(rng: Random) -> Iterator[ObiTransfer]:
         value = TimerConfig.ENABLE | TimerConfig.PRESCALER | period << TIMER_PRESCALE_LSB
         yield ObiTransfer(TIMER + config, 1, value=value, gap=gap)
     yield ObiTransfer(TIMER + count, gap=_WHOLE + rng.randrange(_WHOLE))
-
-
-def _words(rng: Random) -> Iterator[ObiTransfer]:
-    """Write words and single bytes to every register; any two bits differ in some word, to notice swapped bits."""
-    for register, word in product(_STORED, separating_words(rng)):
-        for enables in (ALL_BYTES, *rng.sample(_SINGLE_BYTES, WORD_BYTES)):
-            value = word if enables == ALL_BYTES else word ^ WORD_MASK
-            yield ObiTransfer(TIMER + register, 1, enables=enables, value=value)
-            yield ObiTransfer(TIMER + register)
 
 
 def _ends(rng: Random) -> Iterator[ObiTransfer]:
@@ -112,7 +102,7 @@ def _carries(rng: Random) -> Iterator[ObiTransfer]:
 
 def _transfers(rng: Random) -> Iterator[ObiTransfer]:
     """Yield directed transfers, then random ones with counts close to 0 and to the wrap, then writes of ones."""
-    yield from _words(rng)
+    yield from register_words(TIMER, _STORED, rng)
     yield from _ends(rng)
     for _ in range(_TRANSFERS // _STRETCH):
         base, slow = rng.choice((0, _NEAR_WRAP, rng.getrandbits(XLEN))), rng.random() < _SLOW

@@ -139,22 +139,18 @@ def _multiple(divisor: int, rng: Random, *, signed: bool) -> int:
     return divisor * rng.randint(1, max(1, greatest)) * rng.choice((1, -1) if signed else (1,)) - rng.randrange(2)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms", skip="wb_nn_we" not in bench_data()["inputs"])
 async def nn_words_match_writes(dut: Dut) -> None:
     """The NN-RF is read from ID and written from WB, whatever is in EX; reads see the newest word."""
-    if "wb_nn_we" not in bench_data()["inputs"]:
-        return
     rng, board = await start(dut), Scoreboard()
     ports, words = ex_stage_accesses(NNRF_ENTRIES, _NN_BEATS, rng, pairs="pair" in bench_data()["inputs"])
     valid = {"valid": np.array([rng.randrange(2) for _ in range(_NN_BEATS)])}
     board.compare(words, await run_vectors(dut, ports | valid, list(words)), ports, "NN-RF")
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms", skip="csr_rdata" not in bench_data()["inputs"])
 async def csrs_leave_unchanged(dut: Dut) -> None:
     """CSR instructions return the value of the CSR, whatever the operands are."""
-    if "csr_rdata" not in bench_data()["inputs"]:
-        return
     rng, board = await start(dut), Scoreboard()
     columns = {name: random_words(rng, _NN_BEATS) for name in ("op_a", "op_b", "op_c", "csr_rdata")}
     columns |= {name: np.full(_NN_BEATS, value) for name, value in {**bench_data()["csr"], "valid": 1}.items()}

@@ -155,6 +155,7 @@ _FETCHES = 250
 _NEVER = 1 << 30  # cycle of an answer that does not come
 _SLOW = 20  # fewer words are fetched from memories with at least this latency
 _NEXT_LEVEL = ObiTiming(1.0, 2, 2)  # timing of a hit in the shared cache
+_PREFETCHES = [0, 1] if configuration().prefetch else [0]
 _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
 
 
@@ -190,11 +191,9 @@ async def _start(dut: Dut, *, prefetch: int = 0) -> Random:
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=_TIMINGS, prefetch=[0, 1], failing=[0.0, 0.1], flushing=[False, True])
+@cocotb.parametrize(timing=_TIMINGS, prefetch=_PREFETCHES, failing=[0.0, 0.1], flushing=[False, True])
 async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float, flushing: bool) -> None:
     """Random programs over a memory that stalls, fails and changes: all hits and requested lines are predicted."""
-    if prefetch and not configuration().prefetch:
-        return
     rng, board = await _start(dut, prefetch=prefetch), Scoreboard()
     number = _FETCHES if timing.slowest < _SLOW else _FETCHES // 4
     for idle in (0.0, 0.3):
@@ -245,11 +244,9 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
         )
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.test(timeout_time=1, timeout_unit="ms", skip=not configuration().prefetch)
 async def straight_code_flows(dut: Dut) -> None:
     """Straight code from the next level is fetched with a word in every cycle after the first line."""
-    if not configuration().prefetch:
-        return
     rng, board = await _start(dut, prefetch=1), Scoreboard()
     first = _first_line(rng)
     fetcher, line = await _fetch_all(dut, rng, [first + at for at in range(0, 1024, WORD_BYTES)], _NEXT_LEVEL)

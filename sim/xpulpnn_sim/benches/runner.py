@@ -139,10 +139,9 @@ def _make_runner(simulator: str, runtime: Path, waves: str) -> cocotb_runner.Run
 def _share_runtime(source: Path, destination: Path) -> None:
     name = f"{_RUNTIME}.o"
     if (source / name).exists() and not (destination / name).exists():
-        # renaming makes the copy appear complete or not at all to a second process
-        partial = destination / f"{name}.{os.getpid()}"
-        shutil.copyfile(source / name, partial)
-        partial.replace(destination / name)
+        # the copy appears complete or not at all to a second process
+        with replacing(destination / name) as partial:
+            shutil.copyfile(source / name, partial)
 
 
 def compile_design(design: EmittedVerilog, simulator: str, cache: Path, *, waves: str = "") -> Path:

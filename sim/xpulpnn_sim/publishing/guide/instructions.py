@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from html import escape
+from itertools import accumulate, pairwise
 from typing import Any
 
 from xpulpnn.config import PRESETS
@@ -104,11 +105,8 @@ def encoding(insn: Insn) -> str:
         for low, _value, width in token.field.parts:
             for bit in range(low, low + width):
                 bits[top - bit] = _LETTERS.get(token.field.name, default)
-    text, parts = "".join(bits), []
-    for width in _WORD_GROUPS if len(bits) == sum(_WORD_GROUPS) else _HALF_GROUPS:
-        parts.append(text[:width])
-        text = text[width:]
-    return " ".join(parts)
+    groups = _WORD_GROUPS if len(bits) == sum(_WORD_GROUPS) else _HALF_GROUPS
+    return " ".join("".join(bits[first:end]) for first, end in pairwise(accumulate(groups, initial=0)))
 
 
 def shown_cycles(costs: Cycles) -> str:

@@ -140,14 +140,16 @@ class LitmusProgram:
             raise InputError(f"rounds must be 1 to {MOST_ROUNDS}, not {rounds}")
         self._test, self._config, self._rounds = test, config, rounds
         self._rng = Random(f"litmus {test.name} {seed}")
-        self._places: list[tuple[int, ...]] = []
-        self._harts: list[list[int]] = []
+        # bytes of rows and of results of a hart
+        self._row_bytes, self._result_bytes = (WORD_BYTES * words * rounds for words in (_ROW_WORDS, _RESULT_WORDS))
+        self._results = _TABLES + self._row_bytes * config.cores
+        self._end = self._results + self._result_bytes * config.cores
+        self._made: list[tuple[tuple[int, ...], list[int]]] = []  # variables and harts of each round
 
     def _variables(self, number: int) -> tuple[int, ...]:
         rng = self._rng
         inside = _TCDM_WORDS + _ROUND_BYTES * number
-        outside = self._results() + WORD_BYTES * _RESULT_WORDS * self._rounds * self._config.cores
-        outside += _ROUND_BYTES * number
+        outside = self._end + _ROUND_BYTES * number
         bases = [rng.choice((inside, inside, inside, outside)) for _ in range(_VARIABLES)]
         if any(operation.kind == "T" for thread in self._test.threads for operation in thread):
             # outside the cluster there is no test&set
@@ -155,9 +157,6 @@ class LitmusProgram:
         same_bank = WORD_BYTES * self._config.banks % _ROUND_BYTES or 8
         distances = rng.choice(((0, 4), (4, 0), (0, same_bank), (0, 32), (12, 0)))
         return tuple(base + distance for base, distance in zip(bases, distances, strict=True))
-
-    def _results(self) -> int:
-        return _TABLES + WORD_BYTES * _ROW_WORDS * self._rounds * self._config.cores
 
     def _seen_at(self, address: int) -> int:
         """Return ``address``, or at random the same word's address in the TCDM alias."""
@@ -172,8 +171,7 @@ class LitmusProgram:
         rows: list[list[bytes]] = [[] for _ in range(cores)]
         for number in range(self._rounds):
             places, harts = self._variables(number), rng.sample(range(cores), len(roles))
-            self._places.append(places)
-            self._harts.append(harts)
+            self._made.append((places, harts))
             for hart in range(cores):
                 role = roles[harts.index(hart)] if hart in harts else code.labels["noise"]
                 addresses = [self._seen_at(place) for place in places]
@@ -182,8 +180,7 @@ class LitmusProgram:
                 sled = code.labels["sled_end"] - WORD_BYTES * rng.randrange(_SLED + 1)
                 rows[hart].append(pack("<6I", role, *addresses, sled, *(place | 1 << TEST_SET_BIT for place in places)))
         table = b"".join(row for part in rows for row in part)
-        whole = self._results() - _TABLES + WORD_BYTES * _RESULT_WORDS * self._rounds * cores
-        whole += _ROUND_BYTES * (self._rounds + 1)
+        whole = self._end - _TABLES + _ROUND_BYTES * (self._rounds + 1)
         return random_executable(
             f"litmus test {self._test.name}",
             code,
@@ -194,11 +191,9 @@ class LitmusProgram:
         )
 
     def _text(self) -> str:
-        row_bytes = WORD_BYTES * _ROW_WORDS * self._rounds
-        result_bytes = WORD_BYTES * _RESULT_WORDS * self._rounds
         lines = ["start:", "csrrs s0, mhartid, zero", "andi s0, s0, 31", f"li s1, 0x{_TABLES:x}"]
-        lines += [f"li t0, {row_bytes}", "mul t0, t0, s0", "add s1, s1, t0"]
-        lines += [f"li s7, 0x{self._results():x}", f"li t0, {result_bytes}", "mul t0, t0, s0", "add s7, s7, t0"]
+        lines += [f"li t0, {self._row_bytes}", "mul t0, t0, s0", "add s1, s1, t0"]
+        lines += [f"li s7, 0x{self._results:x}", f"li t0, {self._result_bytes}", "mul t0, t0, s0", "add s7, s7, t0"]
         lines += ["addi s10, zero, 1", "addi s11, zero, 2", "addi t5, zero, 3", f"li s6, {self._rounds}"]
         lines += [f"li t2, 0x{_START:x}", "addi a2, s0, 0", "bne a2, zero, begin"]
         lines += [*set_barrier_lines(0, (1 << self._config.cores) - 1), "sw s10, 0(t2)", "addi s0, a2, 0"]
@@ -231,11 +226,11 @@ class LitmusProgram:
 
     def outcomes(self, result: RunResult) -> Counter[Outcome]:
         counts: Counter[Outcome] = Counter()
-        for number, (places, harts) in enumerate(zip(self._places, self._harts, strict=True)):
+        for number, (places, harts) in enumerate(self._made):
             outcome: list[int] = []
             for thread, position in self._test.reads():
                 row = harts[thread] * self._rounds + number
-                at = self._results() + WORD_BYTES * (_RESULT_WORDS * row + position)
+                at = self._results + WORD_BYTES * (_RESULT_WORDS * row + position)
                 outcome.append(_word(result, at))
             outcome += [_word(result, places[variable]) for variable in range(self._test.variables)]
             counts[tuple(outcome)] += 1

@@ -4,14 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-import numpy as np
-from numpy.typing import NDArray
-
-from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.isa.xif import FILTERS, PIXELS
 from xpulpnn.xif.config import XifHost
 from xpulpnn_sim.reference.bare.layout import WINDOW
-from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.verification.costs.measurement import CostRow
 
 STEPS = 16
@@ -71,9 +67,3 @@ def block_rows(config: XifHost) -> Iterator[BlockRow]:
     if memory != "none":
         code = f"pa.clr; pa.ptr a0, a1; pa.stepsp.b a2; {_READ}"
         yield BlockRow(f"pa.step by {memory}", "", code, {}, _DATA, limit=times * _LIMITS[memory])
-
-
-def cycles_of(number: int, executable: Executable, account: NDArray[np.uint64], base: int) -> int:
-    """Return the cycles of the code of a row, from the retirement before it to the one that ends it."""
-    start, end = ((executable.symbols[f"{label}{number}"] - base) // HALF_BYTES for label in ("from", "to"))
-    return int(account[start + 1 : end + 1].sum()) - 1

@@ -122,12 +122,17 @@ def cost_program(rows: Sequence[CostRow], *, counted: bool = False) -> RandomPro
     return RandomProgram(tuple(blocks), name="cycle costs")
 
 
+def cycles_of_row(number: int, executable: Executable, account: NDArray[np.uint64], base: int) -> NDArray[np.uint64]:
+    """Return the cycles by cause from the first marker of a row to its second, out of ``account``: cycles by address,
+    from ``base`` on, and cause."""
+    start, end = ((executable.symbols[f"{label}{number}"] - base) // HALF_BYTES for label in ("from", "to"))
+    return account[start + 1 : end + 1].sum(axis=0)
+
+
 def measure(rows: Sequence[CostRow], executable: Executable, account: NDArray[np.uint64], base: int) -> list[Measured]:
-    """Return the stalls of every row, taken from ``account``: stall cycles by address and cause, from ``base`` on."""
     measured: list[Measured] = []
     for number, row in enumerate(rows):
-        start, end = ((executable.symbols[f"{label}{number}"] - base) // HALF_BYTES for label in ("from", "to"))
-        counts = account[start + 1 : end + 1].sum(axis=0)
+        counts = cycles_of_row(number, executable, account, base)
         measured.append(Measured(row, {cause: int(counts[cause]) for cause in WaitCause if cause and counts[cause]}))
     return measured
 

@@ -27,9 +27,9 @@ from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory, outsid
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Exit, Reason, out_of_time, reported
 from xpulpnn_sim.reference.programs.retirements import RETIREMENT, Records
-from xpulpnn_sim.verification.costs.block_rows import BlockRow, block_rows, cycles_of
+from xpulpnn_sim.verification.costs.block_rows import BlockRow, block_rows
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
-from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, measure
+from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, cycles_of_row, measure
 
 _REFERENCE_STEPS = 100_000  # Steps after which a program on the simulator has failed; a fault may lead it astray
 _TIMINGS = {
@@ -222,8 +222,9 @@ def block_costs(host: Host, config: XifHost) -> list[tuple[BlockRow, float]]:
     if not result.exit.ok:
         raise ToolError(f"cost program must end with a pass, not with: {result.difference or result.exit.text}")
     base, _ = text_window(executable)
-    cycles = (cycles_of(number, executable, result.accounts[0], base) for number in range(len(rows)))
-    return [(row, number / row.products) for row, number in zip(rows, cycles, strict=True)]
+    cycles = (cycles_of_row(number, executable, result.accounts[0], base) for number in range(len(rows)))
+    # the marker itself takes one
+    return [(row, (int(counts.sum()) - 1) / row.products) for row, counts in zip(rows, cycles, strict=True)]
 
 
 def cost_run(config: CoreConfig, machine: Machine, library: Path | None = None) -> tuple[RunResult, list[Measured]]:
