@@ -530,17 +530,30 @@ def test_generate_writes_verilog_and_description(tmp_path):
 
 
 @pytest.mark.flow
-def test_generate_replaces_only_what_it_wrote(tmp_path):
-    def generate(*words: str) -> set[str]:
+def test_generate_replaces_only_what_it_wrote(tmp_path, capsys, monkeypatch):
+    def made(*words: str) -> set[str]:
         assert cli.main(["generate", *words, "-o", str(tmp_path)]) == 0
         return {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
 
-    shared = generate("mult", "--preset", "ri5cy", "--split")
-    assert len(generate("ex-stage", "--preset", "xpulpnn3", "--split") - shared) > 10
-    split = generate("ex-stage", "--preset", "ri5cy", "--split")
+    def refused(*words: str) -> str:
+        before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        assert cli.main(["generate", *words, "-o", str(tmp_path)]) == 2
+        assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
+        return capsys.readouterr().err.replace(f"{tmp_path}", "DIR")
+
+    shared = made("mult", "--preset", "ri5cy", "--split")
+    assert len(made("ex-stage", "--preset", "xpulpnn3", "--split", "--prefix", "x_") - shared) > 10
+    split = made("ex-stage", "--preset", "ri5cy", "--split")
+    assert re.search(r"^removed, of an earlier run: .*\bx_ex_stage\.v", capsys.readouterr().out, re.MULTILINE)
     assert split - shared == {*(tmp_path / "ex-stage.f").read_text().split(), "ex-stage.f", "ex-stage.json"} - shared
     assert shared < split
-    assert generate("ex-stage", "--preset", "ri5cy") == shared | {"ex-stage.v", "ex-stage.json"}
+    rule = "--output must be a folder where ex-stage has no other xpulpnn_mult.v, not DIR"
+    assert f"{rule}: give another folder or another --prefix\n" in refused("mult", "--preset", "xpulpnn3", "--split")
+    assert made("ex-stage", "--preset", "ri5cy") == shared | {"ex-stage.v", "ex-stage.json"}
+    assert made("mult", "--preset", "ri5cy", "--split") == shared | {"ex-stage.v", "ex-stage.json"}
+    monkeypatch.setattr(generate, "emitted_top", pytest.fail)
+    (tmp_path / "dotp.v").write_text("mine")
+    assert "no file of yours is replaced, not DIR (dotp.v: not generated" in refused("dotp")
 
 
 @pytest.mark.flow
@@ -566,12 +579,16 @@ def test_a_package_has_its_folder_for_itself(tmp_path, capsys, monkeypatch):
     assert made("nnrf", "--package", "--reset", "async-low") == first | {"doc/mine.json"}
     (tmp_path / "rtl" / "xpulpnn_nnrf.v").write_text("mine")
     rule = "where no file of yours is replaced, not DIR"
-    assert refused("nnrf", "--package", "--prefix", "xpulpnn_") == f"{rule} (rtl/xpulpnn_nnrf.v)\n"
+    changed, since = (
+        f": {text}; move away what you need"
+        for text in ("changed since it was generated", "not generated, or changed since")
+    )
+    assert refused("nnrf", "--package", "--prefix", "xpulpnn_") == f"{rule} (rtl/xpulpnn_nnrf.v{changed})\n"
     monkeypatch.setattr(generate, "emitted_top", pytest.fail)
     (tmp_path / "rtl" / "xpulpnn_nnrf.v").unlink()
     with (tmp_path / "constraints" / "nnrf.sdc").open("a") as constraints:
         constraints.write("set_load 1 [all_outputs]\n")
-    assert refused("nnrf", "--package") == f"{rule} (constraints/nnrf.sdc)\n"
+    assert refused("nnrf", "--package") == f"{rule} (constraints/nnrf.sdc{changed})\n"
     record = json.loads((described := tmp_path / "doc" / "nnrf.json").read_text())
     described.write_text(json.dumps(record | {"files": list(record["files"])}))
     assert refused("nnrf", "--package").startswith(f"{rule} (")
@@ -579,7 +596,7 @@ def test_a_package_has_its_folder_for_itself(tmp_path, capsys, monkeypatch):
     assert refused("simd-alu", "--package") == "without the files of nnrf, not DIR\n"
     assert refused("nnrf") == "without the package of nnrf, not DIR\n"
     (tmp_path / "Makefile").write_text("mine:")
-    assert refused("nnrf", "--package") == f"{rule} (Makefile, constraints/nnrf.sdc)\n"
+    assert refused("nnrf", "--package") == f"{rule} (Makefile, constraints/nnrf.sdc{since})\n"
 
 
 def test_emission_shows_its_progress(tmp_path, capsys, monkeypatch):

@@ -51,8 +51,8 @@ class Cluster(Component):
 
     Every core accesses the shared memory (TCDM) in one cycle unless another core uses the same bank. The private view
     of the event unit takes 1 cycle longer, other peripherals at least 2; an external access takes 2 cycles longer than
-    the external memory. Reset is synchronous and resets everything together; then a core waits until ``fetch_enable``
-    or software starts it.
+    the external memory. Reset resets everything together; then a core waits until ``fetch_enable`` or software
+    starts it.
     """
 
     #: bank_master_*: Number of the master whose access the bank performs: cores from 0, then others; 31 for the write

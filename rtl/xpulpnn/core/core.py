@@ -27,8 +27,8 @@ class Core(Component):
     add none; an access fault 3 from the answer of the memory; exceptions, system instructions and hardware-loop set-up
     wait 1 right after an access. Interrupts and exceptions are precise: an instruction that the bus could not read
     (``instr.err``) traps where it would be executed, and a failed load or store (``data.err``) has no effect, except
-    the first half of a store across a word boundary whose second half fails. Reset is synchronous; then the core waits
-    for ``fetch_enable``.
+    the first half of a store across a word boundary whose second half fails. After reset the core waits for
+    ``fetch_enable``.
 
     Machine mode only: there is no other privilege mode and no physical memory protection. Debug mode and triggers, if
     configured, follow the RISC-V debug specification 0.13.2; instructions in debug mode do not appear at
@@ -66,8 +66,8 @@ class Core(Component):
             "irq": In(32),
             "irq_ack": Out(1),  #: An interrupt is taken in this cycle.
             "irq_id": Out(5),  #: Number of the interrupt line, valid with ``irq_ack``.
-            #: core_sleep: wfi waits and no access is outstanding: the clock may be gated until a line of ``irq`` is
-            #:   high.
+            #: core_sleep: wfi waits and no access is outstanding: the clock may be gated until a line of ``irq`` that
+            #:   mie enables, or ``debug_req``, is high.
             "core_sleep": Out(1),
         }
         if config.debug:

@@ -44,7 +44,7 @@ class GenerateOptions(Configuration, Json):
     separator: Separator = "__"
     """Text between the two parts of a port name of the top module, such as instr__req; __ with --package."""
     split: bool = False
-    """One file per module, and TOP.f with their names, instead of TOP.v."""
+    """One file per module, and TOP.f with their names, instead of TOP.v; not with --package."""
     package: bool = False
     """An IP package instead: Verilog, testbenches, constraints, scripts for synthesis, FuseSoC and IP-XACT files."""
     clock: Annotated[Seconds, Parameter(metavar="NS")] = DEFAULT_CLOCK_NS
@@ -94,6 +94,8 @@ def generate_command(options: GenerateOptions) -> int:
         emitted = emitted_top(options)
         files = (_package if options.package else _plain)(options, emitted)
     written, module = write_texts(options.output, files, stale), emitted.manifest["top"]
+    if removed := [name for name in stale if not (options.output / name).exists()]:
+        tell(f"removed, of an earlier run: {', '.join(removed)}")
     shown = options.output / f"{options.top}.{'f' if options.split else 'v'} and {options.output / options.top}.json"
     package = f"{options.output / 'README.md'}: package of module {module}, {len(files)} files"
     tell(package if options.package else f"{shown}: module {module}")
@@ -104,6 +106,9 @@ def _plain(options: GenerateOptions, emitted: EmittedVerilog) -> dict[str, str]:
     """Return the Verilog, its description and, for the coprocessor of a preset, the wrapper for the preset's core."""
     top, config = options.top, options.for_top(options.top)
     files = emitted.files() if options.split else {f"{top}.v": emitted.text}
+    for path, names in _listings(options.output).items():
+        for name in [name for name in files if name in names and path.stem != top]:
+            files[name] = _shared(options.output / name, files[name], path.stem)
     files |= {f"{top}.f": "".join(f"{name}\n" for name in files)} if options.split else {}
     if isinstance(config, XifConfig) and options.preset in WRAPPERS:
         module, is_async = emitted.manifest["top"], options.reset == "async-low"
@@ -112,10 +117,24 @@ def _plain(options: GenerateOptions, emitted: EmittedVerilog) -> dict[str, str]:
     return files | description(emitted, f"{top}.json", files)
 
 
+def _shared(path: Path, text: str, top: str) -> str:
+    """Return the text of a module of another ``top`` in the folder, which may differ from ``text`` in its head only."""
+    present = path.read_text(errors="replace") if path.is_file() else text
+    if present.partition("\n\n")[2] != text.partition("\n\n")[2]:
+        rule = f"--output must be a folder where {top} has no other {path.name}"
+        raise InputError(f"{rule}, not {path.parent}: give another folder or another --prefix")
+    return present
+
+
+def _listings(folder: Path) -> dict[Path, dict[str, str]]:
+    """Return the descriptions of earlier runs in a folder, with the files that each lists."""
+    return {path: _listed(path) for pattern in ("*.json", "doc/*.json") for path in folder.glob(pattern)}
+
+
 def _stale(options: GenerateOptions) -> list[str]:
     """Return the files of an earlier run with this TOP; raise :class:`InputError` if others are in the way."""
     folder, top, what = options.output, options.top, "files" if options.package else "package"
-    earlier = {path: _listed(path) for pattern in ("*.json", "doc/*.json") for path in folder.glob(pattern)}
+    earlier = _listings(folder)
     refused = [path for path in earlier if (path.stem != top if options.package else path.parent != folder)]
     if others := [path.stem for path in refused if earlier[path]]:
         raise InputError(f"--output must be a folder without the {what} of {others[0]}, not {folder}")
@@ -123,7 +142,8 @@ def _stale(options: GenerateOptions) -> list[str]:
     written = {(folder / name, digest) for names in earlier.values() for name, digest in names.items()}
     there = {folder / name: None for names in own.values() for name in names if (folder / name).is_file()}
     edited = [path for path in there if (path, digest_of(path.read_text(errors="replace"))) not in written]
-    require_ours(folder, [folder / "README.md", folder / "Makefile"] if options.package else [], edited)
+    fixed = ("README.md", "Makefile") if options.package else (f"{top}.json", *([] if options.split else [f"{top}.v"]))
+    require_ours(folder, [folder / name for name in fixed], edited)
     kept = {folder / name for path, names in earlier.items() if path not in own for name in names}
     return [str(path.relative_to(folder)) for path in (*there, *own) if path not in kept]
 

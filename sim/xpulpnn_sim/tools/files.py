@@ -129,7 +129,9 @@ def require_ours(folder: Path, paths: Iterable[Path], edited: Sequence[Path] = (
         foreign = [path for path in foreign if path.suffix != ".f"] or foreign  # a list is ours as its files are
         more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
         names = ", ".join(str(path.relative_to(folder)) for path in foreign[:_SHOWN])
-        raise InputError(f"--output must be a folder where no file of yours is replaced, not {folder} ({names}{more})")
+        why = "not generated, or changed since" if others else "changed since it was generated"
+        rule = f"--output must be a folder where no file of yours is replaced, not {folder}"
+        raise InputError(f"{rule} ({names}{more}: {why}; move away what you need)")
 
 
 def write_texts(folder: Path, texts: Mapping[str, str], stale: Iterable[str] = ()) -> list[Path]:

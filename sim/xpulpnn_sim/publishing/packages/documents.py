@@ -28,7 +28,8 @@ def instance(design: Design) -> str:
     lines = [f"// {GENERATED}", f"// {LICENCE}", f"// Instantiation template of {design.module}: copy, then connect."]
     lines += ["", f"{design.module} {design.identifier}_i ("]
     for port in design.ports:
-        comment = f"{port.direction} {port.range} - {port.meaning.replace('``', '')}"
+        kind = f"{port.direction} {port.range}".rstrip()
+        comment = f"{kind} - {port.meaning.replace('``', '')}"
         lines += [f"    // {line}" for line in wrap(comment, _COMMENT_COLUMNS)]
         lines.append(f"    .{port.name}(){'' if port is design.ports[-1] else ','}")
     return "\n".join([*lines, ");", ""])

@@ -20,7 +20,6 @@ from xpulpnn_sw.kernels.programs.cluster_check import RESULTS_AT as CLUSTER_RESU
 
 # cycle limits with the fastest memory: of a program of a core for each word of the longest; for each core of a cluster
 _CYCLES_PER_WORD, _CYCLES, _CYCLES_PER_CORE = 10, 20_000, 2000
-_SHORTEST_GAP = 16  # in words
 
 _DRIVEN = {
     "boot_addr": f"32'h{ENTRY:08x}",
@@ -125,17 +124,12 @@ def unit_testbench(design: Design) -> dict[str, str]:
 def _pack_vector(row: UnitVector, inputs: Sequence[Port], outputs: Sequence[Port]) -> int:
     unknown = {*row.inputs, *row.expected} - {port.name for port in (*inputs, *outputs)}
     assert not unknown, unknown
-    word = lsb = 0
-    for ports, values in ((inputs, row.inputs), (outputs, row.expected)):
-        for port in ports:
-            value = values.get(port.name, 0)
-            assert 0 <= value < 1 << port.width, (port.name, value)
-            word |= value << lsb
-            lsb += port.width
-    for port in outputs:
-        word |= int(port.name in row.expected) << lsb
-        lsb += 1
-    return word | int(row.waits) << lsb
+    given = [(port, row.inputs.get(port.name, 0)) for port in inputs]
+    given += [(port, row.expected.get(port.name, 0)) for port in outputs]
+    assert all(0 <= value < 1 << port.width for port, value in given), given
+    bits = [f"{value:0{port.width}b}" for port, value in given]
+    bits += [f"{port.name in row.expected:b}" for port in outputs] + [f"{row.waits:b}"]
+    return int("".join(reversed(bits)), 2)
 
 
 def _vector_text(row: UnitVector) -> str:
@@ -163,15 +157,12 @@ def cluster_testbench(design: Design) -> dict[str, str]:
 
     def connection(port: Port) -> str:
         name, element = _net(port), re.search(r"__(\d+)__", port.name)
-        if name == "test_en":
-            return _DRIVEN[name]
-        if element is None or nets[name][1] == port.width:
-            return name
-        return f"{name}[{int(element[1]) * port.width} +: {port.width}]"
+        return _DRIVEN[name] if name == "test_en" else name + (part(int(element[1]), port.width) if element else "")
 
-    def bank(number: int, width: int) -> str:
-        return "" if config.banks == 1 else f"[{number}]" if width == 1 else f"[{number * width} +: {width}]"
+    def part(number: int, width: int) -> str:
+        return f"[{number * width} +: {width}]"
 
+    fetching = [("refill", 0, 64)] if config.icache_private else [("instr", core, 32) for core in range(config.cores)]
     bench = fill(
         "cluster_tb.v",
         design,
@@ -183,12 +174,8 @@ def cluster_testbench(design: Design) -> dict[str, str]:
         return_register=CONTROL + Control.RETURN,
         watchdog=_CYCLES + _CYCLES_PER_CORE * config.cores,
         nets=nets,
-        memory_ports={
-            "ext": 32,
-            **({"dma": 64} if config.dma else {}),
-            **({"refill": 64} if config.icache_private else {}),
-        },
-        bank=bank,
+        memory_ports=[("ext", 0, 32), *([("dma", 0, 64)] if config.dma else []), *fetching],
+        part=part,
         connections=connections(design.ports, connection),
         harts=config.cores,
         first_hart=0,
@@ -198,7 +185,7 @@ def cluster_testbench(design: Design) -> dict[str, str]:
     return {
         f"{design.identifier}_tb.v": bench,
         **_debugger(design),
-        f"{design.top}_program.hex": _sparse_hex(program.image(_WORDS)),
+        f"{design.top}_program.hex": hex_words(program.image(_WORDS)),
         f"{design.top}_program.lst": listing(
             program.assembled, program.source, enabled(config.core.extensions, config.core.widths)
         ),
@@ -207,14 +194,3 @@ def cluster_testbench(design: Design) -> dict[str, str]:
         "obi_port.v": fill("obi_port.v", design),
         **({"sram.v": fill("sram.v", design)} if config.memories == "ports" else {}),
     }
-
-
-def _sparse_hex(image: Sequence[int]) -> str:
-    """Return the contents of a ``$readmemh`` file that leaves out long gaps of zeros."""
-    lines, gap = hex_words(()), True
-    for place, word in enumerate(image):
-        if word and gap:
-            lines += f"@{place:x}\n"
-        gap = not word and (gap or not any(image[place : place + _SHORTEST_GAP]))
-        lines += "" if gap else f"{word:08x}\n"
-    return lines
