@@ -251,6 +251,11 @@ def bar(name: str, x: Iterable[Any], y: Iterable[Any], colour: Any, hover: str, 
     return {"type": "bar", "name": name, "x": list(x), "y": list(y), "marker": {"color": colour}, **text, **more}
 
 
+def dots(name: str, x: Iterable[Any], y: Iterable[Any], hover: str, **more: Any) -> dict[str, Any]:
+    text = {"hovertemplate": f"{hover}<extra>{name}</extra>"}
+    return {"type": "scatter", "mode": "markers", "name": name, "x": list(x), "y": list(y), **text, **more}
+
+
 def figure(
     traces: Sequence[Mapping[str, Any]],
     title: str = "",

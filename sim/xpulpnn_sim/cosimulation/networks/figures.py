@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xpulpnn_sim.tools.pages import GRID, INK, Figure, layout
+from xpulpnn_sim.tools.pages import GRID, INK, Figure, bar, dots, layout
 
 Record = Mapping[str, Any]
 _HEIGHT, _MEMORY_HEIGHT = 430, 520
@@ -41,33 +41,23 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
     """Plot the cores' cycles of each layer by cause, or with ``shares`` the percentage of each cause."""
     layers = record["layers"]
     spent = [_spent(layer, record["cores"]) for layer in layers]
-    traces: list[dict[str, Any]] = []
+    names, traces = [layer["name"] for layer in layers], list[dict[str, Any]]()
     for cause in (*_CAUSES, _OTHERS):
         cycles = [own[cause] for own in spent]
         percentages = [_PERCENT * own[cause] / max(sum(own.values()), 1) for own in spent]
         if any(cycles):
             hover = "%{customdata[0]:,} core cycles, %{customdata[1]:.1f} %"
-            bars = _bars(cause.replace("_", " "), layers, percentages if shares else cycles, hover)
-            bars["customdata"] = [*map(list, zip(cycles, percentages, strict=True))]
-            traces.append(bars | {"marker": {"color": _CAUSES.get(cause, _OTHERS_COLOUR)}})
+            colour, heights = _CAUSES.get(cause, _OTHERS_COLOUR), percentages if shares else cycles
+            both = [*map(list, zip(cycles, percentages, strict=True))]
+            traces.append(bar(cause.replace("_", " "), names, heights, colour, hover, customdata=both))
     shown = _layout("Share of the cores' cycles" if shares else "Core cycles of each layer", len(layers))
     shown["barmode"] = "stack"
     if shares:
         shown["yaxis"] |= {"title": {"text": "%"}, "range": [0, _PERCENT]}
         return {"data": traces, "layout": shown}
     rates = [layer["macs_per_cycle"] or None for layer in layers]
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "name": "MAC/cycle",
-            "x": [layer["name"] for layer in layers],
-            "y": rates,
-            "yaxis": "y2",
-            "marker": {"color": INK, "size": 9, "symbol": "diamond"},
-            "hovertemplate": "%{y:.2f} MAC/cycle<extra></extra>",
-        }
-    )
+    marker = {"color": INK, "size": 9, "symbol": "diamond"}
+    traces.append(dots("MAC/cycle", names, rates, "%{y:.2f}", yaxis="y2", marker=marker))
     shown["yaxis"] |= {"title": {"text": "cycles"}, "tickformat": "~s"}
     shown["yaxis2"] = {
         "title": {"text": "MAC/cycle"},
@@ -83,9 +73,9 @@ def layers_figure(record: Record, *, shares: bool) -> Figure:
 def energy_figure(record: Record) -> Figure:
     layers = [layer for layer in record["layers"] if "energy_nj" in layer]
     parts = {"switching": "#0072b2", "internal": "#56b4e9", "clock": "#e69f00", "leakage": "#bbbbbb"}
+    names = [layer["name"] for layer in layers]
     traces = [
-        _bars(part, layers, [layer["energy_parts_nj"][part] for layer in layers], "%{y:.4g} nJ")
-        | {"marker": {"color": colour}}
+        bar(part, names, (layer["energy_parts_nj"][part] for layer in layers), colour, "%{y:.4g} nJ")
         for part, colour in parts.items()
     ]
     shown = _layout("Energy of each layer", len(layers))
@@ -177,11 +167,6 @@ def _kind(name: str) -> str:
     # buffers of tiles and reloaded maps have numbers
     name = name.rstrip("0123456789").removesuffix(".")
     return _BY_ENDING.get(name.rpartition(".")[2], _WEIGHTS if "." in name else _REST)
-
-
-def _bars(name: str, layers: Sequence[Record], heights: Sequence[float], hover: str) -> dict[str, Any]:
-    hover += "<extra>%{fullData.name}</extra>"
-    return {"type": "bar", "name": name, "x": [row["name"] for row in layers], "y": heights, "hovertemplate": hover}
 
 
 def _layout(title: str, columns: int, height: int = _HEIGHT) -> dict[str, Any]:

@@ -160,22 +160,14 @@ def timeline_figure(record: Record) -> dict[str, Any]:
             moves.append((step["begin"], step["moving"], f"{step['loaded']} bytes in, {step['stored']} out"))
         if step["waiting"]:
             waits.append((step["computed"], step["waiting"], "all cores wait"))
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": lane,
-            "showlegend": False,
-            "y": [lane] * len(spans),
-            "base": [start for start, _, _ in spans],
-            "x": [length for _, length, _ in spans],
-            "width": 0.6,
-            "customdata": [[text, start, start + length] for start, length, text in spans],
-            "marker": {"color": [colours[number % len(colours)] for number in range(len(spans))]},
-            "hovertemplate": "%{customdata[0]}<br>cycles %{customdata[1]} to %{customdata[2]}<extra></extra>",
-        }
-        for (lane, spans), colours in zip(bars.items(), _LANE_COLOURS.values(), strict=True)
-    ]
+    traces: list[dict[str, Any]] = []
+    for (lane, spans), colours in zip(bars.items(), _LANE_COLOURS.values(), strict=True):
+        starts, lengths = ([span[at] for span in spans] for at in (0, 1))
+        shades = [colours[number % len(colours)] for number in range(len(spans))]
+        texts = [[text, start, start + length] for start, length, text in spans]
+        hover = "%{customdata[0]}<br>cycles %{customdata[1]} to %{customdata[2]}"
+        how = {"orientation": "h", "showlegend": False, "base": starts, "width": 0.6, "customdata": texts}
+        traces.append(bar(lane, lengths, [lane] * len(spans), shades, hover, **how))
     title = (
         f"{record['kernel']} {record['layer']}, {record['precision']}, {record['variant']}, {record['cores']} cores: "
         f"{tiling['tiles']} tiles, {record['macs_per_cycle']:.2f} MAC per cycle"

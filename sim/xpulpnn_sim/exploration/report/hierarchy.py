@@ -6,7 +6,7 @@ from typing import Any
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.cluster_blocks import block_energies, block_of, is_cluster
 from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, ModuleArea, ModuleEnergy, PointResult
-from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, figure, layout
+from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, bar, figure, layout
 
 _ENERGY_COLOURS = {"switching": "#0072b2", "internal": "#8cc9ef", "clock": "#e69f00", "leakage": "#5b5b5b"}
 _SHOWN_MODULES = 16  # modules with a bar of their own; the others share one
@@ -139,18 +139,10 @@ def _paler(colour: str, steps: int) -> str:
 
 
 def _stacked(names: Sequence[str], columns: Sequence[Column], unit: str, digits: int) -> Figure:
-    places = list(range(len(names)))
+    hover, more = f"<b>%{{hovertext}}</b><br>%{{x:.{digits}f}} {unit}", {"orientation": "h", "hovertext": list(names)}
     traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "x": list(values),
-            "y": places,
-            "hovertext": list(names),
-            "marker": {"color": colour, "line": {"color": "#fff", "width": 0.5}},
-            "hovertemplate": f"<b>%{{hovertext}}</b><br>{name}: %{{x:.{digits}f}} {unit}<extra></extra>",
-        }
+        bar(name, values, range(len(names)), colour, hover, **more)
+        | {"marker": {"color": colour, "line": {"color": "#fff", "width": 0.5}}}
         for name, values, colour in columns
     ]
     legend = {"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"}

@@ -7,7 +7,7 @@ from typing import Any
 from xpulpnn_sim.exploration.widths.exploration import Exploration
 from xpulpnn_sim.exploration.widths.width_search import WidthPoint, widths_front, widths_text
 from xpulpnn_sim.tools.named_table import Column, NamedTable, table_of
-from xpulpnn_sim.tools.pages import INK, Page, Plot, figure
+from xpulpnn_sim.tools.pages import INK, Page, Plot, dots, figure
 
 _FRONT, _CHOSEN = "#0072b2", "#d55e00"
 _HEIGHT = 560
@@ -95,14 +95,7 @@ def _stairs(colour: str) -> dict[str, Any]:
 
 
 def _dots(name: str, placed: Sequence[tuple[float, WidthPoint]], **marker: Any) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [place for place, _ in placed],
-        "y": [_PERCENT * point.accuracy for _, point in placed],
-        "customdata": [[widths_text(point.widths), point.weight_bytes / _KIB] for _, point in placed],
-        "marker": marker,
-        "hovertemplate": "%{customdata[0]}<br>%{y:.2f} %, %{x:.3f}<br>%{customdata[1]:.1f} KiB"
-        "<extra>%{fullData.name}</extra>",
-    }
+    x, y = [place for place, _ in placed], [_PERCENT * point.accuracy for _, point in placed]
+    texts = [[widths_text(point.widths), point.weight_bytes / _KIB] for _, point in placed]
+    hover = "%{customdata[0]}<br>%{y:.2f} %, %{x:.3f}<br>%{customdata[1]:.1f} KiB"
+    return dots(name, x, y, hover, customdata=texts, marker=marker)

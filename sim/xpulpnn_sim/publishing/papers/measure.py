@@ -16,7 +16,7 @@ from xpulpnn_sim.publishing.papers.table import MeasuredRow, MeasuredTable, Pape
 from xpulpnn_sim.tools import results
 from xpulpnn_sim.tools.jobs import executor
 from xpulpnn_sim.tools.named_table import Column, NamedTable, table_of
-from xpulpnn_sim.tools.pages import INK, PALETTE, Page, Plot, bar, figure
+from xpulpnn_sim.tools.pages import INK, PALETTE, Page, Plot, bar, dots, figure
 from xpulpnn_sim.tools.pool import completed
 from xpulpnn_sim.tools.results import cached_results, digest
 
@@ -103,17 +103,9 @@ def _advantages(rows: Sequence[MeasuredRow]) -> dict[str, Any]:
     for verdict, (colour, symbol) in _VERDICTS.items():
         shown = [row for row in rows if row.verdict is verdict]
         if shown:
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": verdict.value,
-                    "x": [row.advantage for row in shown],
-                    "y": [row.row.figure for row in shown],
-                    "marker": {"color": colour, "symbol": symbol, "size": 10},
-                    "hovertemplate": "%{y}: %{x:.2f} times as good<extra></extra>",
-                }
-            )
+            x, y = [row.advantage for row in shown], [row.row.figure for row in shown]
+            marker = {"color": colour, "symbol": symbol, "size": 10}
+            traces.append(dots(verdict.value, x, y, "%{y}: %{x:.2f} times as good", marker=marker))
     ends = [*(row.advantage for row in rows if row.advantage), _NARROWEST, 1 / _NARROWEST]
     x = {"range": [math.log10(min(ends) / _MARGIN), math.log10(max(ends) * _MARGIN)], "type": "log"}
     x |= {"tickvals": list(_TICKS), "ticktext": [f"{tick:g}" for tick in _TICKS]}
