@@ -544,7 +544,8 @@ def test_generate_replaces_only_what_it_wrote(tmp_path, capsys, monkeypatch):
     shared = made("mult", "--preset", "ri5cy", "--split")
     assert len(made("ex-stage", "--preset", "xpulpnn3", "--split", "--prefix", "x_") - shared) > 10
     split = made("ex-stage", "--preset", "ri5cy", "--split")
-    assert re.search(r"^removed, of an earlier run: .*\bx_ex_stage\.v", capsys.readouterr().out, re.MULTILINE)
+    said = r"^removed, of an earlier run: x_\w+\.v, x_\w+\.v, x_\w+\.v and \d+ more$"
+    assert re.search(said, capsys.readouterr().out, re.MULTILINE)
     assert split - shared == {*(tmp_path / "ex-stage.f").read_text().split(), "ex-stage.f", "ex-stage.json"} - shared
     assert shared < split
     rule = "--output must be a folder where ex-stage has no other xpulpnn_mult.v, not DIR"

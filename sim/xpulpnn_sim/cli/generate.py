@@ -20,7 +20,7 @@ from xpulpnn_sim.cli.options import AnyPreset, Json, NewFolder, Seconds, argumen
 from xpulpnn_sim.publishing.packages.design import DEFAULT_CLOCK_NS, GENERATED, Design, description, digest_of
 from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sim.tools.components import emit_top
-from xpulpnn_sim.tools.files import require_ours, write_texts
+from xpulpnn_sim.tools.files import abridged, require_ours, write_texts
 
 DEFAULT_PREFIX = "xpulpnn_"  # default prefix of module names
 
@@ -95,7 +95,7 @@ def generate_command(options: GenerateOptions) -> int:
         files = (_package if options.package else _plain)(options, emitted)
     written, module = write_texts(options.output, files, stale), emitted.manifest["top"]
     if removed := [name for name in stale if not (options.output / name).exists()]:
-        tell(f"removed, of an earlier run: {', '.join(removed)}")
+        tell(f"removed, of an earlier run: {abridged(removed)}")
     shown = options.output / f"{options.top}.{'f' if options.split else 'v'} and {options.output / options.top}.json"
     package = f"{options.output / 'README.md'}: package of module {module}, {len(files)} files"
     tell(package if options.package else f"{shown}: module {module}")

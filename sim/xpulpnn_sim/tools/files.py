@@ -120,6 +120,11 @@ def is_generated(path: Path) -> bool:
         return _GENERATED.match(file.read(_HEAD)) is not None
 
 
+def abridged(names: Sequence[object]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(str, names[:_SHOWN])) + more
+
+
 def require_ours(folder: Path, paths: Iterable[Path], edited: Sequence[Path] = ()) -> None:
     """Raise :class:`InputError` if a file to be written in ``folder`` would replace one that is not generated, or that
     has been ``edited`` since."""
@@ -127,11 +132,10 @@ def require_ours(folder: Path, paths: Iterable[Path], edited: Sequence[Path] = (
     foreign = list(dict.fromkeys([*others, *edited]))
     if foreign:
         foreign = [path for path in foreign if path.suffix != ".f"] or foreign  # a list is ours as its files are
-        more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
-        names = ", ".join(str(path.relative_to(folder)) for path in foreign[:_SHOWN])
+        names = abridged([path.relative_to(folder) for path in foreign])
         why = "not generated, or changed since" if others else "changed since it was generated"
         rule = f"--output must be a folder where no file of yours is replaced, not {folder}"
-        raise InputError(f"{rule} ({names}{more}: {why}; move away what you need)")
+        raise InputError(f"{rule} ({names}: {why}; move away what you need)")
 
 
 def write_texts(folder: Path, texts: Mapping[str, str], stale: Iterable[str] = ()) -> list[Path]:
