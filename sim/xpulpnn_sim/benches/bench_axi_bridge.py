@@ -1,7 +1,7 @@
 """Bench of the bridges to AXI4: data, order of the answers, bursts, and the rules of AXI."""
 
 from collections import deque
-from collections.abc import Sequence
+from itertools import chain
 from random import Random
 
 import cocotb
@@ -34,18 +34,6 @@ Run = deque[ObiTransfer]  # transfers to consecutive addresses
 def _ends(transfer: ObiTransfer) -> bool:
     """Return whether a write ends its AXI burst, as the last of its transfers or at the end of an aligned block."""
     return transfer.beats == 1 or (transfer.address + _size()) % BLOCK_BYTES == 0
-
-
-def merge_runs(rng: Random, groups: Sequence[Sequence[Run]]) -> list[ObiTransfer]:
-    """Merge the groups' transfers in random order, but keep the writes of one burst (in an aligned block) together."""
-    waiting = [Run(transfer for run in runs for transfer in run) for runs in groups]
-    transfers: list[ObiTransfer] = []
-    while unfinished := [group for group in waiting if group]:
-        choice = rng.choice(unfinished)
-        transfers.append(choice.popleft())
-        while transfers[-1].write and not _ends(transfers[-1]):
-            transfers.append(choice.popleft())
-    return transfers
 
 
 ADDRESSES = 1 << XLEN
@@ -175,9 +163,17 @@ def _random_run(rng: Random, base: int, write: int) -> Run:
 
 
 def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
-    number = runs if bench_data()["runs"] else 8 * runs
-    bases = [(first + _HALF * write, write) for write in _directions()]
-    return merge_runs(rng, [[_random_run(rng, *base) for _ in range(number)] for base in bases])
+    """Return reads and writes in random order, but the writes of one burst (in an aligned block) together."""
+    number, waiting, transfers = runs if bench_data()["runs"] else 8 * runs, list[Run](), list[ObiTransfer]()
+    for write in _directions():
+        made = (_random_run(rng, first + _HALF * write, write) for _ in range(number))
+        waiting.append(Run(chain.from_iterable(made)))
+    while unfinished := [group for group in waiting if group]:
+        choice = rng.choice(unfinished)
+        transfers.append(choice.popleft())
+        while transfers[-1].write and not _ends(transfers[-1]):
+            transfers.append(choice.popleft())
+    return transfers
 
 
 def consecutive(number: int, write: int) -> list[ObiTransfer]:

@@ -42,10 +42,6 @@ def _addresses(config: ClusterConfig, rng: Random) -> list[int]:
     return near + anywhere + inside
 
 
-def _delay() -> int:
-    return int(configuration().core.late_results)
-
-
 def _ports() -> list[str]:
     return ["tcdm", "event_unit", "peripherals", "ext"] + (["dma"] if configuration().dma else [])
 
@@ -63,7 +59,8 @@ class PortMemory(WordMemory):
 @cocotb.parametrize(timing=[obi.PROMPT, obi.SLOW])
 async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     """Each access reaches only its destination and gets the answer from there; the counts of events are checked."""
-    config, late = configuration(), _delay()
+    config: ClusterConfig = configuration()
+    late = int(config.core.late_results)
     rng, board = await start(dut), Scoreboard()
     ports = _ports()
     bad = _failing(config)
@@ -91,7 +88,7 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
     if timing is obi.PROMPT:
         took = {(place == "tcdm", transfer.answered - transfer.requested) for transfer, place in placed}
         board.equal(took, {(True, 1), (False, 1 + late)}, "cycles to the answer")
-    _check_events(placed, monitor.rows, board)
+    _check_events(placed, monitor.rows, board, late)
     if late:
         # `claim` comes with each request, and once with every access to another destination
         board.equal(
@@ -121,8 +118,7 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
         await board.stays_low(dut, watched, 3, "high after reset")
 
 
-def _check_events(placed: list[tuple[ObiTransfer, str]], seen: list[list[int]], board: Scoreboard) -> None:
-    late = _delay()
+def _check_events(placed: list[tuple[ObiTransfer, str]], seen: list[list[int]], board: Scoreboard, late: int) -> None:
     outside = [transfer for transfer, place in placed if place == "ext"]
     loads = [transfer for transfer in outside if not transfer.write]
     stores = [transfer for transfer in outside if transfer.write]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import product
-from random import Random
 
 import cocotb
 
@@ -20,19 +19,15 @@ _BARRIER_WAIT = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
 _BARRIER_EVENT = 1 << EventLine.BARRIER
 
 
-async def _start(dut: Dut) -> tuple[Random, EventUnitEnv]:
-    return await start(dut), EventUnitEnv(dut)
-
-
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 @cocotb.parametrize(habit=list(HABITS))
 async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
     """Random accesses of all cores and of the shared view, random events, and occasional resets."""
-    rng, env = await _start(dut)
+    env = EventUnitEnv(dut, await start(dut))
     for _ in range(bench_data()["episodes"]):
-        if rng.random() < 0.7:
-            await env.enable(rng.choice((WORD_MASK, rng.getrandbits(32))))
-        traffic, stuck = RandomTraffic(rng, env, habit), 0
+        if env.rng.random() < 0.7:
+            await env.enable(env.rng.choice((WORD_MASK, env.rng.getrandbits(32))))
+        traffic, stuck = RandomTraffic(env, habit), 0
         for _ in range(200):
             await traffic.step()
             stuck = 0 if env.free() else stuck + 1
@@ -46,11 +41,11 @@ async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
     """All cores are answered in the third cycle after the last request, in any order, and may then request again."""
-    rng, env = await _start(dut)
+    env = EventUnitEnv(dut, await start(dut))
     cores = list(env.cores)
     await env.enable(_BARRIER_EVENT)
     for spread in (1, 1, 4, 4, 30):
-        arrival = {core: rng.randrange(spread) for core in cores}
+        arrival = {core: env.rng.randrange(spread) for core in cores}
         last = max(arrival.values())
         for cycle in range(last + 3):
             coming = {core: Access(_BARRIER_WAIT) for core in cores if arrival[core] == cycle}
@@ -62,13 +57,13 @@ async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
         env.board.equal(await env.idle(2), [], "responses within two cycles")
         released = await env.idle(1)
         env.board.equal({(a.core, a.data) for a in released}, {(core, _BARRIER_EVENT) for core in cores}, "again")
-        await env.idle(rng.randrange(3))
+        await env.idle(env.rng.randrange(3))
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def latencies_of_what_waits(dut: Dut) -> None:
     """Cycles to an answer: 1 for a load, 2 for a pending event, free mutex or queued word, 3 after a software event."""
-    _, env = await _start(dut)
+    env = EventUnitEnv(dut, await start(dut))
     await env.enable(WORD_MASK)
     equal, last = env.board.equal, env.config.cores - 1
     equal((await env.answers_after({0: Access(EventRegister.MASK)}))[0][0], 1, "cycles of a load")
@@ -85,10 +80,10 @@ async def latencies_of_what_waits(dut: Dut) -> None:
         equal(triggered, {0: (1, None), last: (3, 1)}, "a software event by a store")
 
 
-async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequence[int], register: int) -> None:
+async def store_words(env: EventUnitEnv, store_to: int, words: Sequence[int], register: int) -> None:
     cores = env.cores
     await env.step({core: store(store_to, words[core % len(words)]) for core in cores})
-    shared = Access(isa.SHARED_CORE_BYTES * rng.choice(cores) + register)
+    shared = Access(isa.SHARED_CORE_BYTES * env.rng.choice(cores) + register)
     await env.step(dict.fromkeys(cores, Access(register)), shared=shared)
     # the shared view has waited for the cores
     await env.idle(1)
@@ -97,33 +92,32 @@ async def store_words(env: EventUnitEnv, rng: Random, store_to: int, words: Sequ
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_bit_is_its_own(dut: Dut) -> None:
     """Masks and buffers hold words; any two bits differ in some word, so that swapped bits are noticed."""
-    rng, env = await _start(dut)
-    words = separating_words(rng)
+    env = EventUnitEnv(dut, await start(dut))
+    words = separating_words(env.rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]
     for register in (EventRegister.MASK, EventRegister.IRQ_MASK, EventRegister.SW_EVENTS_MASK):
         for first, way in product(range(len(words)), range(3)):
             # words to clear or set are independent of the contents
-            await store_words(env, rng, register + WORD_BYTES * way, rotated[first - 5 * way], register)
+            await store_words(env, register + WORD_BYTES * way, rotated[first - 5 * way], register)
     await env.enable(WORD_MASK)
     cores, events = env.config.cores, range(env.config.sw_events)
-    all_cores = (1 << cores) - 1
-    lines = {"dma_events": all_cores, "dma_interrupts": all_cores, "timer_events": 3, "cluster_events": 3}
+    lines = {"dma_events": env.all_cores, "dma_interrupts": env.all_cores, "timer_events": 3, "cluster_events": 3}
     for chosen in rotated:
         for triggered in (events[at : at + cores] for at in events[::cores]):
             triggers = [store(EventRegister.SW_TRIGGER + WORD_BYTES * event, 0) for event in triggered]
             await env.step(dict(enumerate(triggers)))
-        await env.step({0: store(EventRegister.BARRIER + Barrier.TRIGGER, all_cores)}, lines)
+        await env.step({0: store(EventRegister.BARRIER + Barrier.TRIGGER, env.all_cores)}, lines)
         await env.idle(1)
-        await store_words(env, rng, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
+        await store_words(env, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
 
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_core_triggers_for_any(dut: Dut) -> None:
     """At every barrier each core triggers for sets of cores; for any two cores, a set contains one of them only."""
-    rng, env = await _start(dut)
+    env = EventUnitEnv(dut, await start(dut))
     await env.enable(0)
-    cores, all_cores = env.config.cores, (1 << env.config.cores) - 1
-    sets = list(dict.fromkeys(word & all_cores for word in separating_words(rng)))
+    cores, all_cores = env.config.cores, env.all_cores
+    sets = list(dict.fromkeys(word & all_cores for word in separating_words(env.rng)))
     for barrier, core in product(range(env.config.barriers), range(cores)):
         registers = EventRegister.BARRIER + isa.BARRIER_BYTES * barrier
         await env.step({core: store(registers + Barrier.TRIGGER_MASK, all_cores)})
@@ -137,18 +131,18 @@ async def every_core_triggers_for_any(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def interrupted_waits_are_repeated(dut: Dut) -> None:
     """A halt request aborts each waiting load; the repeated load triggers nothing, but another access does."""
-    rng, env = await _start(dut)
-    all_cores = (1 << env.config.cores) - 1 if env.config.core.debug else 0
+    env = EventUnitEnv(dut, await start(dut))
+    all_cores = env.all_cores if env.config.core.debug else 0
     await env.enable(0)
     waits = [Access(offset) for offset in waiting_offsets(env.config)]
     others = [Access(offset) for offset in (EventRegister.MUTEX, EventRegister.DISPATCH_FIFO, EventRegister.MASK)]
     for first in waits if all_cores else ():
-        for second, between in product((first, rng.choice(waits)), (*others, rng.choice(waits))):
+        for second, between in product((first, env.rng.choice(waits)), (*others, env.rng.choice(waits))):
             for access in (first, between, second):
                 await env.all_access(access)
                 await env.step(halting=all_cores)
                 # accesses in debug mode
-                debug = dict.fromkeys(env.cores, rng.choice(waits))
+                debug = dict.fromkeys(env.cores, env.rng.choice(waits))
                 await env.step(debug, debugging=all_cores)
                 await env.step(debugging=all_cores)
             cleared = store(EventRegister.BUFFER_CLEAR, WORD_MASK)
@@ -160,7 +154,7 @@ async def interrupted_waits_are_repeated(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
     """All cores lock at once: they get the mutex in order, each with the message of the previous owner."""
-    _, env = await _start(dut)
+    env = EventUnitEnv(dut, await start(dut))
     cores, order = env.cores, list[tuple[int | None, int | None]]()
     arriving = {core: Access(EventRegister.MUTEX) for core in cores}
     for _ in cores:
@@ -175,7 +169,7 @@ async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def nothing_else_is_a_mutex(dut: Dut) -> None:
     """Loads one address bit away from a free mutex do not lock it; such stores do not free a locked one."""
-    _, env = await _start(dut)
+    env = EventUnitEnv(dut, await start(dut))
     cores = env.cores
     mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(env.config.mutexes)]
     # loads of the dispatch queue would wait
@@ -197,7 +191,7 @@ async def nothing_else_is_a_mutex(dut: Dut) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
     """A team pops words in order; a push into a full queue is answered when the slowest core has popped."""
-    _, env = await _start(dut)
+    env = EventUnitEnv(dut, await start(dut))
     last, depth = env.config.cores - 1, env.config.dispatch_depth
     await env.answers_after({0: store(EventRegister.DISPATCH_TEAM, 1 << last)})
     for number in range(depth):
@@ -218,7 +212,7 @@ async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
 @cocotb.parametrize(distance=[-2, -1, 0, 1, 2, 3])
 async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
     """An event ``distance`` cycles after a clear, a waiting load or a change of the mask is reported exactly once."""
-    _, env = await _start(dut)
+    env = EventUnitEnv(dut, await start(dut))
     line = 1 << EventLine.TIMER_LOW
     clearing = {0: Access(EventRegister.WAIT_CLEAR)}
     for access in (
@@ -243,7 +237,7 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
     """The lowest core wins if several store to a register in one cycle; the triggers of all cores count."""
-    _, env = await _start(dut)
+    env = EventUnitEnv(dut, await start(dut))
     cores = env.cores
     lowest = min(1, cores[-1])
     for offset in (

@@ -24,9 +24,9 @@ def store(offset: int, data: int) -> Access:
 
 
 class EventUnitEnv:
-    def __init__(self, dut: Dut) -> None:
+    def __init__(self, dut: Dut, rng: Random) -> None:
         config: ClusterConfig = configuration()
-        self.dut, self.config, self.model = dut, config, EventUnitModel(config)
+        self.dut, self.rng, self.config, self.model = dut, rng, config, EventUnitModel(config)
         self.cores, self.all_cores = range(config.cores), (1 << config.cores) - 1
         self.board, self.cycle, self.answers = Scoreboard(), 0, list[Answer]()
         ports: dict[int | None, str] = {core: f"cores__{core}__" for core in self.cores}
@@ -165,10 +165,10 @@ HABITS: dict[str, dict[str, int]] = {
 
 
 class RandomTraffic:
-    def __init__(self, rng: Random, env: EventUnitEnv, habit: str) -> None:
-        self._rng, self._env, self._config = rng, env, env.config
+    def __init__(self, env: EventUnitEnv, habit: str) -> None:
+        self._rng, self._env, self._config = env.rng, env, env.config
         self._kinds, self._weights = list(HABITS[habit]), list(HABITS[habit].values())
-        self._rate = rng.choice((0.1, 0.4, 0.9))
+        self._rate = self._rng.choice((0.1, 0.4, 0.9))
         self._held: dict[int, Access] = {}
         """Requests not yet granted, which must stay unchanged until then."""
         self._halting, self._debugging = 0, 0

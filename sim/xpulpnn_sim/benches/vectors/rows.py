@@ -17,8 +17,9 @@ from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.insn import HALF_PRODUCT_OPS, Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.benches.vectors.operands import BIT_FIELDS, FIELD_WIDTH_LSB, NORMALISING_STEMS
-from xpulpnn_sim.reference.golden.effects import I64, IMMEDIATES, U32, Effects, Sources, immediate
+from xpulpnn_sim.reference.golden.effects import IMMEDIATES, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.execute import execute, half_product_sum
+from xpulpnn_sim.reference.golden.scalar import exact as wide
 from xpulpnn_sim.reference.golden.scalar import offset
 
 OperandColumns = dict[str, Any]  # arrays by port, of words unless a port is wider
@@ -172,22 +173,18 @@ def _multiplied(insn: Insn) -> tuple[int, bool, bool]:
     return 0, False, False
 
 
-def _signed(word: U32) -> I64:
-    return word.view(np.int32).astype(np.int64)
-
-
 def _requantised(insn: Insn, src: Sources, *, exact: bool) -> OperandColumns:
     if insn.is_exact:
         lane = (src.word >> np.uint32(27)) % np.uint32(insn.elements.lanes)
         further = {"zero": src.rs2 >> np.uint32(8) & np.uint32(0xFF), "rounds": np.ones_like(src.rs2)}
-        shift = {"sum": _signed(src.rs1 + src.wgt) * _signed(src.act), "places": src.rs2 & np.uint32(63), "lane": lane}
+        shift = {"sum": wide(src.rs1 + src.wgt) * wide(src.act), "places": src.rs2 & np.uint32(63), "lane": lane}
         return {**further, **shift, "old": src.rd}
     total = src.act * src.rs1 + src.wgt if insn.requantises else np.zeros_like(src.word)
     shift = {"sum": total, "places": src.rs2 & _SHIFT_MASK, "lane": src.word >> np.uint32(28), "old": src.rd}
     if not insn.requantises or not exact:
         return shift
     zero = np.zeros_like(total)
-    return {**shift, "sum": _signed(total), "zero": zero, "rounds": zero}
+    return {**shift, "sum": wide(total), "zero": zero, "rounds": zero}
 
 
 def alu_expectation(insn: Insn, effects: Effects, operands: OperandColumns) -> dict[str, U32]:

@@ -93,14 +93,13 @@ GENERATORS = {
 }
 
 
-def _declared(seeds: Iterable[int]) -> str:
+def _main(seeds: Iterable[int], calls: Iterable[str]) -> str:
     lines = ["#include <stdint.h>", "#include <stdio.h>", *(f"uint32_t program_{seed}(void);" for seed in seeds)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, SHARED, "int main(void) {", *calls, "    return 0;", "}", ""])
 
 
 def driver(seeds: Iterable[int]) -> str:
-    calls = [f'    printf("{seed} %08x\\n", (unsigned)program_{seed}());' for seed in seeds]
-    return "\n".join([_declared(seeds) + SHARED, "int main(void) {", *calls, "    return 0;", "}", ""])
+    return _main(seeds, (f'    printf("{seed} %08x\\n", (unsigned)program_{seed}());' for seed in seeds))
 
 
 _WATCH = """\
@@ -122,13 +121,13 @@ static void watch(long most) {
 
 
 def _host_driver(seeds: Iterable[int]) -> str:
-    calls = [
+    calls = (
         f'    if (sigsetjmp(given_up, 1)) puts("{seed} {_TOO_LONG}");\n'
         f"    else {{ watch({_MOST_BLOCKS}); unsigned value = program_{seed}(); watch(-1); "
         f'printf("{seed} %08x\\n", value); }}'
         for seed in seeds
-    ]
-    return "\n".join([_WATCH, _declared(seeds) + SHARED, "int main(void) {", *calls, "    return 0;", "}", ""])
+    )
+    return _WATCH + _main(seeds, calls)
 
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os")

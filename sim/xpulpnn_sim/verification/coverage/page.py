@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell, number_columns, text_columns
 from xpulpnn_sim.tools.pages import Page, hint, table
 from xpulpnn_sim.verification.coverage.coverage_runs import Total, module_table, unused_bits, unused_lines
 from xpulpnn_sim.verification.coverage.crosses import REACHABLE, Crosses, row_name
@@ -64,10 +64,8 @@ def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
     return NamedTable(
         title="Crosses",
         columns=[
-            Column(name="of"),
-            Column(name="meaning"),
-            Column(name="to reach", digits=0),
-            Column(name="reached", digits=0),
+            *text_columns("of", "meaning"),
+            *number_columns("to reach", "reached", digits=0),
             Column(name="share", unit="%", digits=2),
             Column(name="out of reach", digits=0),
         ],
