@@ -5,7 +5,7 @@
 #include <xp_config.h>
 #include <xp_team.h>
 
-enum { XP_LOCK_HOST, XP_LOCK_HEAP, XP_LOCK_L1_HEAP, XP_LOCKS };
+enum { XP_LOCK_HOST, XP_LOCK_HEAP, XP_LOCK_L1_HEAP, XP_LOCK_ATOMIC, XP_LOCKS };
 
 #ifdef XP_CLUSTER
 enum { XP_CALLERS = XP_CORES };

@@ -4,6 +4,7 @@
 #include "files.c"
 #include "cplusplus.c"
 #include "malloc.c"
+#include "atomic.c"
 #include "math.c"
 #include "perf.c"
 #include "team.c"
