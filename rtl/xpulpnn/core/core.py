@@ -67,7 +67,7 @@ class Core(Component):
             "irq_ack": Out(1),  #: An interrupt is taken in this cycle.
             "irq_id": Out(5),  #: Number of the interrupt line, valid with ``irq_ack``.
             #: core_sleep: wfi waits and no access is outstanding: the clock may be gated until a line of ``irq`` that
-            #:   mie enables, or ``debug_req``, is high.
+            #:   mie enables is high, or with debug mode ``debug_req``.
             "core_sleep": Out(1),
         }
         if config.debug:
