@@ -93,6 +93,7 @@ def generate_command(options: GenerateOptions) -> int:
     with progress_bar(f"emitting {options.top}", None):
         emitted = emitted_top(options)
         files = (_package if options.package else _plain)(options, emitted)
+    _require_known(options, files)
     written, module = write_texts(options.output, files, stale), emitted.manifest["top"]
     if removed := [name for name in stale if not (options.output / name).exists()]:
         tell(f"removed, of an earlier run: {abridged(removed)}")
@@ -139,13 +140,25 @@ def _stale(options: GenerateOptions) -> list[str]:
     if others := [path.stem for path in refused if earlier[path]]:
         raise InputError(f"--output must be a folder without the {what} of {others[0]}, not {folder}")
     own = {path: names for path, names in earlier.items() if path.stem == top}
-    written = {(folder / name, digest) for names in earlier.values() for name, digest in names.items()}
     there = {folder / name: None for names in own.values() for name in names if (folder / name).is_file()}
-    edited = [path for path in there if (path, digest_of(path.read_text(errors="replace"))) not in written]
+    edited = _edited(folder, there)
     fixed = ("README.md", "Makefile") if options.package else (f"{top}.json", *([] if options.split else [f"{top}.v"]))
     require_ours(folder, [folder / name for name in fixed], edited)
     kept = {folder / name for path, names in earlier.items() if path not in own for name in names}
     return [str(path.relative_to(folder)) for path in (*there, *own) if path not in kept]
+
+
+def _edited(folder: Path, paths: Iterable[Path]) -> list[Path]:
+    """Return the files that are not as one of the descriptions in the folder lists them."""
+    listed = {(folder / name, digest) for names in _listings(folder).values() for name, digest in names.items()}
+    return [path for path in paths if (path, digest_of(path.read_text(errors="replace"))) not in listed]
+
+
+def _require_known(options: GenerateOptions, files: dict[str, str]) -> None:
+    """Raise :class:`InputError` if a file to be replaced by another text may have been changed by hand."""
+    paths = {options.output / name: text for name, text in files.items() if Path(name).name != f"{options.top}.json"}
+    other = [path for path, text in paths.items() if path.is_file() and path.read_text(errors="replace") != text]
+    require_ours(options.output, [], _edited(options.output, other))
 
 
 def _listed(description: Path) -> dict[str, str]:

@@ -128,14 +128,16 @@ def abridged(names: Sequence[object]) -> str:
 def require_ours(folder: Path, paths: Iterable[Path], edited: Sequence[Path] = ()) -> None:
     """Raise :class:`InputError` if a file to be written in ``folder`` would replace one that is not generated, or that
     has been ``edited`` since."""
-    others = [path for path in paths if path.exists() and not (path.is_file() and is_generated(path))]
+    paths = list(paths)
+    others = [place for path in paths for place in path.parents if place.is_file()]
+    others += [path for path in paths if path.exists() and not (path.is_file() and is_generated(path))]
     foreign = list(dict.fromkeys([*others, *edited]))
     if foreign:
         foreign = [path for path in foreign if path.suffix != ".f"] or foreign  # a list is ours as its files are
         names = abridged([path.relative_to(folder) for path in foreign])
-        why = "not generated, or changed since" if others else "changed since it was generated"
+        why = "not generated, or changed since" if others else "changed since, or listed by no JSON file here"
         rule = f"--output must be a folder where no file of yours is replaced, not {folder}"
-        raise InputError(f"{rule} ({names}: {why}; move away what you need)")
+        raise InputError(f"{rule} ({names}: {why}; give another folder, or move away what you need)")
 
 
 def write_texts(folder: Path, texts: Mapping[str, str], stale: Iterable[str] = ()) -> list[Path]:
