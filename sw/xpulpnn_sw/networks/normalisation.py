@@ -105,6 +105,13 @@ def shifted_sum(factors: list[float], maps: Sequence[tuple[Range, int]], zero: i
     raise LayerError(f"scales of the maps must be near that of the result, not {max(factors):g} times as large")
 
 
+def largest_sums(weights: Ints, least: int, most: int) -> Ints:
+    """Return the largest magnitude of the sums of each output channel for inputs ``least..most``."""
+    rows = weights.reshape(len(weights), -1).astype(np.int64)
+    positive, negative = np.maximum(rows, 0).sum(axis=1), np.minimum(rows, 0).sum(axis=1)
+    return np.maximum(positive * most + negative * least, -(positive * least + negative * most))
+
+
 def normalised(factor: NDArray[np.float64], offset: NDArray[np.float64], sums: Ints) -> dict[str, Ints]:
     """Return kappa, lambda and the largest shift for which ``kappa * sum + lambda`` stays within 32 bits."""
     for shift in range(MAX_SHIFT, -1, -1):

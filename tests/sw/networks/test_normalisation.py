@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from xpulpnn.errors import LayerError
-from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, normalised
+from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, largest_sums, normalised
+
+
+def test_largest_sums_are_reached_and_not_exceeded():
+    weights = np.array([[3, -2], [1, 1], [-4, -4]])
+    inputs = np.array([(a, b) for a in range(-2, 6) for b in range(-2, 6)])
+    assert largest_sums(weights, -2, 5).tolist() == np.abs(inputs @ weights.T).max(axis=0).tolist() == [19, 10, 40]
 
 
 @pytest.mark.flow
