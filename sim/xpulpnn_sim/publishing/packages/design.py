@@ -105,7 +105,7 @@ class Design:
 
     @property
     def has_banks(self) -> bool:
-        """Whether the TCDM banks of a cluster are ports for external memories."""
+        """Return whether the TCDM banks of a cluster are ports for external memories."""
         return "banks__0__req" in self.by_name
 
     @property
@@ -114,7 +114,7 @@ class Design:
 
     @property
     def resets_low(self) -> bool:
-        """Whether the reset is active low, and asynchronous."""
+        """Return whether the reset is active low, and asynchronous."""
         return self.reset is not None and RESETS[self.reset]
 
     @property

@@ -1,4 +1,4 @@
-"""What a program gets from its surroundings: files, as a tar archive in its memory, and arguments of ``main``.
+"""Gives a program what its surroundings provide: files, as a tar archive in its memory, and arguments of ``main``.
 
 Variables of the C library and of the start-up code have the addresses."""
 

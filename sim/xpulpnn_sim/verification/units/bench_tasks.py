@@ -61,7 +61,7 @@ class BenchRecord:
     cycles: int = 0  # clock cycles in which the unit was driven and observed
     seconds: float = 0.0
     failures: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What was expected and what came, by test; or why there is no result."""
+    """Expected and actual values, by test; or why there is no result."""
     results: str  # folder of results.xml, bench.log and data.json
 
 
