@@ -416,6 +416,15 @@ def test_random_networks_in_ever_less_memory(seed, moving, monkeypatch):
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
+@pytest.mark.parametrize("memory", [16_000, 11_000])
+def test_tiles_of_a_gather(memory):
+    """Each writes its own elements, from all of the input."""
+    case = case_of((("gather", "16x9x20:16x20x9", "8x8x8"), ("linear", "2880:4", "8x8x8")))
+    program = planned(case, memory)
+    assert 0 in program.deployment.tiled
+    assert wrong_on_the_simulator(case, program) == [0, 0]
+
+
 def test_many_layers():
     """More than an instruction can step over where the cores report."""
     case = replace(case_of([("relu", "2x2x16", "i8xi8xi8")] * 40), config=replace(FOUR, cores=16))

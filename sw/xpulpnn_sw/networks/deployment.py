@@ -190,13 +190,12 @@ def tiled_layer(
 
 
 def _tile_function(stage: Stage, run: KernelRun, cores: int, layer: Any) -> Program:
-    if isinstance(layer, GatherLayer):
-        return run.function
     shape = (layer.height, layer.width, layer.channels)
     maps = dict.fromkeys(stage.map_names, np.zeros(shape, np.int64))
     tensors = replace(stage.tensors, **maps)
     building = (layer, stage.precision, run.variant.name, tensors)
-    return stage.kind.build(*building, cores=cores, specialise=True).function
+    # the tiles of a gather have one function, with their place among its arguments
+    return stage.kind.build(*building, cores=cores, specialise=not isinstance(layer, GatherLayer)).function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
