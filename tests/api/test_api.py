@@ -94,7 +94,7 @@ def test_names_of_the_packages_are_listed():
 
 def test_texts_stand_for_paths_and_single_ones_of_several():
     given = ExploreOptions(output="x", liberty="a.lib", preset="ri5cy", kernel="matmul:8", flow="asic")
-    paths = {"output": Path("x"), "liberty": Path("a.lib")}
+    paths = {"output": Path("x"), "liberty": (Path("a.lib"),)}
     assert given == ExploreOptions(**paths, preset=("ri5cy",), kernel=("matmul:8",), flow="asic")
 
 

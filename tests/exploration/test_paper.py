@@ -59,7 +59,7 @@ def rows(table, keys=1):
 
 def test_points_and_steps(monkeypatch):
     monkeypatch.setattr(paper, "flow_steps", lambda options: ["area", "speed"])
-    monkeypatch.setattr(paper, "library", lambda liberty: "cells")
+    monkeypatch.setattr(paper, "libraries", lambda paths: ["cells"])
 
     def energy_step(cells, spec, core=False, yosys="", window=0):
         return cells, spec and str(spec), core, window
@@ -96,13 +96,13 @@ def test_overheads_beside_the_paper():
     squared = [100 * ((1 + percent / 100) ** 2 - 1) for percent in beyond]
     assert general[4:] == [*near(4.04, *squared), "+2.17 to +3.7"]
     # the baseline's own kernel is the program that all run
-    own = by_figure["8-bit MatMul, own kernel, energy [pJ/MAC]"]
+    own = by_figure["8-bit MatMul, own kernels, energy [pJ/MAC]"]
     assert own[:4] == near(3.0, 4.5 / 1.02, 4.5 / 1.03, 4.5 / 1.2)
     assert own[-1] is None
     for bits in (8, 4, 2):
-        layer = by_figure[f"layer at {bits} bit, own kernel, energy [pJ/MAC]"]
+        layer = by_figure[f"layer at {bits} bit, own kernels, energy [pJ/MAC]"]
         assert layer[:6] == near(4.5, 4.5 / 1.02, 4.5 / 1.03, 4.5 / 1.2, 100 / 1.02 - 100, 100 * (1.02 / 1.03 - 1))
-        speed = by_figure[f"layer at {bits} bit, own kernel, speed [MAC/cycle]"]
+        speed = by_figure[f"layer at {bits} bit, own kernels, speed [MAC/cycle]"]
         assert speed[:4] == near(24 / bits, 24.48 / bits, 24.72 / bits, 28.8 / bits)
     assert len(by_figure) == 17
     assert all(len(row) == len(table.columns) for row in table.rows)
@@ -171,7 +171,7 @@ def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [point.label for point in space.points] == list(CLUSTERS)
     assert [point.config for point in space.points] == [CLUSTER_PRESETS[point.label] for point in space.points]
     assert steps == [["cluster"]] * 5
-    monkeypatch.setattr(paper, "library", lambda liberty: "cells")
+    monkeypatch.setattr(paper, "libraries", lambda paths: ["cells"])
     _, steps = paper.cluster_points(ExploreOptions(paper=True, top="cluster"))
     names = [[step.name for step in own[1:]] for own in steps]
     assert names[2] == []

@@ -4,7 +4,7 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from random import Random
@@ -35,7 +35,7 @@ from xpulpnn_sim.exploration.mapped_netlist import (
     with_origins,
 )
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
-from xpulpnn_sim.exploration.timing import find_opensta, longest_paths
+from xpulpnn_sim.exploration.timing import at_corner, find_opensta, longest_paths, opensta_delays
 from xpulpnn_sim.tools import netlists
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
 from xpulpnn_sim.tools.results import digest
@@ -57,7 +57,7 @@ def _in_any_order(entries: dict[str, Any], random: Random) -> dict[str, Any]:
     return dict(items)
 
 
-REVISION = "5"  # part of the settings: raised when this flow's results change without any setting changing
+REVISION = "6"  # part of the settings: raised when this flow's results change without any setting changing
 _AS_WRITTEN, _IN_ORDER = "source.json", "order.json"
 _COMMANDS = "flat.abc"
 _MAPPED = (
@@ -98,12 +98,13 @@ class AsicFlow:
         name: str,
         script: str,
         *,
+        other_corners: Sequence[Library] = (),
         repeat: int = 1,
         clock_ns: float | None = None,
         yosys: str = "",
         keep: bool = False,
     ) -> None:
-        self.library, self.name, self.script = library, name, script
+        self.library, self.name, self.script, self.other_corners = library, name, script, other_corners
         self.clock_ps = None if clock_ns is None else clock_ns * 1e3
         self.repeat, self.yosys, self.keep = repeat, yosys, keep
         self._commands = abc_commands(script, self.clock_ps, wires=library.wires != NO_WIRES)
@@ -117,6 +118,7 @@ class AsicFlow:
             "driver": self.library.driving_cell,
             "load": f"{self.library.output_load_ff:g}",
             **({"wires": self.library.wires} if self.library.wires != NO_WIRES else {}),
+            **{f"corner {library.corner}": library.sha256 for library in self.other_corners},
             "commands": self._commands,
             "clock": f"{self.clock_ps}",
             "repeat": f"{self.repeat}",
@@ -136,12 +138,9 @@ class AsicFlow:
         path = longest_paths(by_delay.with_instances[0], library)[0]
         if path is not None:
             others = {} if by_delay.delay is None else {"ABC": by_delay.delay}
-            if opensta:
-                with flow_folder(files, _folder(by_delay.number, self.repeat)) as folder:
-                    timed = opensta.delay_ps(by_delay.mapped, library, folder)
-                others |= {} if timed is None else {opensta.tool: timed}
-            path = replace(path, others=others)
-        delay, bits = by_delay.delay, memory_bits(by_area.mapped.unmapped)
+            timed = opensta_delays(by_delay.mapped, library, files, _folder(by_delay.number, self.repeat))
+            path = replace(path, others=others | timed)
+        bits = memory_bits(by_area.mapped.unmapped)
         result = FlowResult(
             flow=self.name,
             script=self.script,
@@ -151,11 +150,8 @@ class AsicFlow:
             area_kge=by_area.area / library.ge_area / 1e3,
             cells=len(by_area.mapped.gates),
             flip_flops=sum(gate.cell.flip_flop is not None for gate in by_area.mapped.gates),
-            delay_ps=delay,
-            delay_fo4=delay / library.fo4_ps if delay is not None else None,
-            register_ps=library.register_ps if library.physical else None,
-            leakage_uw=sum(gate.cell.leakage_nw for gate in by_area.mapped.gates) / 1e3 if library.physical else None,
-            clock_ps=self.clock_ps,
+            **asdict(at_corner(by_delay.mapped, library, self.clock_ps, by_delay.delay)),
+            other_corners=[at_corner(by_delay.mapped, other, self.clock_ps) for other in self.other_corners],
             path=path,
             modules=module_areas(netlist, design, library),
             origins=shares,
@@ -182,7 +178,8 @@ class AsicFlow:
                 read = [*read_verilog(design.module)]
                 after = list[str]()
                 if number == 1:
-                    after = _source(design)
+                    gates = _gates(design, flatten=False)
+                    after = ["design -reset", *read, *gates, "flatten", "opt_clean", "write_json instances.json"]
                     results.append("instances.json")
                     if self.repeat > 1:
                         after += ["design -reset", *read, "proc", f"write_json {_AS_WRITTEN}"]
@@ -207,12 +204,14 @@ class AsicFlow:
     def circumstances(self) -> list[str]:
         library, texts = self.library, {NO_WIRES: "no wire load", BY_LIBRARY: "wire load by area, as the library says"}
         wires = texts.get(library.wires, f"wire load {library.wires}")
-        volt, celsius = library.liberty.voltage, library.liberty.temperature
+        corners = "; ".join(f"{corner.corner}: {corner.corner_text}" for corner in self.other_corners)
+        also = f"The same netlist at other corners, by the explorer's timer and their leakage: {corners}."
         return [
             (
-                f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner; "
+                f"Library {library.corner_text}{'' if corners else ', one corner'}; "
                 f"1 GE is {library.nand2}, 1 FO4 is {library.fo4_ps:g} ps ({library.fo4_inverter})."
             ),
+            *([also] if corners else []),
             f"Flattened; ABC script {self.script}: {self._commands}.",
             (
                 f"Inputs and register outputs driven by {library.driving_cell}, outputs and register inputs loaded "
@@ -225,7 +224,7 @@ class AsicFlow:
         if self.clock_ps is not None:
             lines.append(
                 f"Clock: {self.clock_ps / 1e3:g} ns asked of mapping and sizing; slack is what the delay leaves of it, "
-                "clock-to-output and setup times not taken off."
+                f"clock-to-output and setup times {'' if self.library.register_ps else 'not '}taken off."
             )
         if self.repeat == 1:
             lines.append(
@@ -248,8 +247,8 @@ class AsicFlow:
                 "register, without clock-to-output and setup times."
             ),
         ]
-        if self.library.physical and self.library.register_ps:
-            register, cell = self.library.register_ps, self.library.flip_flop
+        if register := self.library.register_ps:
+            cell = self.library.flip_flop
             lines.append(f"The clock in MHz adds clock-to-output and setup time of {cell}, {register:.0f} ps together.")
         lines += self.repetitions()
         lines.append(
@@ -285,12 +284,11 @@ def module_areas(netlist: MappedNetlist, design: EmittedDesign, library: Library
         for above in accumulate(path.split("."), "{}.{}".format):
             total[above] += area
 
-    def depth_first(path: str) -> list[tuple[bool, str]]:
-        return [(part == SHARED, part) for part in path.split(".")]
-
+    # parents first, what is shared last
+    ordered = sorted(known, key=lambda path: [(part == SHARED, part) for part in path.split(".")])
     return [
         ModuleArea(path=path, module=known[path], own_ge=own[path], total_ge=total[path], own_cells=cells[path])
-        for path in sorted(known, key=depth_first)
+        for path in ordered
     ]
 
 
@@ -315,14 +313,3 @@ def _gates(design: EmittedDesign, *, flatten: bool) -> list[str]:
     marked = [f"setattr -set {_MACRO} 1 {name}/m:*" for name in design.memories]
     fine = ["opt -fast -full", f"memory_map -attr !{_MACRO}", "opt -undriven -fine", "techmap", "opt -fast"]
     return [f"hierarchy -check -top {module}", "proc", *marked, f"{synth} -run begin:fine", *fine]
-
-
-def _source(design: EmittedDesign) -> list[str]:
-    return [
-        "design -reset",
-        *read_verilog(design.module),
-        *_gates(design, flatten=False),
-        "flatten",
-        "opt_clean",
-        "write_json instances.json",
-    ]

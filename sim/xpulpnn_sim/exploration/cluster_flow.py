@@ -4,11 +4,11 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from xpulpnn_sim.exploration.asic import AsicFlow
-from xpulpnn_sim.exploration.library import Library, flow_folder
+from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, pin_bits, unpacked
 from xpulpnn_sim.exploration.results import (
     CriticalPath,
@@ -19,7 +19,7 @@ from xpulpnn_sim.exploration.results import (
     ModuleArea,
     cached_flow,
 )
-from xpulpnn_sim.exploration.timing import find_opensta, longest_paths
+from xpulpnn_sim.exploration.timing import at_corner, longest_paths, opensta_delays
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 
 PARTS = frozenset(
@@ -165,7 +165,9 @@ class ClusterFlow:
         }
         parts = {module: unpacked(output.netlist) for module, output in mapped.items()}
         of_parts = {name: mapped[module].result for name, module in instances.items()}
-        path, grant = self._paths(design, *join_netlists(unpacked(rest.netlist), parts), files)
+        whole, pins = join_netlists(unpacked(rest.netlist), parts)
+        path, grant = self._paths(design, whole, pins, files)
+        clock_ps = self._asic.clock_ps
         areas = [result.area_um2 for result in results if result.area_um2 is not None]
         result = replace(
             rest.result,
@@ -173,8 +175,8 @@ class ClusterFlow:
             area_kge=sum(result.area_kge or 0.0 for result in results),
             cells=sum(result.cells or 0 for result in results),
             flip_flops=sum(result.flip_flops or 0 for result in results),
-            delay_ps=path.delay_ps if path else None,
-            delay_fo4=path.delay_ps / self.library.fo4_ps if path else None,
+            **asdict(at_corner(whole, self.library, clock_ps, path and path.delay_ps)),
+            other_corners=[at_corner(whole, other, clock_ps) for other in self._asic.other_corners],
             path=path,
             grant=grant,
             modules=list(_modules(design, rest.result, of_parts)),
@@ -201,11 +203,7 @@ class ClusterFlow:
         }
         grants = {pins[f"{core}.{_GRANT}"] for core in cores}
         path, granted, times = longest_paths(whole, self.library, (requests, grants))
-        opensta = find_opensta()
-        if path is not None and opensta:
-            with flow_folder(files) as folder:
-                timed = opensta.delay_ps(whole, self.library, folder)
-            path = replace(path, others={} if timed is None else {opensta.tool: timed})
+        path = path and replace(path, others=opensta_delays(whole, self.library, files, ""))
         if granted is None:
             return path, None
         fo4 = granted.delay_ps / self.library.fo4_ps

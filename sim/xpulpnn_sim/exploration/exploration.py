@@ -12,7 +12,7 @@ from time import perf_counter, time
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.finished_run import FinishedRun
-from xpulpnn_sim.exploration.flows import KernelSpec, energy_step, flow_steps, kernel_step, library
+from xpulpnn_sim.exploration.flows import KernelSpec, energy_step, flow_steps, kernel_step, libraries
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.cluster_blocks import cluster_tables
@@ -44,12 +44,6 @@ def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int, f
         lasting = f"{seconds / _MINUTE_S:.0f} min" if seconds < 2 * _HOUR_S else f"{seconds / _HOUR_S:.1f} h"
     shared = f"{lasting} with {at_once} process{'es' if at_once > 1 else ''}" if jobs else f"{lasting} of work"
     return f"{counted[0]} to run, {counted[1]}{cached}, about {shared}"
-
-
-def _usual_s(task: Task, key: str) -> float:
-    step, usual = task.steps[key], _CLUSTER_S if task.point.top in WHOLE_CLUSTERS else _DEFAULTS_S
-    once = cached_results("times").find(f"{task.point.top} {step.name}") or usual[step.kind]
-    return once * int(step.settings().get("repeat", 1))
 
 
 def _remember(tasks: Iterable[Task]) -> None:
@@ -120,8 +114,10 @@ class ExplorationLoop:
         tasks = [Task(point, listed, options.output, fresh_since=self._fresh_since) for point, listed in pairs]
         missing = [(task, key) for task in tasks for key in task.missing]
         for task, key in missing:
-            step = task.steps[key]
-            self._expected_s[task.point.label, step.name] = step.kind, _usual_s(task, key)
+            step, usual = task.steps[key], _CLUSTER_S if task.point.top in WHOLE_CLUSTERS else _DEFAULTS_S
+            once = cached_results("times").find(f"{task.point.top} {step.name}") or usual[step.kind]
+            repeats = int(step.settings().get("repeat", 1))
+            self._expected_s[task.point.label, step.name] = step.kind, once * repeats
         if not self.results:
             self._start(tasks, 1.0 if total_points is None else total_points / len(points))
         self._tasks += tasks
@@ -320,7 +316,7 @@ class _PointSteps:
         self._of_kernel: list[Callable[[KernelSpec], PointStep]] = [kernel_step]
         self._general: list[PointStep] = []
         if options.energy or options.general:
-            cells, yosys = library(options.liberty), options.yosys
+            cells, yosys = libraries(options.liberty[:1])[0], options.yosys
             on_core = options.component == "core"
             if options.energy:
                 self._of_kernel.append(lambda spec: energy_step(cells, spec, core=on_core, yosys=yosys))

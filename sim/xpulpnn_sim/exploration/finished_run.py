@@ -43,6 +43,7 @@ class FinishedRun:
             "skipped": [{"label": skipped.label, "rule": skipped.rule} for skipped in self.skipped],
             "notes": list(self.notes),
             "constraints": dict(self.outside),
+            "clocks": comparison.clock_verdicts(self.points),
             "tables": [_table_record(table) for table in (*self.extra, *self._results()) if table is not None],
             "points": [asdict(point) for point in self.points],
         }

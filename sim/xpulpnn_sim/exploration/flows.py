@@ -1,7 +1,7 @@
 """Steps of a point: run a synthesis flow, measure cycles of a kernel on the RTL, or estimate its energy on gates."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, extract_module
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.generic_library import generic_library
-from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_library
+from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_corners
 from xpulpnn_sim.exploration.options import FLOWS, SMALL_LAYERS, ExploreOptions
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
 from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, plain_key
@@ -190,13 +190,14 @@ def _run_flow(flow: Flow, structures: dict[str, str], design: EmittedDesign) -> 
     return StepOutcome(result=result, cached=hit, files={f"{design.top}.v": changed.verilog, **output.files})
 
 
-def library(liberty: Path | None) -> Library:
-    return generic_library() if liberty is None else load_library(liberty)
+def libraries(paths: Sequence[Path]) -> list[Library]:
+    """Return the libraries of the corners, the one to map for first; the built-in library without a file."""
+    return load_corners(paths) if paths else [generic_library()]
 
 
 def flow_steps(options: ExploreOptions) -> list[PointStep]:
-    names = select_names(options.flow or ("builtin" if options.liberty is None else "asic"), FLOWS, "flow")
-    if "asic" in names and options.liberty is None:
+    names = select_names(options.flow or ("asic" if options.liberty else "builtin"), FLOWS, "flow")
+    if "asic" in names and not options.liberty:
         raise InputError("liberty must be given for the flow asic")
     script = "both" if options.paper else options.script or SCRIPTS[0]
     clock_ns, top = None if options.clock is None else parse_clock(options.clock), options.component
@@ -210,10 +211,11 @@ def flow_steps(options: ExploreOptions) -> list[PointStep]:
                 raise InputError(f"flow must be asic or builtin for {top}, not {name}")
             flows.append(FpgaFlow(name, options.seeds, clock_ns=clock_ns, yosys=options.yosys))
             continue
-        cells = library(None if name == "builtin" else options.liberty).with_wires(options.wire_load)
+        corners = libraries(() if name == "builtin" else options.liberty)
+        cells, *others = [corner.with_wires(options.wire_load) for corner in corners]
         keep = top in WHOLE_CLUSTERS
         for script_name in SCRIPTS if script == "both" else (script,):
             settings = {"repeat": options.repeat, "clock_ns": clock_ns, "yosys": options.yosys, "keep": keep}
-            flow = AsicFlow(cells, name, script_name, **settings)
+            flow = AsicFlow(cells, name, script_name, other_corners=others, **settings)
             flows.append(ClusterFlow(flow) if keep else flow)
     return [flow_step(flow, [*map(plain_key, chosen)]) for flow in flows]

@@ -167,8 +167,7 @@ class FpgaFlow:
             names = _Names(netlist, wrapper)
             placed = [self._place(folder, seed, names) for seed in range(1, self.seeds + 1)]
         # the tables show the median clock, so the path is that of its placement
-        by_clock = sorted(placed, key=lambda placement: placement[0])
-        _, path = by_clock[(len(by_clock) - 1) // 2]
+        _, path = sorted(placed, key=lambda placement: placement[0])[(len(placed) - 1) // 2]
         result = FlowResult(
             flow=self.name,
             tools=tools,

@@ -311,6 +311,7 @@ class Liberty:
         self.name = library.arguments[0] if library.arguments else ""
         self.voltage = library.number("nom_voltage", 1.0) * units.volt
         self.temperature = library.number("nom_temperature", 25.0)  # degrees Celsius
+        self.operating_conditions = library.attributes.get("default_operating_conditions", "")
         self.default_input_pin_cap_ff = library.number("default_input_pin_cap") * units.load
         self.cells = {cell.name: cell for cell in cells}
         self.wire_loads = {load.name: load for load in (WireLoad(one, units) for one in library.subgroups("wire_load"))}

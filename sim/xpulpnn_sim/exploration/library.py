@@ -35,6 +35,7 @@ class Library:
         self.sha256 = hashlib.sha256(content).hexdigest()
         self.liberty = read_liberty(content.decode(errors="replace"), source)
         self.name = name or self.liberty.name  # name in reports
+        self.corner = self.liberty.operating_conditions or Path(str(source)).stem
         self.cells = self.liberty.cells
         usable = [cell for cell in self.cells.values() if not cell.dont_use and cell.area > 0]
 
@@ -58,7 +59,7 @@ class Library:
         self.driving_cell = _middle(buffers).name
         # the smallest rising-edge flip-flop, which `dfflibmap` picks too
         self.flip_flop = require("a D flip-flop", filter(_is_d_flip_flop, usable))[0].name
-        self.register_ps = _register_ps(self.cells[self.flip_flop], 2 * self.fo4_ps)
+        self.register_ps = _register_ps(self.cells[self.flip_flop], 2 * self.fo4_ps) if physical else None
         # the smallest latch-based clock gate for rising-edge registers, or empty
         gates = [cell for cell in self.cells.values() if cell.clock_gate == "latch_posedge"]
         self.clock_gate = min(gates, key=lambda cell: cell.area).name if gates else ""
@@ -66,6 +67,10 @@ class Library:
         # of them
         default, smallest = self.liberty.default_input_pin_cap_ff, inverters[0].inputs[0].capacitance_ff
         self.output_load_ff = default if smallest <= default <= 10 * smallest else 4 * smallest
+
+    @property
+    def corner_text(self) -> str:
+        return f"{self.name} at {self.liberty.voltage:g} V and {self.liberty.temperature:g} degrees Celsius"
 
     def with_wires(self, wires: str) -> "Library":
         """Return the library with the wire load of a name, none, or for ``library`` the one that it chooses by area."""
@@ -93,6 +98,23 @@ def load_library(path: Path) -> Library:
     except OSError as error:
         raise ToolError(f"liberty must be a Liberty file, not {path} ({error.strerror})") from error
     return Library(content, path)
+
+
+def load_corners(paths: Sequence[Path]) -> list[Library]:
+    """Return the libraries of several corners, whose inputs all have the driving cell of the first."""
+    first, *others = corners = [load_library(path) for path in paths]
+    for path, corner in zip(paths[1:], others, strict=True):
+        pins = {name: cell.pins.keys() for name, cell in corner.cells.items()}
+        for name, cell in first.cells.items():
+            if pins.get(name) != cell.pins.keys():
+                raise InputError(f"liberty must hold {name} with the same pins in every corner, not another as {path}")
+        corner.driving_cell = first.driving_cell
+    for names in ([corner.corner for corner in corners], [path.stem for path in paths]):
+        if len(set(names)) == len(names):
+            for corner, name in zip(corners, names, strict=True):
+                corner.corner = name
+            return corners
+    raise InputError(f"liberty must be files of different names or operating conditions, not {paths[0].name} twice")
 
 
 def fo4_delay_ps(inverter: LibraryCell) -> float:

@@ -160,6 +160,9 @@ def with_origins(
     readable = dict(mapped.names)
     for gate in gates:
         for net in gate.driven:
+            own = (name for name in names.get(net, ()) if name.rpartition(".")[0] == gate.path)
+            if gate.cell.sequential:
+                readable[net] = next(own, readable[net])
             if readable[net] == f"n{net}":
                 readable[net] = known.name(values[net], gate.path) or f"{gate.path}.n{net}".lstrip(".")
     return replace(mapped, gates=gates, names=readable), shares

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
 from shlex import join
-from typing import Annotated, get_type_hints
+from typing import Annotated, get_args, get_origin, get_type_hints
 
 from cyclopts import Parameter
 
@@ -79,8 +79,8 @@ class ExploreOptions:
     baseline: Annotated[str | None, Parameter(metavar="LABEL")] = None
     """Point that overheads are relative to (default the first)."""
     flow: Annotated[str | None, Parameter(help=_FLOW, metavar="LIST")] = None
-    liberty: Path | None = None
-    """Cell library of the flow asic and of --energy."""
+    liberty: Annotated[tuple[Path, ...], Parameter(metavar="FILE")] = ()
+    """Cell library of the flow asic and of --energy; repeatable: delay, clock and leakage at other corners."""
     wire_load: Annotated[str, Parameter(metavar="NAME")] = NO_WIRES
     """Wire load of the library for mapping, sizing and timing; ``library`` for the one that it chooses by area."""
     script: Annotated[str | None, Parameter(choices=_SCRIPTS)] = None
@@ -122,8 +122,9 @@ class ExploreOptions:
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(type(self)).items():
             value = getattr(self, name)
-            if isinstance(value, str) and kind not in (str, str | None):
-                object.__setattr__(self, name, (value,) if kind == _Repeated else Path(value))
+            if isinstance(value, str | Path) and kind not in (str, str | None):
+                one = Path(value) if Path in (kind, *get_args(kind)) else value
+                object.__setattr__(self, name, (one,) if get_origin(kind) is tuple else one)
 
     def check(self) -> None:
         for name in ("jobs", "seeds", "repeat", "search", "max_points"):
@@ -137,6 +138,7 @@ class ExploreOptions:
         swept = next((name for name in _SWEPT if getattr(self, name)), "")
         part = self.component in (*CLUSTER_NAMES, *DEBUG_NAMES, XIF) and self.component not in WHOLE_CLUSTERS
         runs = next((name for name in ("kernel", "energy", "general") if getattr(self, name)), "")
+        absent = next((path for path in self.liberty if not path.is_file()), None)
         for is_wrong, rule in (
             (self.search_seed < 0, f"search_seed must be at least 0, not {self.search_seed}"),
             (self.search is None and self.objective, "objective must be left out without search"),
@@ -144,7 +146,7 @@ class ExploreOptions:
             (not 0 < self.timeout < inf, f"timeout must be positive, not {self.timeout:g}"),
             (self.component not in ALL_TOPS, f"top must be one of {', '.join(ALL_TOPS)}, not {self.top}"),
             (self.script not in (None, *_SCRIPTS), f"script must be one of {', '.join(_SCRIPTS)}, not {self.script}"),
-            (self.liberty and not self.liberty.is_file(), f"liberty must be a file, not {self.liberty}"),
+            (absent, f"liberty must be a file, not {absent}"),
             (
                 self.paper and self.top not in (None, CLUSTER),
                 f"top must be left out or {CLUSTER} with paper, not {self.top}",
@@ -163,11 +165,8 @@ class ExploreOptions:
 
     @property
     def presets(self) -> tuple[str, ...]:
-        if self.component in DEBUG_NAMES:
-            return self.preset or (DEBUG_PRESET,)
-        if self.component == XIF:
-            return self.preset or (XIF,)
-        return self.preset or (DEFAULT_PRESET,)
+        default = {XIF: XIF, **dict.fromkeys(DEBUG_NAMES, DEBUG_PRESET)}.get(self.component, DEFAULT_PRESET)
+        return self.preset or (default,)
 
     @property
     def command(self) -> str:

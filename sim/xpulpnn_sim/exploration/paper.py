@@ -1,10 +1,10 @@
 """Compare core and cluster with and without XpulpNN, as in Table II of the XpulpNN paper, and with later extensions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 from xpulpnn.config import PRESETS
-from xpulpnn_sim.exploration.flows import WINDOW_CYCLES, KernelSpec, energy_step, flow_steps, kernel_step, library
+from xpulpnn_sim.exploration.flows import WINDOW_CYCLES, KernelSpec, energy_step, flow_steps, kernel_step, libraries
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import EnergyResult, PointResult
@@ -70,7 +70,7 @@ def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]
 
 
 def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
-    cells, yosys = library(options.liberty), options.yosys
+    cells, yosys = libraries(options.liberty[:1])[0], options.yosys
     own = [] if preset == BASELINE else [fastest_kernel(preset, 8, OWN_MATMUL)]
     rows = [fastest_kernel(preset, bits, LAYER_ROWS) for bits in BITS]
     return [
@@ -135,11 +135,15 @@ def _add_runs(add: Callable[..., None], cores: Sequence[PointResult]) -> None:
     matmul = [_energy_of(core, MATMUL) for core in cores]
     add(f"{same} 8-bit MatMul [pJ]", list(map(comparison.per_cycle_pj, matmul)), "+2.1 to +2.5")
     add(f"{same} general code [pJ]", list(map(comparison.per_cycle_pj, general)), "+2.17 to +3.7")
-    add("8-bit MatMul, own kernel, energy [pJ/MAC]", _per_mac(cores, 8, OWN_MATMUL))
+    add("8-bit MatMul, own kernels, energy [pJ/MAC]", _per_mac(cores, 8, OWN_MATMUL))
+    _add_own_kernels(add, cores, {"layer": LAYER_ROWS})
+
+
+def _add_own_kernels(add: Callable[..., None], points: Sequence[PointResult], layers: Mapping[str, str]) -> None:
+    for name, bits in product(layers, BITS):
+        add(f"{name} at {bits} bit, own kernels, energy [pJ/MAC]", _per_mac(points, bits, layers[name]))
     for bits in BITS:
-        add(f"layer at {bits} bit, own kernel, energy [pJ/MAC]", _per_mac(cores, bits, LAYER_ROWS))
-    for bits in BITS:
-        add(f"layer at {bits} bit, own kernel, speed [MAC/cycle]", _speeds(cores, bits))
+        add(f"layer at {bits} bit, own kernels, speed [MAC/cycle]", _speeds(points, bits))
 
 
 def _energy_of(point: PointResult, workload: KernelSpec) -> EnergyResult | None:
@@ -192,7 +196,7 @@ def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
     if cluster not in CLUSTER_VARIANTS:
         return []
     own = [fastest_kernel(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
-    cells, yosys, specs = library(options.liberty), options.yosys, dict.fromkeys([_SAME, *own])
+    cells, yosys, specs = libraries(options.liberty[:1])[0], options.yosys, dict.fromkeys([_SAME, *own])
     energies = [energy_step(cells, spec, yosys=yosys, window=CLUSTER_WINDOW) for spec in specs]
     return [*energies, *(kernel_step(fastest_kernel(cluster, bits, LAYER)) for bits in BITS)]
 
@@ -247,9 +251,5 @@ def _cluster_energies(smaller: PointResult, larger: PointResult) -> list[list[Ta
     own = [_energy_of(point, fastest_kernel(point.preset, 8, CLUSTER_MATMUL)) for point in pair]
     add("8-bit MatMul, same program, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, same)), powers.get("same"))
     add("8-bit MatMul, own kernels, energy [pJ/cycle]", list(map(comparison.per_cycle_pj, own)), powers.get("own"))
-    for name, layer in _WORKLOADS.items():
-        for bits in BITS:
-            add(f"{name} at {bits} bit, own kernels, energy [pJ/MAC]", _per_mac(pair, bits, layer))
-    for bits in BITS:
-        add(f"layer at {bits} bit, own kernels, speed [MAC/cycle]", _speeds(pair, bits))
+    _add_own_kernels(add, pair, _WORKLOADS)
     return rows

@@ -89,7 +89,30 @@ class FlowRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlowResult:
+class CornerResult:
+    """Figures of a netlist at one corner of its library."""
+
+    corner: str = ""  # operating conditions of the library, or the name of its file
+    delay_ps: float | None = None  # longest combinational path
+    delay_fo4: float | None = None  # longest path in FO4 delays (fan-out-of-four inverter) of the library
+    register_ps: float | None = None  # clock-to-output and setup time of the library's flip-flop
+    leakage_uw: float | None = None  # of all cells, mean over their states
+    clock_ps: float | None = None  # requested clock period
+
+    @property
+    def clock_mhz(self) -> float | None:
+        """Return the clock of a register behind and before the longest path."""
+        return 1e6 / (self.delay_ps + self.register_ps) if self.delay_ps and self.register_ps else None
+
+    @property
+    def slack_ps(self) -> float | None:
+        if self.clock_ps is None or self.delay_ps is None:
+            return None
+        return self.clock_ps - self.delay_ps - (self.register_ps or 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowResult(CornerResult):
     """Result of one flow on one design; values that the flow does not measure are None or empty."""
 
     flow: str  # `asic`, `builtin`, `ecp5` or `ice40`
@@ -100,11 +123,7 @@ class FlowResult:
     area_kge: float | None = None  # cell area in thousands of the library's NAND2
     cells: int | None = None  # registers included
     flip_flops: int | None = None
-    delay_ps: float | None = None  # longest combinational path
-    delay_fo4: float | None = None  # longest path in FO4 delays (fan-out-of-four inverter) of the library
-    register_ps: float | None = None  # clock-to-output and setup time of the library's flip-flop
-    leakage_uw: float | None = None  # of all cells, mean over their states
-    clock_ps: float | None = None  # requested clock period
+    other_corners: list[CornerResult] = field(default_factory=list[CornerResult])  # of the same netlist
     path: CriticalPath | None = None  # the longest path in detail
     # area by instance in preorder, top first
     modules: list[ModuleArea] = field(default_factory=list[ModuleArea])
@@ -138,9 +157,8 @@ class FlowResult:
         return median_low(self.fmax_mhz) if self.fmax_mhz else None
 
     @property
-    def clock_mhz(self) -> float | None:
-        """Return the clock of a register behind and before the longest path."""
-        return 1e6 / (self.delay_ps + self.register_ps) if self.delay_ps and self.register_ps else None
+    def corners(self) -> list[CornerResult]:
+        return [self, *self.other_corners]
 
     @property
     def size(self) -> float | None:
@@ -169,10 +187,6 @@ class FlowResult:
     @property
     def grant_fo4(self) -> float | None:
         return self.grant and self.grant.fo4
-
-    @property
-    def slack_ps(self) -> float | None:
-        return None if self.clock_ps is None or self.delay_ps is None else self.clock_ps - self.delay_ps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,18 +264,8 @@ class PointResult:
         return bool(self.error) and not self.unfinished
 
 
-LIMITED = (
-    "area_kge",
-    "area_um2",
-    "cells",
-    "flip_flops",
-    "delay_ps",
-    "delay_fo4",
-    "clock_mhz",
-    "leakage_uw",
-    "luts",
-    "fmax",
-)
+OF_CORNERS = ("delay_ps", "delay_fo4", "clock_mhz", "leakage_uw")
+LIMITED = ("area_kge", "area_um2", "cells", "flip_flops", *OF_CORNERS, "luts", "fmax")
 """Figures of flows that a constraint may limit."""
 _COMPARISONS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
@@ -277,9 +281,9 @@ class Constraint:
             )
 
     def met(self, point: PointResult) -> bool:
-        """Return whether every flow that knows the figure keeps the limit."""
+        """Return whether every flow that knows the figure keeps the limit, at every corner."""
         name, comparison, limit = re.split("([<>]=?)", self.text)
-        values = (getattr(flow, name) for flow in point.flows)
+        values = (getattr(corner, name, None) for flow in point.flows for corner in flow.corners)
         return all(value is None or _COMPARISONS[comparison](value, float(limit)) for value in values)
 
 

@@ -11,15 +11,15 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.liberty import LibraryCell, Table, TimingArc
-from xpulpnn_sim.exploration.library import WIRE_LOAD_CHOICE, Library
+from xpulpnn_sim.exploration.library import WIRE_LOAD_CHOICE, Library, flow_folder
 from xpulpnn_sim.exploration.mapped_netlist import CombinationalCells, MappedGate, MappedNetlist
-from xpulpnn_sim.exploration.results import CriticalPath, PathStep
+from xpulpnn_sim.exploration.results import CornerResult, CriticalPath, PathStep
 from xpulpnn_sim.tools.netlists import ONE
 from xpulpnn_sim.tools.yosys import command_output, run_tool
 
@@ -98,6 +98,16 @@ def _verilog(part: CombinationalCells) -> str:
     return "\n".join([*lines, "endmodule", ""])
 
 
+def opensta_delays(netlist: MappedNetlist, library: Library, files: dict[str, str], folder: str) -> dict[str, float]:
+    """Return the longest path by OpenSTA, if it is installed; its files go to ``folder`` among ``files``."""
+    opensta = find_opensta()
+    if opensta is None:
+        return {}
+    with flow_folder(files, folder) as place:
+        timed = opensta.delay_ps(netlist, library, place)
+    return {} if timed is None else {opensta.tool: timed}
+
+
 def find_opensta() -> OpenSta | None:
     program = shutil.which("sta") or shutil.which("opensta")
     return _installed(program) if program else None
@@ -161,15 +171,13 @@ class _Analysis:
         self.cause: dict[tuple[int, int], tuple[MappedGate, int, int]] = {}
         self.names, self.logic = netlist.names, CombinationalCells(netlist)
         self.load: defaultdict[int, float] = defaultdict(float)
-        for gate in self.logic.gates:
-            for pin in gate.cell.inputs:
-                self.load[gate.pins.get(pin.name, ONE)] += pin.capacitance_ff
-        for net, _ in self.logic.ends:
-            self.load[net] += library.output_load_ff
+        pins = ((gate.pins.get(pin.name, ONE), pin) for gate in self.logic.gates for pin in gate.cell.inputs)
+        sinks = [(net, pin.capacitance_ff) for net, pin in pins]
+        sinks += [(net, library.output_load_ff) for net, _ in self.logic.ends]
+        for net, load_ff in sinks:
+            self.load[net] += load_ff
         if wires := library.wire_load(self.logic.area):
-            sinks = Counter(gate.pins.get(pin.name, ONE) for gate in self.logic.gates for pin in gate.cell.inputs)
-            sinks.update(net for net, _ in self.logic.ends)
-            for net, fanout in sinks.items():
+            for net, fanout in Counter(net for net, _ in sinks).items():
                 self.load[net] += wires.capacitance_ff(fanout)
         self.fixed: frozenset[int] = frozenset()
         self.previous: _Analysis | None = None
@@ -261,6 +269,25 @@ def longest_paths(
     for nets in through:
         analysis = analysis.through_nets(nets)
     return path, *analysis.worst()
+
+
+def at_corner(
+    netlist: MappedNetlist, library: Library, clock_ps: float | None, delay_ps: float | None = None
+) -> CornerResult:
+    """Return the figures of a netlist with the cells of a corner; ``delay_ps`` if another tool knows the delay."""
+    cells = [library.cells[gate.cell.name] for gate in netlist.gates]
+    if delay_ps is None:
+        gates = [replace(gate, cell=cell) for gate, cell in zip(netlist.gates, cells, strict=True)]
+        path = longest_paths(replace(netlist, gates=gates), library)[0]
+        delay_ps = path and path.delay_ps
+    return CornerResult(
+        corner=library.corner,
+        delay_ps=delay_ps,
+        delay_fo4=None if delay_ps is None else delay_ps / library.fo4_ps,
+        register_ps=library.register_ps,
+        leakage_uw=sum(cell.leakage_nw for cell in cells) / 1e3 if library.physical else None,
+        clock_ps=clock_ps,
+    )
 
 
 def _ps(time_ns: float) -> float:

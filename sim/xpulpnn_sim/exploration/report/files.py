@@ -10,7 +10,7 @@ from pathlib import Path
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.finished_run import FinishedRun
 from xpulpnn_sim.exploration.report import comparison
-from xpulpnn_sim.exploration.results import FlowResult, PointResult
+from xpulpnn_sim.exploration.results import OF_CORNERS, FlowResult, PointResult
 from xpulpnn_sim.tools.files import write_text
 
 REPORT = "report.html"
@@ -49,7 +49,8 @@ def write_csv(path: Path, points: Sequence[PointResult], run: Mapping[str, str])
             written.add((name, row[name]))
     text = io.StringIO()
     if rows:
-        writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+        columns = dict.fromkeys(name for row in rows for name in row)
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     write_text(path, text.getvalue())
@@ -68,8 +69,10 @@ def _row(points: Sequence[PointResult], point: PointResult, flow: FlowResult | N
 
 
 def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
-    names = ("flow", "script", "area_um2", "area_kge", "cells", "flip_flops", "delay_ps", "delay_fo4")
-    row: dict[str, _Value] = {name: getattr(flow, name, None) for name in (*names, "luts", "dsps", "brams")}
+    names = ("flow", "script", "area_um2", "area_kge", "cells", "flip_flops", "luts", "dsps", "brams", *OF_CORNERS)
+    row: dict[str, _Value] = {name: getattr(flow, name, None) for name in (*names, "corner", "clock_ps", "slack_ps")}
+    for other in flow.other_corners if flow else ():
+        row |= {f"{other.corner}: {name}": getattr(other, name) for name in (*OF_CORNERS, "slack_ps")}
     runs = flow.runs if flow else []
     row["repeat"] = len(runs) or None
     for name in ("area_kge", "delay_ps"):
@@ -79,7 +82,6 @@ def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
     row["fmax_mhz_min"] = min(clocks, default=None)
     row["fmax_mhz_median"] = flow.fmax if flow else None
     row["fmax_mhz_max"] = max(clocks, default=None)
-    row |= {name: getattr(flow, name, None) for name in ("clock_ps", "slack_ps")}
     path = flow.path if flow else None
     row |= {f"path_{name}": getattr(path, name, None) for name in ("start", "end", "delay_ps")}
     row["wall_s"] = flow.wall_s if flow else None
@@ -112,6 +114,7 @@ def _energy_columns(points: Sequence[PointResult], point: PointResult) -> dict[s
         energy = comparison.best_energy(point, name)
         row[f"{name}: energy_per_cycle_fj"] = energy and energy.energy_per_cycle_fj
         row[f"{name}: energy_per_mac_fj"] = energy and energy.energy_per_mac_fj
+        row[f"{name}: power_mw"] = comparison.power_mw(point, energy)
         row[f"{name}: netlist"] = energy and f"{comparison.netlist_of(energy)}, {energy.method}"
         row[f"{name}: tools"] = energy and _tools(energy.tools)
         row[f"{name}: conditions"] = energy and " ".join(energy.conditions)

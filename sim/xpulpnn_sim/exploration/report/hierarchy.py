@@ -14,7 +14,6 @@ _ITSELF, _ITSELF_COLOUR = "(top itself)", "#b8c0ca"
 _TOP_COLOUR, _OWN_COLOUR = "#eef1f5", "#dfe4ea"
 _GE_PER_KGE = 1000.0
 _TICK = 40  # maximum length of a name beside a bar
-_DIFFERENT = 0.005  # relative difference from which a view's total is reported beside that of the tables
 Column = tuple[str, Sequence[float], str]
 
 
@@ -113,12 +112,7 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
 
 
 def area_note(flow: FlowResult) -> str:
-    whole, size = flow.modules[0].total_ge / _GE_PER_KGE, flow.size
-    if size is not None and abs(whole - size) > _DIFFERENT * abs(size):
-        text = f"The instances add up to {whole:.2f} kGE; the tables show {size:.2f} kGE."
-    else:
-        shown = whole if size is None else size
-        text = f"The instances add up to the {shown:.2f} kGE of the tables{_run_text(flow.area_run, flow)}."
+    text = f"The instances add up to the {flow.size or 0.0:.2f} kGE of the tables{_run_text(flow.area_run, flow)}."
     if "function" not in flow.origins:
         return text
     shares = {name: f"{100 * share:.1f} %" for name, share in flow.origins.items()}

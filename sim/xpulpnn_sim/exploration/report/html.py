@@ -38,13 +38,8 @@ def write_report(path: Path, run: FinishedRun) -> None:
         page.section(f"table-{number}", extra.title, extra)
     _figures(page, run)
     _details(page, points)
-    kernels, fpga = tables.kernel_table(points), tables.fpga_table(points)
-    if kernels:
+    if kernels := tables.kernel_table(points):
         page.section("kernels", kernels.title, kernels, link="Kernels")
-    if fpga:
-        names = comparison.fpga_flows(points)
-        entries = [entry for entry in comparison.flow_conditions(points) if entry.name in names]
-        page.section("fpga", fpga.title, fpga, _conditions(entries), link="FPGA")
     configurations = tables.configuration_table(points)
     page.section("configurations", configurations.title, configurations, link="Configurations")
     page.write(path)
@@ -137,7 +132,7 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
             *([Markup("<h3>All points, {}</h3>").format(workload), whole] if several else []),
             *([heading.format("Modules", point, workload), modules] if modules.variants else []),
             energies,
-            _conditions(comparison.energy_conditions(points)),
+            _SEE,
         )
 
 
@@ -153,11 +148,10 @@ def _named(name: str, title: str, options: Sequence[str]) -> Markup:
 
 
 def _points(points: Sequence[PointResult]) -> Markup:
-    ends = {(True, False): " (failed)", (False, True): " (interrupted)", (False, False): ""}
-    names = {
-        str(number): f"{point_name(points, number)}{ends[point.failed, point.unfinished]}"
-        for number, point in enumerate(points)
-    }
+    names = dict[str, str]()
+    for number, point in enumerate(points):
+        end = " (failed)" * point.failed + " (interrupted)" * point.unfinished
+        names[str(number)] = f"{point_name(points, number)}{end}"
     first = next((number for number, point in enumerate(points) if not point.error), 0)
     return choice("point", "Point", names, first=str(first))
 

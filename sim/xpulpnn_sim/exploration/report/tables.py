@@ -13,7 +13,6 @@ from xpulpnn_sim.exploration.results import ENERGY_PARTS, PointResult
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell, number_columns, table_of, text_columns
 
 _PERCENT = 100.0
-_PS_PER_NS = 1000.0
 
 
 def _failed(points: Sequence[PointResult]) -> frozenset[int]:
@@ -35,7 +34,9 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     notes.append("An arrow tells which way is better.")
     if any(figure.spreads for figure in figures):
         notes.append("Medians; min..max: over the runs of each mapping, or the placements of an FPGA.")
-    notes += _slack_notes(points)
+    for verdict in comparison.clock_verdicts(points):
+        parts = [f"{word} by {', '.join(verdict[word])}" for word in ("met", "missed") if verdict[word]]
+        notes.append(f"{verdict['of']}: clock of {verdict['clock_ns']:g} ns {'; '.join(parts)}.")
     flows = [flow for point in points for flow in point.flows if flow.structures]
     structures = {flow.name: ", ".join(f"{key}={value}" for key, value in flow.structures.items()) for flow in flows}
     notes += [f"{name}: figures with {text}, whatever the preset has." for name, text in structures.items()]
@@ -64,26 +65,10 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     return _of_points("Figures of all points", points, columns, notes=notes, marked=marked, failed=failed)
 
 
-def _slack_notes(points: Sequence[PointResult]) -> list[str]:
-    notes: list[str] = []
-    for name in comparison.flow_names(points):
-        flows = [comparison.flow_of(point, name) for point in points]
-        slacks = [(number, flow.slack_ps, flow.clock_ps) for number, flow in enumerate(flows, 1) if flow]
-        clocks_ps = {clock for _, slack, clock in slacks if slack is not None and clock is not None}
-        if clocks_ps:
-            met = [str(number) for number, slack, _ in slacks if slack is not None and slack >= 0]
-            missed = [str(number) for number, slack, _ in slacks if slack is not None and slack < 0]
-            parts = [f"{word} by {', '.join(those)}" for word, those in (("met", met), ("missed", missed)) if those]
-            clocks = ", ".join(f"{clock / _PS_PER_NS:g} ns" for clock in sorted(clocks_ps))
-            notes.append(f"{name}: clock of {clocks} {'; '.join(parts)}.")
-    return notes
-
-
 def _energy_notes(points: Sequence[PointResult]) -> list[str]:
     netlists: dict[str, dict[str, None]] = {}
-    for number, point in enumerate(points, 1):
-        for energy in point.energies:
-            netlists.setdefault(energy.method, {})[f"{number} {comparison.netlist_of(energy)}"] = None
+    for (number, _), energy in comparison.numbered(points, "energies"):
+        netlists.setdefault(energy.method, {})[f"{number} {comparison.netlist_of(energy)}"] = None
     notes = [
         f"Energies: of netlists of their own ({method}): {'; '.join(listed)}."
         for method, listed in netlists.items()
@@ -128,12 +113,7 @@ def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
         Column(name="mismatches", digits=0),
     ]
     fields = ("kernel", "layer", "bits", "variant", "engine", "cycles", "cycles_per_sdotp", "macs_per_cycle")
-    names = (*fields, "mismatches")
-    rows: list[list[TableCell]] = [
-        [number, point.label, *map(record.get, names)]
-        for number, point in enumerate(points, 1)
-        for record in point.kernels
-    ]
+    rows = [[*at, *map(record.get, (*fields, "mismatches"))] for at, record in comparison.numbered(points, "kernels")]
     wrong = frozenset(i for i, row in enumerate(rows) if row[-1])
     notes = ["cycles and MAC/cycle: whole kernel; cycles/sdotp: MatMul alone, without im2col and quantisation."]
     return NamedTable(title="Kernels", columns=columns, rows=rows, notes=notes, lead=6, failed=wrong) if rows else None
@@ -148,40 +128,16 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
         Column(name="all", unit="pJ", group="per MAC", digits=3),
     ]
     rows: list[list[TableCell]] = []
-    for number, point in enumerate(points, 1):
-        for energy in point.energies:
-            parts = [energy.part_fj(part) / comparison.FJ_PER_PJ for part in ENERGY_PARTS]
-            whole = [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
-            netlist = comparison.netlist_of(energy)
-            rows.append([number, point.label, energy.workload, netlist, energy.cycles, *parts, *whole])
+    for at, energy in comparison.numbered(points, "energies"):
+        parts = [energy.part_fj(part) / comparison.FJ_PER_PJ for part in ENERGY_PARTS]
+        whole = [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
+        rows.append([*at, energy.workload, comparison.netlist_of(energy), energy.cycles, *parts, *whole])
     methods = dict.fromkeys(energy.method for point in points for energy in point.energies if energy.method)
     notes = [
         f"Of: the netlist that was simulated, which is not one of those that areas and delays are told of: {method}."
         for method in methods
     ]
     return NamedTable(title="Energy", columns=columns, rows=rows, notes=notes, lead=3) if rows else None
-
-
-def fpga_table(points: Sequence[PointResult]) -> NamedTable | None:
-    columns = [
-        *POINT_COLUMNS,
-        Column(name="flow"),
-        *number_columns("LUT", "FF", "DSP", "BRAM", digits=0),
-        *number_columns("min", "median", "max", unit="MHz", group="fmax", digits=1),
-        Column(name="each seed", unit="MHz", group="fmax"),
-    ]
-    rows: list[list[TableCell]] = []
-    for number, point in enumerate(points, 1):
-        for flow in (flow for flow in point.flows if flow.is_fpga):
-            clocks = flow.fmax_mhz
-            spread: list[TableCell] = [min(clocks), flow.fmax, max(clocks)] if clocks else [None] * 3
-            each = ", ".join(f"{clock:.1f}" for clock in clocks)
-            counts = [flow.luts, flow.flip_flops, flow.dsps, flow.brams]
-            rows.append([number, point.label, flow.name, *counts, *spread, each])
-    return NamedTable(title="FPGA", columns=columns, rows=rows) if rows else None
-
-
-_MHZ_PER_GHZ = 1000.0
 
 
 def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
@@ -207,7 +163,7 @@ def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
             (Column(name="kernel"), lambda rate: comparison.kernel_name(rate.record)),
             (Column(name="variant"), lambda rate: str(rate.record["variant"])),
             (Column(name="clock and area of"), lambda rate: f"{rate.top}, {rate.flow.name}"),
-            (clock, lambda rate: rate.clock_ghz * _MHZ_PER_GHZ),
+            (clock, lambda rate: rate.clock_mhz),
             (Column(name="GMAC/s", digits=3, better="more"), lambda rate: rate.gmacs),
             (Column(name="GMAC/s per mm2", digits=2, better="more"), lambda rate: rate.gmacs_per_mm2),
             (Column(name="pJ/MAC", digits=3, better="less"), lambda rate: comparison.per_mac_pj(rate.energy)),

@@ -165,16 +165,12 @@ def _descend(known: _EvaluatedPoints, floor: float) -> None:
         # the limit of trials may cut the points at the end
         reached = dict(zip(chosen, known.points_of([changes[change] for change in chosen]), strict=False))
         for change, after in reached.items():
-            price[change] = _price(current, after)
+            saved = current.cycles - after.cycles if not after.problem else 0
+            price[change] = (current.right - after.right) / saved if saved > 0 else inf
         best = min(reached, key=lambda change: price[change], default=None)
         if best is None or price[best] == inf:
             break
         current = reached[best]
-
-
-def _price(before: WidthPoint, after: WidthPoint) -> float:
-    saved = before.cycles - after.cycles
-    return (before.right - after.right) / saved if saved > 0 and not after.problem else inf
 
 
 def _search_neighbours(known: _EvaluatedPoints, floor: float) -> None:
