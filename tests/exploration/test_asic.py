@@ -121,6 +121,7 @@ def test_the_path_is_that_of_the_delay_and_runs_by_our_names(output: FlowOutput)
     assert path.others["ABC"] == delay_ps
     # the sum is what takes longest between the registers; its bit 3 ends there
     assert path.end.startswith("second.q[")
+    assert {step.instance for step in path.steps} <= {"add", "second", "(shared)"}
     assert any(step.net.lstrip("!").startswith(("add.", "s[")) for step in path.steps)
 
 

@@ -36,14 +36,13 @@ _MINUTE_S, _HOUR_S = 60, 3600
 
 def _size_text(points: int, steps: int, known: int, seconds: float, jobs: int, first_s: float) -> str:
     counted = [f"{n:,} {what}{'' if n == 1 else 's'}" for n, what in ((points, "point"), (steps, "step"))]
-    cached = f", {known:,} known" if known else ""
     at_once = max(1, min(jobs, points))
     seconds = seconds / at_once + first_s
     lasting = f"{seconds:.0f} s"
     if seconds >= 2 * _MINUTE_S:
         lasting = f"{seconds / _MINUTE_S:.0f} min" if seconds < 2 * _HOUR_S else f"{seconds / _HOUR_S:.1f} h"
     shared = f"{lasting} with {at_once} process{'es' if at_once > 1 else ''}" if jobs else f"{lasting} of work"
-    return f"{counted[0]} to run, {counted[1]}{cached}, about {shared}"
+    return f"{counted[0]} to run, {counted[1]}{f', {known:,} known' * bool(known)}, about {shared}"
 
 
 def _remember(tasks: Iterable[Task]) -> None:
@@ -284,12 +283,8 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Po
     top = options.component
     names, common, swept = parse_space(top, options.presets, options.settings, options.sweep)
     point_steps = _PointSteps(options)
-    chosen = objectives(
-        options.objective or "",
-        [step.name for step in point_steps.flows],
-        kernels=bool(options.kernel),
-        energies=options.energy or options.general,
-    )
+    names_of_flows, measured = [step.name for step in point_steps.flows], options.energy or options.general
+    chosen = objectives(options.objective or "", names_of_flows, kernels=bool(options.kernel), energies=measured)
     search = Search(
         top=top,
         common=common,

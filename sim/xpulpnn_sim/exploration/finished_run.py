@@ -11,7 +11,7 @@ from xpulpnn_sim.exploration.space import Skipped
 from xpulpnn_sim.tools.named_table import NamedTable, TerminalTable
 
 _NAMED = 3  # cached results that are named; of more, the number is printed
-_SHOWN_RATES = 24  # rows of rates that are printed; files have all of them
+_MOST_ROWS = 24  # rows of paths and of rates that are printed; files have all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,15 +48,17 @@ class FinishedRun:
             "points": [asdict(point) for point in self.points],
         }
 
-    def _results(self) -> tuple[NamedTable | None, NamedTable | None]:
-        return tables.rate_table(self.points), tables.best_table(self.points, self.outside)
+    def _results(self) -> tuple[NamedTable | None, ...]:
+        paths, rates = tables.path_table(self.points), tables.rate_table(self.points)
+        return paths, rates, tables.best_table(self.points, self.outside)
 
     def printed_parts(self) -> Iterator[TerminalTable | str]:
         overheads = tables.overhead_table(self.points, self.baseline)
-        rates, best = self._results()
-        if rates is not None and len(rates.rows) > _SHOWN_RATES:
-            rates = replace(rates, rows=[], notes=[f"{len(rates.rows)} rows: see results.json or the report."])
-        for table in (*self.extra, tables.figure_table(self.points, self.baseline), rates, best, overheads):
+        *long, best = self._results()
+        for number, table in enumerate(long):
+            if table is not None and len(table.rows) > _MOST_ROWS:
+                long[number] = replace(table, rows=[], notes=[f"{len(table.rows)} rows: see results.json."])
+        for table in (*self.extra, tables.figure_table(self.points, self.baseline), *long, best, overheads):
             if table is not None:
                 yield from (TerminalTable(table), "")
         if self.interrupted:

@@ -82,7 +82,7 @@ module {wrapper} (input clk, input rst, input serial_in, output serial_out);
 endmodule
 """
 
-REVISION = "2"  # part of the cache key: raised when results change although no setting does
+REVISION = "3"  # part of the cache key: raised when results change although no setting does
 _TARGET_MHZ = 100
 """Default clock constraint for placement and routing; large components do not reach it, so the tools optimise fully."""
 
@@ -263,7 +263,8 @@ class _Names:
                 name = part["from"]["cell"]
                 cell = self._cells[name].type if name in self._cells else name
                 net = self._readable(part["net"])
-                steps.append(PathStep(net=net, cell=cell, delay_ps=round(pending, 1), arrival_ps=round(arrival, 1)))
+                times = {"delay_ps": round(pending, 1), "arrival_ps": round(arrival, 1)}
+                steps.append(PathStep(net=net, cell=cell, instance=net.rpartition(".")[0], **times))
                 pending = 0.0
         return CriticalPath(
             tool=tool,

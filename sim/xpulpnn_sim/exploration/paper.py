@@ -1,6 +1,7 @@
 """Compare core and cluster with and without XpulpNN, as in Table II of the XpulpNN paper, and with later extensions."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise, product
 
 from xpulpnn.config import PRESETS
@@ -10,7 +11,7 @@ from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import EnergyResult, PointResult
 from xpulpnn_sim.exploration.space import CLUSTER, Point, Space, build_space
 from xpulpnn_sim.exploration.task import PointStep
-from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell, number_columns
 
 BASELINE, EXTENDED = "ri5cy", "xpulpnn"
 VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", "xpulpnn2": "x2_4x4", "xpulpnn3": "x3_4x4"}
@@ -94,11 +95,8 @@ def paper_table(points: Sequence[PointResult]) -> NamedTable:
         Column(name="overhead", unit="%", group="paper"),
     ]
     if reference:
-        columns += [
-            Column(name="RI5CY", group="authors' RTL, same flow", digits=1),
-            Column(name="XpulpNN", group="authors' RTL, same flow", digits=1),
-            Column(name="overhead", unit="%", group="authors' RTL, same flow", digits=1, signed=True),
-        ]
+        authors_rtl = number_columns("RI5CY", "XpulpNN", "overhead", group="authors' RTL, same flow", digits=1)
+        columns += [*authors_rtl[:2], replace(authors_rtl[2], unit="%", signed=True)]
     rows: list[list[TableCell]] = []
 
     def add(
@@ -158,10 +156,8 @@ def _per_mac(points: Sequence[PointResult], bits: int, layer: str) -> list[float
 def _speeds(points: Sequence[PointResult], bits: int) -> list[float | None]:
     speeds: list[float | None] = []
     for point in points:
-        spec = fastest_kernel(point.preset, bits, LAYER)
-        key = (str(spec.layer), spec.bits, spec.variant)
-        rates = {(run["layer"], run["bits"], run["variant"]): run["macs_per_cycle"] for run in point.kernels}
-        speeds.append(rates.get(key))
+        rates = {"{bits}:{variant}:{layer}".format(**run): run["macs_per_cycle"] for run in point.kernels}
+        speeds.append(rates.get(str(fastest_kernel(point.preset, bits, LAYER)).partition(":")[2]))
     return speeds
 
 

@@ -59,6 +59,7 @@ class PathStep:
     cell: str
     delay_ps: float
     arrival_ps: float
+    instance: str = ""  # path of the cell's instance below the top; empty for the top
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

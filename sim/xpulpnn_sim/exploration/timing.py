@@ -49,10 +49,6 @@ class OpenSta:
     program: str
     version: str
 
-    @property
-    def tool(self) -> str:
-        return f"OpenSTA {self.version}"
-
     def delay_ps(self, netlist: MappedNetlist, library: Library, folder: Path) -> float | None:
         part = CombinationalCells(netlist)
         if not part.starts or not part.ends:
@@ -69,7 +65,6 @@ class OpenSta:
         )
         (folder / "timing.tcl").write_text(script)
         report = folder / _REPORT
-        report.unlink(missing_ok=True)
         task = f"time {netlist.module}"
         command = [self.program, "-no_splash", "-no_init", "-exit", "timing.tcl"]
         code, said = run_tool("opensta", command, folder, task, _TIMEOUT_S)
@@ -105,7 +100,7 @@ def opensta_delays(netlist: MappedNetlist, library: Library, files: dict[str, st
         return {}
     with flow_folder(files, folder) as place:
         timed = opensta.delay_ps(netlist, library, place)
-    return {} if timed is None else {opensta.tool: timed}
+    return {} if timed is None else {f"OpenSTA {opensta.version}": timed}
 
 
 def find_opensta() -> OpenSta | None:
@@ -241,8 +236,8 @@ class _Analysis:
                 gate, source, cause = analysis.cause[net, edge]
                 arrival = analysis.arrival[net][edge]
                 delay = arrival - analysis.arrival[source][cause]
-                name = self.names[net]
-                steps.append(PathStep(net=name, cell=gate.cell.name, delay_ps=_ps(delay), arrival_ps=_ps(arrival)))
+                placed = {"net": self.names[net], "cell": gate.cell.name, "instance": gate.path}
+                steps.append(PathStep(delay_ps=_ps(delay), arrival_ps=_ps(arrival), **placed))
                 net, edge = source, cause
             if analysis.previous is not None:
                 times.append(_ps(analysis.arrival[net][edge]))

@@ -48,9 +48,12 @@ def asic_flow(script: str, area: float, delay: float, narrow: bool) -> FlowResul
     scale = area * 1000 / sum(share for _, share in present.values())
     own = {path: scale * share for path, (_, share) in present.items()}
     steps = [
-        PathStep(net=f"dotp.array16.sum_{i}[{i}]", cell=CELLS[i % 5], delay_ps=90 + 37 * (i % 5), arrival_ps=164.0 * i)
+        PathStep(
+            net=f"dotp.array16.sum_{i}[{i}]", cell=CELLS[i % 5], delay_ps=delay * 58.8 / 30, arrival_ps=164.0 * i,
+            instance="mult" if 3 < i < 10 else "dotp.array16",
+        )
         for i in range(1, 31)
-    ]
+    ]  # fmt: skip
     return FlowResult(
         flow="asic",
         script=script,

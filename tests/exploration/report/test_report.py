@@ -46,6 +46,21 @@ def test_main_table(points, run):
     }  # fmt: skip
 
 
+def test_paths_by_stage_and_module(points, run):
+    table = tables.path_table([replace(points[0], top="core")])
+    parts = [["asic-area", "dotp", "dotp.array16", 24], ["asic-area", "mult", "mult", 6]]
+    assert [row[2:6] for row in table.rows[:2]] == parts
+    assert [row[7] for row in table.rows] == pytest.approx([80.0, 20.0, 80.0, 20.0])
+    assert table.notes[1] == "1 asic-area: operand_a_i[3] to result_o[31], 5198 ps."
+    found = {"backend.ex_stage.alu": "ex_stage", "core3.backend.lsu": "lsu", "tcdm": "tcdm", "": "cluster_axi"}
+    steps = [replace(points[0].flows[0].path.steps[0], instance=name) for name in found]
+    named = list(comparison.path_parts("cluster-axi", replace(points[0].flows[0].path, steps=steps)))
+    assert [stage for stage, *_ in named] == list(found.values())
+    assert named[3][1] == "cluster_axi"
+    lines = [line for part in replace(run, points=tuple(points)).printed_parts() for line in printed(part)]
+    assert "* 92 rows: see results.json." in lines
+
+
 def test_missed_clocks_and_structures_are_told(points):
     area = points[1].flows[0]
     missed = replace(points[2], flows=[replace(area, clock_ps=5000.0, structures={"adders": "inferred"})])
@@ -389,7 +404,9 @@ def test_details_of_a_point_say_what_they_are_of(plots):
     )
     assert "ecp5" not in plots["blocks"]["variants"]
     path = plots["path"]["variants"]["asic-area|1"]
-    assert len(path["data"][0]["x"]) == 30
+    (bars,) = path["data"]
+    assert (bars["y"], set(bars["marker"]["color"])) == ([0] * 24 + [1] * 6, {pages.PALETTE[0]})
+    assert path["layout"]["yaxis"]["ticktext"] == ["80%  dotp.array16", "20%  mult"]
     text = path["layout"]["title"]["text"]
     assert "a timer, mapped netlist (run 1 of 3). The tables show 5398 ps, of the same netlist." in text
     assert "Longest path of it by other tools: OpenSTA 2.0.17: 5416 ps." in text

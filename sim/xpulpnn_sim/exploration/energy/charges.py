@@ -54,7 +54,7 @@ class Activity:
         self._check(values, states)
         previous = np.empty_like(values)
         for net, words in enumerate(values):
-            previous[net] = self._delayed(words)
+            previous[net] = self._delayed(words, words)
         self._glitches(values, previous)
 
     def _settle(self, sources: NetWords, states: NetWords) -> NetWords:
@@ -69,11 +69,11 @@ class Activity:
             values[gate.output] = function.evaluate({pin: values[net] for pin, net in gate.inputs.items()}, _ONES)
         return values
 
-    def _delayed(self, words: NetWords) -> NetWords:
-        """Delay packed values by one cycle; the first cycle of a chunk keeps its value, since no cycle precedes it."""
+    def _delayed(self, words: NetWords, first: NetWords) -> NetWords:
+        """Delay packed values by one cycle; the first cycle of a chunk, which none precedes, is that of ``first``."""
         delayed = words << _ONE
         delayed[1:] |= words[:-1] >> _TOP
-        delayed[:: self._chunk] = delayed[:: self._chunk] & ~_ONE | words[:: self._chunk] & _ONE
+        delayed[:: self._chunk] = delayed[:: self._chunk] & ~_ONE | first[:: self._chunk] & _ONE
         return delayed
 
     def _check(self, values: NetWords, states: NetWords) -> None:
@@ -81,9 +81,7 @@ class Activity:
         for number, (register, state) in enumerate(zip(self._circuit.registers, states, strict=True)):
             data, enable = values[register.data], values[register.enable]
             following = data & enable | state & ~enable
-            delayed = self._delayed(following)
-            delayed[:: self._chunk] = delayed[:: self._chunk] & ~_ONE | state[:: self._chunk] & _ONE
-            if (delayed != state).any():
+            if (self._delayed(following, state) != state).any():
                 names = " ".join(filter(None, (register.path, str(number))))
                 raise ToolError(f"next state of register {names} must be what the simulation did next, not another")
             high, low = ones(enable & data & state), ones(enable & state)

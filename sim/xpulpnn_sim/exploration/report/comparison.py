@@ -3,14 +3,17 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from xpulpnn_sim.exploration.report.cluster_plots import clustered
 from xpulpnn_sim.exploration.results import (
     PERIOD_NS,
     CornerResult,
+    CriticalPath,
     EnergyResult,
     FlowResult,
+    PathStep,
     PointResult,
     Spread,
     spread,
@@ -20,6 +23,7 @@ from xpulpnn_sim.tools.named_table import POINT, Column
 from xpulpnn_sw.kernels.variants import VARIANTS
 
 FJ_PER_PJ = 1000.0
+_WRAPPERS = re.compile(r"(core|cluster)\d*|backend")
 _PS_PER_NS = 1000.0
 RATE = "MAC/cycle"
 POINT_COLUMNS = (Column(name="no.", digits=0), Column(name=POINT))  # first in every table of points
@@ -72,6 +76,17 @@ def clock_verdicts(points: Sequence[PointResult]) -> list[dict[str, Any]]:
                     verdict = verdicts.setdefault((group, corner.clock_ps / _PS_PER_NS), {"met": [], "missed": []})
                     verdict["met" if corner.slack_ps >= 0 else "missed"].append(point.label)
     return [{"of": group, "clock_ns": clock, **verdict} for (group, clock), verdict in verdicts.items()]
+
+
+def path_parts(top: str, path: CriticalPath) -> Iterator[tuple[str, str, list[PathStep], float]]:
+    """Yield stage or part of the core, instance, cells and share of the delay of what a path runs through."""
+    for instance in _unique(step.instance for step in path.steps):
+        names = [top.replace("-", "_"), *filter(None, instance.split("."))]
+        below = [name for name in names[1:] if not _WRAPPERS.fullmatch(name)]
+        stages = [name for name in names if name.endswith("_stage")] or below[:1] or names
+        steps = [step for step in path.steps if step.instance == instance]
+        share = sum(step.delay_ps for step in steps) / (path.delay_ps or 1.0)
+        yield stages[-1], instance or names[0], steps, share
 
 
 def pick(results: Iterable[CornerResult | None], figure: str) -> list[Any]:
@@ -245,20 +260,17 @@ class KernelRate:
 def kernel_rates(points: Sequence[PointResult]) -> list[KernelRate]:
     """Return the rate of the fastest variant of each kernel, for each point and each flow with physical delays."""
     rates: list[KernelRate] = []
-    for number, point in enumerate(points, 1):
-        if point.top in ARITHMETIC_UNITS:
+    for (number, point), name in product(enumerate(points, 1), kernel_names(points)):
+        record = best_record(point, name)
+        if record is None or record.get("mismatches") or point.top in ARITHMETIC_UNITS:
             continue
-        for name in kernel_names(points):
-            record = best_record(point, name)
-            if record is None or record.get("mismatches"):
-                continue
-            workload = "{kernel}:{bits}:{variant}:{layer}".format(**record)
-            energy = next((energy for energy in point.energies if energy.workload == workload), None)
-            for flow in point.flows:
-                # delays of the built-in library are not physical
-                if flow.delay_ps and (flow.is_fpga or flow.area_um2 is not None):
-                    shown = None if flow.is_fpga else energy
-                    rates.append(KernelRate(number, point.label, point.top, flow, record, shown))
+        workload = "{kernel}:{bits}:{variant}:{layer}".format(**record)
+        energy = next((energy for energy in point.energies if energy.workload == workload), None)
+        for flow in point.flows:
+            # delays of the built-in library are not physical
+            if flow.delay_ps and (flow.is_fpga or flow.area_um2 is not None):
+                energy_shown = None if flow.is_fpga else energy
+                rates.append(KernelRate(number, point.label, point.top, flow, record, energy_shown))
     return rates
 
 

@@ -13,7 +13,7 @@ _SHOWN_MODULES = 16  # modules with a bar of their own; the others share one
 _ITSELF, _ITSELF_COLOUR = "(top itself)", "#b8c0ca"
 _TOP_COLOUR, _OWN_COLOUR = "#eef1f5", "#dfe4ea"
 _GE_PER_KGE = 1000.0
-_TICK = 40  # maximum length of a name beside a bar
+_TICK = 48  # maximum length of a name beside a bar
 Column = tuple[str, Sequence[float], str]
 
 
@@ -21,10 +21,9 @@ def point_name(points: Sequence[PointResult], number: int) -> str:
     return f"{number + 1} {points[number].label}"
 
 
-def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], FlowResult]]:
-    for number, point in enumerate(points):
-        for flow in point.flows:
-            yield (flow.name, str(number)), flow
+def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], str, FlowResult]]:
+    for (number, _), flow in comparison.numbered(points, "flows"):
+        yield (flow.name, str(number - 1)), points[number - 1].top, flow
 
 
 def _parent(path: str) -> str:
@@ -58,7 +57,7 @@ def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
         if present:
             columns = [(part, [sizes[i] for i in present], colours[part]) for part, sizes in parts]
             blocks[(name,)] = _stacked([point_name(points, i) for i in present], columns, "kGE", 2)
-    trees = {at: _tree(flow, colours) for at, flow in _detailed(points) if flow.modules}
+    trees = {at: _tree(flow, colours) for at, _, flow in _detailed(points) if flow.modules}
     nothing = "This flow has no hierarchy of this point."
     return (
         Plot(name="blocks", variants=blocks, choices=("flow",), nothing="This flow has no hierarchy."),
@@ -193,32 +192,31 @@ def _sums(modules: Sequence[ModuleEnergy]) -> dict[str, float]:
 
 
 def path_plot(points: Sequence[PointResult]) -> Plot:
-    variants = {at: _path(flow, flow.path) for at, flow in _detailed(points) if flow.path is not None}
+    variants = {at: _path(top, flow, flow.path) for at, top, flow in _detailed(points) if flow.path is not None}
     nothing = "This flow has no path of this point."
     return Plot(name="path", variants=variants, choices=("flow", "point"), nothing=nothing)
 
 
-def _path(flow: FlowResult, path: CriticalPath) -> Figure:
-    steps = path.steps
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "base": [step.arrival_ps - step.delay_ps for step in steps],
-        "x": [step.delay_ps for step in steps],
-        "y": list(range(len(steps))),
-        "text": [f"{step.delay_ps:.0f} ps, at {step.arrival_ps:.0f} ps" for step in steps],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "customdata": [[step.net, step.cell] for step in steps],
-        "marker": {"color": PALETTE[0]},
-        "hovertemplate": "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{text}<extra></extra>",
-    }
-    title = {"text": "<br>".join(path_text(flow, path)), "font": {"size": 12}, "x": 0}
-    margin = {"l": 10, "r": 110, "t": 80, "b": 46}
-    shown = layout("", 150 + 18 * len(steps), margin=margin)
-    shown["xaxis"] |= {"title": {"text": "ps"}}
-    shown["yaxis"] = _named_rows([f"{number} {step.net}  {step.cell}" for number, step in enumerate(steps, 1)])
-    return {"data": [trace], "layout": {**shown, "title": title}}
+def _path(top: str, flow: FlowResult, path: CriticalPath) -> Figure:
+    """Plot a row for each instance, in which each of its cells on the path is a bar, coloured by stage."""
+    parts = list(comparison.path_parts(top, path))
+    stages = list(dict.fromkeys(stage for stage, *_ in parts))
+    placed = [(row, stages.index(stage), step) for row, (stage, _, steps, _) in enumerate(parts) for step in steps]
+    trace = bar(
+        "",
+        [step.delay_ps for _, _, step in placed],
+        [row for row, _, _ in placed],
+        [PALETTE[stage % len(PALETTE)] for _, stage, _ in placed],
+        "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{x:.0f} ps, at %{customdata[2]:.0f} ps",
+        orientation="h",
+        base=[step.arrival_ps - step.delay_ps for _, _, step in placed],
+        customdata=[[step.net, step.cell, step.arrival_ps] for _, _, step in placed],
+    )
+    rows = _named_rows([f"{share:.0%}  {instance}" for _, instance, _, share in parts])
+    axes = {"x": {"title": {"text": "ps"}, "rangemode": "tozero"}, "yaxis": rows}
+    shown = figure([trace], "", 150 + 26 * len(parts), **axes, margin={"l": 10, "r": 16, "t": 80, "b": 46})
+    shown["layout"]["title"] = {"text": "<br>".join(path_text(flow, path)), "font": {"size": 12}, "x": 0}
+    return shown
 
 
 def path_text(flow: FlowResult, path: CriticalPath) -> list[str]:

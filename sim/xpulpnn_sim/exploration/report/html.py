@@ -38,10 +38,9 @@ def write_report(path: Path, run: FinishedRun) -> None:
         page.section(f"table-{number}", extra.title, extra)
     _figures(page, run)
     _details(page, points)
-    if kernels := tables.kernel_table(points):
-        page.section("kernels", kernels.title, kernels, link="Kernels")
-    configurations = tables.configuration_table(points)
-    page.section("configurations", configurations.title, configurations, link="Configurations")
+    for table in (tables.kernel_table(points), tables.configuration_table(points)):
+        if table:
+            page.section(table.title.lower(), table.title, table, link=table.title)
     page.write(path)
 
 
@@ -53,8 +52,7 @@ def _facts(run: FinishedRun) -> list[tuple[str, str | Markup]]:
     count += Markup(', <a href="#figures">{} not finished</a> (interrupted)').format(unfinished) if unfinished else ""
     flows = comparison.flow_names(points)
     cached = f" ({len(run.known)} results known already)" if run.known else ""
-    minutes, rest = divmod(round(run.wall_s), 60)
-    duration = f"{minutes} min {rest} s" if run.wall_s >= 60 else f"{run.wall_s:.1f} s"
+    duration = "{} min {} s".format(*divmod(round(run.wall_s), 60)) if run.wall_s >= 60 else f"{run.wall_s:.1f} s"
     return [
         ("Date", run.date),
         ("Points", count),

@@ -22,10 +22,9 @@ class SweepTable:
     numbers: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])  # plotted values
 
     def put(self, row: str, column: str, text: str, number: float) -> None:
-        if row not in self.rows:
-            self.rows.append(row)
-        if column not in self.columns:
-            self.columns.append(column)
+        for names, name in ((self.rows, row), (self.columns, column)):
+            if name not in names:
+                names.append(name)
         self.texts[row, column] = text
         self.numbers[row, column] = number
 

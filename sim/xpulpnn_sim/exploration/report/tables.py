@@ -54,9 +54,8 @@ def figure_table(points: Sequence[PointResult], baseline: str) -> NamedTable:
     for figure in figures:
         if figure.column.group in kernels and figure.column.name == comparison.RATE:
             records = [comparison.best_record(point, figure.column.group) or {} for point in points]
-            columns.append(
-                (Column(name="variant", group=figure.column.group), [record.get("variant") for record in records])
-            )
+            variants = [record.get("variant") for record in records]
+            columns.append((Column(name="variant", group=figure.column.group), variants))
         columns.append((figure.column, figure.values))
         if figure.spreads:
             column, show = replace(figure.column, name="min..max", digits=None, better=""), figure.column.show
@@ -140,6 +139,21 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
     return NamedTable(title="Energy", columns=columns, rows=rows, notes=notes, lead=3) if rows else None
 
 
+def path_table(points: Sequence[PointResult]) -> NamedTable | None:
+    rows: list[list[TableCell]] = []
+    notes = ["Shares of the cells of each module in the delay, in the order in which the path reaches them."]
+    for at, flow in comparison.numbered(points, "flows"):
+        if path := flow.path:
+            notes.append(f"{at[0]} {flow.name}: {path.start} to {path.end}, {path.delay_ps:.0f} ps.")
+            for stage, instance, steps, share in comparison.path_parts(points[at[0] - 1].top, path):
+                shares = share * path.delay_ps, share * _PERCENT
+                rows.append([*at, flow.name, stage, instance, len(steps), *shares])
+    numbers = (("cells", "", 0), ("delay", "ps", 0), ("share", "%", 1))
+    columns = [*POINT_COLUMNS, *text_columns("flow", "stage", "module")]
+    columns += [Column(name=name, unit=unit, digits=digits) for name, unit, digits in numbers]
+    return NamedTable(title="Critical paths", columns=columns, rows=rows, notes=notes, lead=5) if rows else None
+
+
 def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
     rates = comparison.kernel_rates(points)
     if not rates:
@@ -188,44 +202,39 @@ def best_table(points: Sequence[PointResult], outside: Mapping[str, Sequence[str
         return None
     rows: list[list[TableCell]] = []
 
-    def add(column: Column, values: Sequence[float | None], labels: Sequence[tuple[int, str]]) -> None:
-        known = [
-            (value, label)
-            for value, label in zip(values, labels, strict=True)
-            if value is not None and label[1] not in broken
-        ]
-        if len({label for _, label in known}) < 2 or not column.better:
+    def add(column: Column, values: Mapping[int, float | None]) -> None:
+        able = (number for number in values if points[number - 1].label not in broken)
+        known = {number: value for number in able if (value := values[number]) is not None}
+        if len(known) < 2 or not column.better:
             return
-        known.sort(key=lambda pair: -pair[0] if column.better == "more" else pair[0])
-        best, noise = known[0][0], _NOISE.get(column.unit or column.name, 0.0)
-        holders = [label for value, label in known if abs(value - best) <= noise * best]
-        if len(holders) == len(known):
-            return
-        names = ", ".join(f"{number} {label}" for number, label in holders[:2])
-        more = f" and {len(holders) - 2} more" if len(holders) > 2 else ""
-        rows.append([column.heading, column.group, f"{column.show(best)} {column.unit}".strip(), names + more])
+        best, noise = _BEST[column.better](known.values()), _NOISE.get(column.unit or column.name, 0.0)
+        far = {number: abs(value - best) for number, value in known.items()}
+        holders = [number for number in sorted(far, key=far.__getitem__) if far[number] <= noise * best]
+        if len(holders) < len(known):
+            names = ", ".join(f"{number} {points[number - 1].label}" for number in holders[:2])
+            more = f" and {len(holders) - 2} more" if len(holders) > 2 else ""
+            rows.append([column.heading, column.group, f"{column.show(best)} {column.unit}".strip(), names + more])
 
     tops = list(dict.fromkeys(point.top for point in points))
     for top, figure in product(tops, comparison.figures(points)):
         if figure.compared:
-            numbers = [number for number, point in enumerate(points) if point.top == top]
             group = ", ".join([figure.column.group, *([top] if len(tops) > 1 else [])])
-            labels = [(number + 1, points[number].label) for number in numbers]
-            add(replace(figure.column, group=group), [figure.values[number] for number in numbers], labels)
+            numbers = [number for number, point in enumerate(points, 1) if point.top == top]
+            add(replace(figure.column, group=group), {number: figure.values[number - 1] for number in numbers})
     groups: dict[str, list[comparison.KernelRate]] = {}
     for rate in comparison.kernel_rates(points):
         groups.setdefault(f"{comparison.kernel_name(rate.record)}; {rate.top}, {rate.flow.name}", []).append(rate)
     for group, rates in groups.items():
-        labels = [(rate.point, rate.label) for rate in rates]
-        add(Column(name="GMAC/s", group=group, digits=3, better="more"), [rate.gmacs for rate in rates], labels)
-        density = Column(name="GMAC/s per mm2", group=group, digits=2, better="more")
-        add(density, [rate.gmacs_per_mm2 for rate in rates], labels)
+        speed = Column(name="GMAC/s", group=group, digits=3, better="more")
+        add(speed, {rate.point: rate.gmacs for rate in rates})
+        add(replace(speed, name="GMAC/s per mm2", digits=2), {rate.point: rate.gmacs_per_mm2 for rate in rates})
     notes = ["Points that ABC's order of cells and nets may exchange, 6 % in area and 3 % in delay, share a row."]
     so_far = " so far" * any(point.unfinished for point in points)
     columns = text_columns("figure", "of", "best", "point")
     return NamedTable(title=f"Best points{so_far}", columns=columns, rows=rows, notes=notes) if rows else None
 
 
+_BEST = {"more": max, "less": min}
 _NOISE = {"kGE": 0.06, "ps": 0.03, "FO4": 0.03, "GMAC/s": 0.03, "GMAC/s per mm2": 0.09}
 """By how much two figures of ASIC flows may differ by chance."""
 

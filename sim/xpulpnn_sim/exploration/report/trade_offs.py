@@ -115,7 +115,6 @@ _TRADE_OFFS = (
 
 _MORE = ("rate", "speed")  # higher is better
 _HEIGHT = 400
-_ALL = "all points"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +140,9 @@ def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
         yield axis("area", chosen, area, comparison.pick(flows, "size"), comparison.pick(flows, "size_spread"))
         delay = Column(name=titles[0], unit=titles[1], digits=1, better="less")
         yield axis("delay", chosen, delay, comparison.pick(flows, "delay"), comparison.pick(flows, "delay_spread"))
+        rates_of_flow = [rate for rate in speeds if rate.flow.name == name]
         for kernel in kernels:
-            known = {
-                rate.point: rate.gmacs
-                for rate in speeds
-                if rate.flow.name == name and comparison.kernel_name(rate.record) == kernel
-            }
+            known = {rate.point: rate.gmacs for rate in rates_of_flow if comparison.kernel_name(rate.record) == kernel}
             values = [known.get(number) for number in range(1, len(points) + 1)]
             yield axis("speed", chosen | {"kernel": kernel}, Column(name="GMAC/s", digits=2, better="more"), values)
     for name in kernels:
@@ -161,7 +157,7 @@ def _axes(points: Sequence[PointResult]) -> Iterator[_Axis]:
 
 
 def trade_offs(points: Sequence[PointResult]) -> list[tuple[str, Plot]]:
-    axes, colours = list(_axes(points)), comparison.varying(points) or {"": [_ALL] * len(points)}
+    axes, colours = list(_axes(points)), comparison.varying(points) or {"": ["all points"] * len(points)}
     shown: list[tuple[str, Plot]] = []
     for name, title, across, upwards in _TRADE_OFFS:
         variants: dict[tuple[str, ...], Figure] = {}
