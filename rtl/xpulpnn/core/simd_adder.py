@@ -1,4 +1,4 @@
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Module, Signal
 
 from xpulpnn.arith.prefix_adder import prefix_carries
 from xpulpnn.component import Component, In, Out, signals
@@ -45,21 +45,16 @@ class SimdAdder(Component):
         return m
 
     def _infer(self, m: Module, lanes: Lanes) -> None:
-        """Build one sum with an extra bit below each possible LSB of a lane, which injects or propagates a carry."""
-        narrowest = min(self.config.widths, default=XLEN)
-        places_a, places_b = [], []
-        for bit in range(XLEN):
-            if bit % narrowest == 0:
-                begins = lanes.lsbs[bit] if bit else Const(1)
-                places_a.append(~begins | self.carry)
-                places_b.append(begins & self.carry)
-            places_a.append(self.addend_a[bit])
-            places_b.append(self.addend_b[bit])
-        total = Signal(len(places_a))
+        """Build one sum in which the top bits of a lane's addends both are ``carry``, so that they carry it to the lane
+        above and their sum is the carry into them."""
+        rest, injected = signals(XLEN, "rest injected")
+        total = Signal(XLEN)
         m.d.comb += [
-            total.eq(Cat(places_a) + Cat(places_b)),
+            rest.eq(~lanes.msbs),
+            injected.eq(lanes.msbs & self.carry.replicate(XLEN)),
+            total.eq(((self.addend_a & rest) | injected) + ((self.addend_b & rest) | injected) + self.carry),
             self.alike.eq(self.addend_a ^ self.addend_b),
             self.both.eq(self.addend_a & self.addend_b),
-            self.sum.eq(Cat(total[bit + bit // narrowest + 1] for bit in range(XLEN))),
+            self.sum.eq(total ^ (self.alike & lanes.msbs)),
             self.carries.eq(self.sum ^ self.alike),
         ]

@@ -33,7 +33,7 @@ class BankArbiter(Component):
         ports = {
             "req": In(masters),  #: Masters that request the bank, or claim it with late results of the cores.
             #: access: Access of each master; stable until it is granted.
-            "access": In(data.ArrayLayout(access_layout(words), masters)),
+            "access": In(access_layout(words)).array(masters),
             "gnt": Out(masters),  #: Masters that are served in this cycle.
             "bank": Out(BankSignature(words)),  #: Port of the bank.
         }
@@ -65,7 +65,7 @@ class BankArbiter(Component):
         winner = Signal(access_layout(self.config.bank_words))
         access = test_set.access
         m.d.comb += [
-            winner.eq(one_hot_mux(wins, [self.access[number].as_value() for number in range(self.masters)])),
+            winner.eq(one_hot_mux(wins, [candidate.as_value() for candidate in self.access])),
             access.req.eq(served.any() if late else req.any()),
             access.addr.eq(winner.row),
             *assign_by_name(access, winner, "we", "be", "wdata"),
@@ -73,10 +73,9 @@ class BankArbiter(Component):
             self.gnt.eq(served),
         ]
         if self.config.broadcast:
-            accesses = [self.access[number] for number in range(self.masters)]
             loads = [
                 requests & ~candidate.we & ~candidate.test_set & (candidate.row == winner.row)
-                for requests, candidate in zip(req, accesses, strict=True)
+                for requests, candidate in zip(req, self.access, strict=True)
             ]
             shared = wins | Cat(loads)
             with m.If(~winner.we & ~winner.test_set & (access.req if late else 1)):

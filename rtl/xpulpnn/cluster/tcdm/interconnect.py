@@ -1,5 +1,4 @@
 from amaranth.hdl import Array, Cat, Module, Signal
-from amaranth.lib import data
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.ports import BankSignature
@@ -46,7 +45,8 @@ class TcdmInterconnect(Component):
         banks = self.config.banks
         bank_bits, word_lsb = exact_log2(banks), exact_log2(WORD_BYTES)
         word_bits = exact_log2(self.config.tcdm_bytes) - word_lsb
-        accesses = Signal(data.ArrayLayout(access_layout(self.config.bank_words), self.masters))
+        layout = access_layout(self.config.bank_words)
+        accesses = [Signal(layout, name=f"access{number}") for number in range(self.masters)]
         hashed = self.config.bank_hash and banks > 1
         bank_indices = []
         for number, port in enumerate(self.ports):
@@ -71,7 +71,7 @@ class TcdmInterconnect(Component):
             connect(m, arbiter.bank, flipped(self.banks[number]))
             m.d.comb += [
                 arbiter.req.eq(Cat(claim & (bank == number) for claim, bank in zip(claims, bank_indices, strict=True))),
-                arbiter.access.eq(accesses),
+                *(port.eq(access) for port, access in zip(arbiter.access, accesses, strict=True)),
             ]
             if late:
                 m.d.comb += arbiter.asking.eq(requests)
