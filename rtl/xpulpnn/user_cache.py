@@ -5,10 +5,11 @@ hash of everything that determines its contents, so entries never become stale a
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -74,6 +75,19 @@ def locked(lock: Path) -> Generator[None]:
         finally:
             # a waiting process has the file open; a later process finds the entry
             lock.unlink(missing_ok=True)
+
+
+def cached_file(identity: object, suffix: str, build: Callable[[Path], None]) -> Path:
+    """Return the file whose name is a hash of ``identity``; ``build`` makes a missing one, in a folder of its own."""
+    entry = cache_directory() / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}{suffix}"
+    if is_usable(entry):
+        return entry
+    with locked(entry.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=entry.parent, prefix="building-") as name:
+        if not is_usable(entry):
+            made = Path(name) / entry.name
+            build(made)
+            made.replace(entry)
+    return entry
 
 
 def _entries(folder: Path) -> list[Path]:

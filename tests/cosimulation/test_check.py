@@ -231,24 +231,23 @@ def swapped(grants: NDArray[Any], number: int, retired: int) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "reported", "skipped"),
+    ("spoil", "reported"),
     [
         # the next access is taken for the missing one
-        (lambda grants, number, retired: np.delete(grants, number), "bus_", 0),
-        (lambda grants, number, retired: grants[:number], "bus_req must be 1, not 0, address 0x", 0),
-        (lambda grants, number, retired: np.insert(grants, number, grants[number]), "bus_", 1),
-        (late, "bus_req must be 1, not 0, address 0x", 0),
-        (swapped, "bus_", 0),
+        (lambda grants, number, retired: np.delete(grants, number), "bus_"),
+        (lambda grants, number, retired: grants[:number], "bus_req must be 1, not 0, address 0x"),
+        (lambda grants, number, retired: np.insert(grants, number, grants[number]), "bus_req must be 0, not 1"),
+        (late, "bus_req must be 1, not 0, address 0x"),
+        (swapped, "bus_"),
     ],
     ids=["missing", "none from here", "twice", "late", "swapped"],
 )
 @pytest.mark.parametrize("where", ["sw", "sb", "p.sw", "pv.mlsdotsup.n"])
-def test_wrong_order_of_accesses_is_found(where: str, spoil, reported: str, skipped: int, good: Recording) -> None:
+def test_wrong_order_of_accesses_is_found(where: str, spoil, reported: str, good: Recording) -> None:
     at = place_of(good.records, where)
     grants = spoil(good.grants.copy(), grants_of(good, at)[0], int(good.records["cycle"][at]))
-    seen = [i for i in range(at, at + 20) if grants_of(good, i)][skipped]
     text = judged(checker(), good.records, grants)
-    assert text.startswith(f"difference at retirement {good.records['order'][seen]},")
+    assert text.startswith(f"difference at retirement {good.records['order'][at]},")
     assert text.splitlines()[2].startswith(f"  {reported}")
 
 

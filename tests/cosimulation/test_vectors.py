@@ -246,7 +246,7 @@ def test_drawn_vectors_agree_with_the_instruction_reference(tmp_path, name):
     for vector in vectors:
         state, registers = iss.state, registers_of(vector.insn)
         state.pc = (vector.rs1 ^ 1 << 31) & ~3
-        iss.load(state.pc, [vector.word])
+        iss.memory.write_bytes(state.pc, vector.word.to_bytes(4, "little"))
         for address, value in vector.mem.items():
             iss.memory.write(address, 4, value)
         second = vector.rd2_in if vector.insn.is_pair else vector.rs2

@@ -51,7 +51,7 @@ def run(
         session.memory.write_bytes(executable.symbols[name], value.to_bytes(4, "little"))
     for count, lines in sorted((at or {}).items()):
         assert session.run(count).reason is Reason.MAX_CYCLES
-        session.iss.csrs.irq = lines
+        session.iss.csrs["mip"] = lines
     end = session.run(LIMIT)
     texts = {file: b"".join(part.data for part in printed if part.descriptor == file) for file in (STDOUT, STDERR)}
     return Ran(end, texts[STDOUT].decode(), texts[STDERR].decode(), session, executable.symbols)

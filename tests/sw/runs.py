@@ -99,7 +99,7 @@ def run_share(run: KernelRun, core: int, cores: int, memory: Memory) -> tuple[in
 def hart_before(function: Function, call: KernelCall, memory: Memory) -> Iss:
     extensions = BASE_EXTENSIONS | function.extensions
     hart = Iss(int(call.program.pcs[call.entry]), extensions=extensions, memory=memory)
-    hart.load(int(call.program.pcs[0]), call.program.words.tolist())
+    hart.memory.write_bytes(int(call.program.pcs[0]), call.program.words.tobytes())
     return hart
 
 

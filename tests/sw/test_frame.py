@@ -59,7 +59,7 @@ def computed(frame: Frame, b: Builder, shown: list[str], *, xpulp: bool = True) 
     memory.write_bytes(DATA, np.array(list(VALUES.values()), np.uint32).tobytes())
     extensions = BASE_EXTENSIONS | ({Extension.XPULPV2} if xpulp else set())
     hart = Iss(TEXT_BASE, extensions=extensions, memory=memory)
-    hart.load(TEXT_BASE, program.words.tolist())
+    hart.memory.write_bytes(TEXT_BASE, program.words.tobytes())
     marks = {register: 0xA5A5_0000 + register for register in SAVED if register != RA}
     start = {ARGUMENTS_POINTER: DATA, CORE: CALL["core"], CORES: CALL["cores"], SP: STACK, RA: END, **marks}
     for register, value in start.items():

@@ -14,6 +14,8 @@ MCAUSE_INTERRUPT_BIT = machine.XLEN - 1
 MCAUSE_INTERRUPT = 1 << MCAUSE_INTERRUPT_BIT
 
 MCOUNTINHIBIT_CY_BIT, MCOUNTINHIBIT_IR_BIT = 0, 2  # bits of mcountinhibit that stop mcycle and minstret
+INHIBIT = {"mcycle": 1 << MCOUNTINHIBIT_CY_BIT, "minstret": 1 << MCOUNTINHIBIT_IR_BIT}
+PCMR_COUNTS, PCMR_SATURATES = 1 << 0, 1 << 1  # bits of pcmr
 MTVEC_VECTORED = 1  # mode bit of mtvec: interrupts enter through a table, exceptions at its first entry
 
 DCSR_STEP_BIT, DCSR_STOPCOUNT_BIT, DCSR_STEPIE_BIT, DCSR_EBREAKM_BIT = 2, 10, 11, 15

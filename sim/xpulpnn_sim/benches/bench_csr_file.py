@@ -9,11 +9,11 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa import csr as isa
-from xpulpnn.isa.machine import VECTOR_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import IRQ_BITS, VECTOR_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
-from xpulpnn_sim.reference.iss.csrs import INHIBIT, PCMR_COUNTS, PCMR_SATURATES, SimulatedCsrs
+from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word
 
 _WRITABLE = (isa.CsrAccess.RW, isa.CsrAccess.WO)
@@ -41,7 +41,7 @@ class CsrModel:
         elif csr.name in LOOP_NAMES:
             old = cycle["loop_values"] >> XLEN * LOOP_NAMES.index(csr.name) & isa.ALL_BITS
         else:
-            file.irq, file["mhartid"] = cycle["irq"], cycle["hart_id"]
+            file["mip"], file["mhartid"] = cycle["irq"] & IRQ_BITS, cycle["hart_id"]
             old = file.call("read_csr", csr.address)
         new = {"WRITE": wdata, "SET": old | wdata, "CLEAR": old & ~wdata}[cycle["op"]]
         writes = csr is not None and cycle["csr__valid"] and cycle["csr__write"] and csr.access in _WRITABLE
@@ -69,8 +69,8 @@ class CsrModel:
         """Advance to the next cycle: count, unless the counter is written, then enter or leave a trap."""
         file = self._file
         _, new, target = self._access(cycle)
-        inhibit, saturates = file["mcountinhibit"], bool(file["pcmr"] & PCMR_SATURATES)
-        enabled = file["pcer"] if file["pcmr"] & PCMR_COUNTS else 0
+        inhibit, saturates = file["mcountinhibit"], bool(file["pcmr"] & isa.PCMR_SATURATES)
+        enabled = file["pcer"] if file["pcmr"] & isa.PCMR_COUNTS else 0
         file.hart.skipped = 0
         if cycle["boot"]:
             file["mtvec"] = file["mtvec"] & ~isa.MTVEC_BASE | cycle["boot_addr"] & isa.MTVEC_BASE
@@ -83,7 +83,7 @@ class CsrModel:
         file.call("pass", cycle["clock_runs"], cycle["retire"], inhibit)
         self._takes_back = cycle["retire_cancel"] and self._counted
         if cycle["retire_final"]:
-            self._counted = cycle["retire"] and not is_written and not inhibit & INHIBIT["minstret"]
+            self._counted = cycle["retire"] and not is_written and not inhibit & isa.INHIBIT["minstret"]
         file.call("count", cycle["events"], enabled, saturates)
         if cycle["enter"]:
             file.hart.pc = cycle["enter_pc"] & ~1

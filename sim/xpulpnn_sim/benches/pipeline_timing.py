@@ -35,10 +35,10 @@ def execution_cycles(item: Retired, config: CoreConfig) -> int:
     """Return the cycles that the instruction spends in EX, or in ID if it raises an exception."""
     if item.fetched is None or item.cause is not None:
         return 1
-    access = item.fetched.access
-    if access is None:
+    size = item.fetched.size
+    if not size:
         return arithmetic_cycles(item.fetched.insn, item.record.get("rs2_rdata", 0), config)
-    crosses = item.record["mem_addr"] % WORD_BYTES + access.size > WORD_BYTES
+    crosses = item.record["mem_addr"] % WORD_BYTES + size > WORD_BYTES
     return 1 + (Cost.MISALIGNED_ACCESS.cycles if crosses else 0)
 
 

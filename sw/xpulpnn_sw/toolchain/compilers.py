@@ -3,18 +3,16 @@
 The library is compiled once for each compiler from picolibc sources in a wheel.
 """
 
-import hashlib
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.user_cache import cache_directory, is_usable, locked
+from xpulpnn.user_cache import cached_file
 
 RUNTIME = Path(__file__).parent / "runtime"
 
@@ -275,23 +273,15 @@ def _archive(
 
     versions = (version(_WHEEL), run([*compiler.command, "--version"]))
     identity = (compiler.command, versions, flags, configuration, sources)
-    archive = cache_directory() / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.a"
-    if is_usable(archive):
-        return archive
-    with (
-        locked(archive.with_suffix(".lock")),
-        tempfile.TemporaryDirectory(dir=archive.parent, prefix="building-") as name,
-    ):
-        if is_usable(archive):
-            return archive
-        objects = {path: Path(name) / f"{path.parent.name}-{path.stem}.o" for path in sources}
+
+    def build(archive: Path) -> None:
+        objects = {path: archive.parent / f"{path.parent.name}-{path.stem}.o" for path in sources}
         extra = {path: ["-D_LDBL_EQ_DBL"] if path.stem in _LONG_FUNCTIONS else [] for path in sources}
         commands = (
             [*compiler.command, *flags, *extra[path], "-c", str(path), "-o", str(to)] for path, to in objects.items()
         )
         with ThreadPoolExecutor(jobs) as pool:
             list(pool.map(run, commands))
-        built = Path(name) / archive.name
-        run([*compiler.archiver, "qcs", str(built), *map(str, objects.values())])
-        built.replace(archive)
-    return archive
+        run([*compiler.archiver, "qcs", str(archive), *map(str, objects.values())])
+
+    return cached_file(identity, ".a", build)

@@ -194,7 +194,7 @@ def test_interrupts_are_taken_before_the_next_instruction():
     iss.memory.write_bytes(64, assemble("mret").to_bytes())
     iss.csrs["mstatus"], iss.csrs["mie"], iss.csrs["mtvec"] = 0x1808, 1 << 16, 1
     iss.run(10)
-    iss.csrs.irq = 1 << 16
+    iss.csrs["mip"] = 1 << 16
     assert iss.step().cause == 0x8000_0010
     assert (iss.executed, iss.last_pc, iss.run(6)) == (10, BASE + 4, 6)
     assert (iss.executed, iss.csrs["mepc"], iss.state.regs[10]) == (16, BASE, 5)

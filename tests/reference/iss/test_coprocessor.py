@@ -56,7 +56,7 @@ def test_statements_equal_the_golden_model(name):
         elif insn.op == "pa.step":
             sources[0] = sources[0] & ~0x3FF | rng.randrange(7)
         iss.state.regs[5:8] = [0x5A5A5A5A, *sources]
-        iss.load(iss.state.pc, [word])
+        iss.memory.write_bytes(iss.state.pc, word.to_bytes(4, "little"))
         step = iss.step()
         result = model.execute(insn, word, *sources)
         context = f"{insn.mnemonic} {word:#010x} with {sources}"

@@ -197,7 +197,7 @@ def test_wfi_at_the_end_of_a_loop():
     for _ in range(5):
         iss.step()
     assert (iss.state.asleep, iss.state.pc, iss.csrs["lpcount0"]) == (True, START + 4, 2)
-    iss.csrs.irq = 1 << 16
+    iss.csrs["mip"] = 1 << 16
     assert iss.step().pc == START + 4
 
 
@@ -230,10 +230,10 @@ def test_an_interrupt_at_every_point_of_nested_loops(moment):
     for _ in range(moment):
         plain.step()
         disturbed.step()
-    disturbed.csrs.irq = 1 << 16
+    disturbed.csrs["mip"] = 1 << 16
     step = disturbed.step()
     assert (step.cause, disturbed.csrs["mepc"]) == (0x8000_0010, plain.state.pc)
-    disturbed.csrs.irq = 0
+    disturbed.csrs["mip"] = 0
     for _ in range(2):
         disturbed.step()
     assert disturbed.state.pc == plain.state.pc

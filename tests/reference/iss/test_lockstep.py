@@ -47,11 +47,11 @@ class Design:
 
     def __init__(self, executable, config=CONFIG):
         self.iss = Iss.of(config, executable.entry, memory=loaded_memory(executable))
-        HostChannel(executable, self.iss.memory, self.iss.halt, lambda printed: None)
+        HostChannel(executable, (self.iss,))
         self.rows = []
 
     def retire(self, count, lines=0):
-        self.iss.csrs.irq = lines
+        self.iss.csrs["mip"] = lines
         total = len(self.rows) + count
         while len(self.rows) < total:
             self.iss.csrs["mcycle"] += 2

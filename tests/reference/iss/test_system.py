@@ -46,7 +46,7 @@ def test_exceptions_enter_at_the_table_base(mnemonic, cause):
     assert iss.step().cause == cause
     assert (iss.state.pc, iss.csrs["mepc"], iss.csrs["mcause"]) == (0x1200, 0x1280, cause)
     assert iss.csrs["mstatus"] == 0x1880
-    iss.load(0x1200, assemble("mret").words)
+    iss.memory.write_bytes(0x1200, assemble("mret").to_bytes())
     iss.step()
     assert (iss.state.pc, iss.csrs["mstatus"]) == (0x1280, 0x1888)
 
@@ -108,21 +108,20 @@ STEPS = {
             "nop",
             [INTERRUPT | chosen],
             {"pc": 4 * chosen, "mepc": 0x80, "minstret": 0, "mstatus": 0x1880},
-            ENABLED | {"irq": lines},
+            ENABLED | {"mip": lines},
         )
         for lines, chosen in (
             *((0xFFFF_FFFF, 31), (0x0001_0888, 16), (0x888, 11), (0x88, 3), (0x80, 7)),
             (1 << 20 | 1 << 19, 20),
         )
     },
-    "direct mode": Steps("nop", [INTERRUPT | 11], {"pc": 0x4000}, ENABLED | {"mtvec": 0x4000, "irq": 1 << 11}),
-    "a line without meaning": Steps("nop", [None], {}, ENABLED | {"irq": 1 << 5}),
-    "a line that is not enabled": Steps("nop", [None], {}, ENABLED | {"irq": 1 << 16, "mie": 1 << 17}),
+    "direct mode": Steps("nop", [INTERRUPT | 11], {"pc": 0x4000}, ENABLED | {"mtvec": 0x4000, "mip": 1 << 11}),
+    "a line that is not enabled": Steps("nop", [None], {}, ENABLED | {"mip": 1 << 16, "mie": 1 << 17}),
     "enabling takes effect before the next instruction": Steps(
-        "csrrsi x0, mstatus, 8; nop", [None, INTERRUPT | 7], {"mepc": 0x84}, {"mie": 1 << 7, "irq": 1 << 7}
+        "csrrsi x0, mstatus, 8; nop", [None, INTERRUPT | 7], {"mepc": 0x84}, {"mie": 1 << 7, "mip": 1 << 7}
     ),
-    "mip follows the lines": Steps("csrrs x5, mip, x0", [None], {5: 0xFFFF_0888}, {"irq": 0xFFFF_FFFF}),
-    "pending, wfi is a nop": Steps("wfi; nop", [None] * 2, {"pc": 0x88, "minstret": 2}, {"mie": 1 << 7, "irq": 1 << 7}),
+    "mip follows the lines": Steps("csrrs x5, mip, x0", [None], {5: 0xFFFF_0888}, {"mip": 0xFFFF_0888}),
+    "pending, wfi is a nop": Steps("wfi; nop", [None] * 2, {"pc": 0x88, "minstret": 2}, {"mie": 1 << 7, "mip": 1 << 7}),
 }
 
 
@@ -131,10 +130,7 @@ def test_steps(name):
     source, causes, expected, given, settings = STEPS[name]
     iss = booted(source, **settings)
     for key, value in given.items():
-        if key == "irq":
-            iss.csrs.irq = value
-        else:
-            (iss.csrs if isinstance(key, str) else iss.state.regs)[key] = value
+        (iss.csrs if isinstance(key, str) else iss.state.regs)[key] = value
     assert [iss.step().cause for _ in causes] == causes
     seen = dict(enumerate(iss.state.regs)) | {"pc": iss.state.pc}
     assert {key: seen[key] if key in seen else iss.csrs[key] for key in expected} == expected
@@ -146,9 +142,9 @@ def test_wfi_sleeps_until_an_enabled_line():
     iss.csrs["mie"] = 1 << 7
     iss.step()
     assert [iss.step().retired for _ in range(3)] == [None] * 3
-    iss.csrs.irq = 1 << 11
+    iss.csrs["mip"] = 1 << 11
     assert iss.step().retired is None
-    iss.csrs.irq = 1 << 7
+    iss.csrs["mip"] = 1 << 7
     assert iss.step().pc == 0x84
     assert (iss.state.pc, iss.csrs["mcycle"], iss.csrs["minstret"]) == (0x88, 6, 2)
 
@@ -156,6 +152,6 @@ def test_wfi_sleeps_until_an_enabled_line():
 def test_wfi_with_interrupts_enabled_returns_behind_it():
     iss = booted("wfi")
     iss.step()
-    iss.csrs["mstatus"], iss.csrs["mie"], iss.csrs.irq = 0x1808, 1 << 7, 1 << 7
+    iss.csrs["mstatus"], iss.csrs["mie"], iss.csrs["mip"] = 0x1808, 1 << 7, 1 << 7
     assert iss.step().cause == 0x8000_0007
     assert iss.csrs["mepc"] == 0x84

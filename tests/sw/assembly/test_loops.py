@@ -343,8 +343,8 @@ def interrupted(path: Path) -> str:
     count, end = 0, None
     while end is None or end.reason is Reason.MAX_CYCLES:
         assert count < LIMIT
-        session.iss.csrs.irq = 0 if session.iss.csrs.irq else 1 << 7
-        count += 6 if session.iss.csrs.irq else 97
+        session.iss.csrs["mip"] = 0 if session.iss.csrs["mip"] else 1 << 7
+        count += 6 if session.iss.csrs["mip"] else 97
         end = session.run(count)
     return shown(printed)
 

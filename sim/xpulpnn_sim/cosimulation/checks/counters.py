@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
+from xpulpnn.isa import csr as isa
 from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_ADDRESS, CSR_BY_NAME, PERFORMANCE_EVENTS, CsrGroup, csr_address
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN, ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
@@ -22,7 +23,6 @@ from xpulpnn_sim.cosimulation.model.model import U32, Block
 from xpulpnn_sim.cosimulation.model.schema import BEHIND_TRANSFER
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
-from xpulpnn_sim.reference.iss.csrs import INHIBIT, PCMR_COUNTS, PCMR_SATURATES
 from xpulpnn_sim.reference.iss.fetched import decoding
 from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.exits import DifferenceError, NameOf, place
@@ -254,7 +254,7 @@ class _Hart:
 
     @property
     def _saturates(self) -> bool:
-        return bool(self._control["pcmr"] & PCMR_SATURATES)
+        return bool(self._control["pcmr"] & isa.PCMR_SATURATES)
 
     def _write_control(self, name: str, value: int) -> None:
         if name == "pccrall":
@@ -267,8 +267,8 @@ class _Hart:
         wrapped = not self._saturates
         self._control[name] = value & CSR_BY_NAME[name].writable
         for counter in self._machine.values():
-            counter.counts = not self._control["mcountinhibit"] & INHIBIT[counter.name]
-        enabled = self._control["pcer"] if self._control["pcmr"] & PCMR_COUNTS else 0
+            counter.counts = not self._control["mcountinhibit"] & isa.INHIBIT[counter.name]
+        enabled = self._control["pcer"] if self._control["pcmr"] & isa.PCMR_COUNTS else 0
         for number, counter in enumerate(self._counters.values()):
             before, counter.counts = counter.counts, bool(enabled >> number & 1)
             if _COUNTERS[counter.name] in _STALLS and before != counter.counts:

@@ -28,7 +28,7 @@ class Checker(ABC):
 class RetirementCheck(Checker):
     """Executes each retired instruction in the instruction-set simulator, and compares both. ``compares_bus``: compare
     the accesses that the bus has granted, and the memory at the end without the words at ``changing``, which host or
-    timer write. A core that ``samples_lines`` before it chooses an interrupt is not held to the lines of a cycle."""
+    timer write. ``compares_lines``: hold a core to its interrupt lines, which it must not sample earlier."""
 
     def __init__(
         self,
@@ -36,21 +36,24 @@ class RetirementCheck(Checker):
         *,
         compares_bus: bool = True,
         changing: Sequence[int] = (),
-        samples_lines: bool = False,
+        compares_lines: bool = False,
     ) -> None:
-        self._reference, self._compares_bus, self._samples_lines = reference, compares_bus, samples_lines
+        self._reference, self._compares_bus, self._compares_lines = reference, compares_bus, compares_lines
         self._changing = {address // WORD_BYTES * WORD_BYTES for address in changing}
 
     def __call__(self, block: Block) -> None:
-        if isinstance(self._reference, ClusterLockstep):
-            self._reference.compare([*map(block.records, range(len(self._reference.harts)))], block.grants)
-            return
-        lines, grants = None if self._samples_lines else block.lines(), block.grants if self._compares_bus else None
-        if difference := self._reference.compare(block.records(), lines, grants):
+        harts = len(self._reference.harts)
+        # the order of the accesses of a cluster is needed in any case
+        grants = block.grants if self._compares_bus or harts > 1 else None
+        lines = block.lines() if self._compares_lines else None
+        self._require(self._reference.follow([*map(block.records, range(harts))], grants, lines))
+
+    def _require(self, difference: DifferenceError | None) -> None:
+        if difference is not None:
             raise difference
 
     def finish(self, memory: Windows, retired: Sequence[int]) -> None:
-        self._reference.finish()
+        self._require(self._reference.finish())
         harts = self._reference.harts
         compared = [hart.compared for hart in harts]
         if compared != list(retired):

@@ -137,8 +137,7 @@ def _step(program: DeployedProgram, outcome: RunResult, times: NDArray[np.int64]
 def _widths(insn: Insn, word: int) -> tuple[int, int]:
     if insn.op == "pv.qnt" and insn.fmt is not None:
         return HALF_BYTES * QUANTISED_PIXELS * insn.fmt.width, 0
-    access = Fetched(word, insn, word, WORD_BYTES).access
-    size = 0 if access is None else access.size
+    size = Fetched(word, insn, word, WORD_BYTES).size
     return (0, size) if insn.is_store else (size, 0)
 
 

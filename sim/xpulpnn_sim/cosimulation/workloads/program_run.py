@@ -139,7 +139,7 @@ def retirement_check(
     alone = Lockstep(executable, config, hart_id=machine.hart_id, **given)
     # a coprocessor makes accesses of its own
     compares_bus &= not isinstance(config, XifHost)
-    return RetirementCheck(alone, compares_bus=compares_bus, changing=changing, samples_lines=host is not None)
+    return RetirementCheck(alone, compares_bus=compares_bus, changing=changing, compares_lines=host is None)
 
 
 def device_checks(executable: Executable, cluster: ClusterConfig, machine: Machine) -> list[Checker]:

@@ -65,7 +65,7 @@ def run_stream(
     checkers: list[Checker] = []
     sequence = np.ascontiguousarray(stream.sequence, np.uint32)
     if check and len(sequence):
-        checkers.append(RetirementCheck(stream_reference(stream, config)))
+        checkers.append(RetirementCheck(stream_reference(stream, config), compares_lines=True))
     settings, machine = {"sparse": int(sparse)}, machine or Machine()
     with Session(library, 1, settings, memory, machine, waves=waves, checkers=checkers, observer=observer) as session:
         if account:

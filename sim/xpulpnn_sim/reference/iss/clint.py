@@ -4,7 +4,8 @@ import ctypes
 from collections.abc import Iterable
 
 from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, Clint
-from xpulpnn_sim.reference.iss.memory import PAGE_BITS, Memory
+from xpulpnn_sim.reference.iss.library import PAGE_BITS
+from xpulpnn_sim.reference.iss.memory import Memory
 
 _PAGE = 1 << PAGE_BITS
 RESET = b"\xff" * 8  # of mtimecmp
@@ -13,8 +14,8 @@ RESET = b"\xff" * 8  # of mtimecmp
 class ClintMemory(Memory):
     """Memory with registers that compiled code reads and writes; instructions cannot be fetched from them."""
 
-    def __init__(self, windows: Iterable[tuple[int, int]] | None = None) -> None:
-        super().__init__(windows)
+    def __init__(self, windows: Iterable[tuple[int, int]], errors: Iterable[tuple[int, int]] = ()) -> None:
+        super().__init__([*windows, (CLINT_BASE, CLINT_BYTES)], errors)
         native = self.native
         native.devices, native.device_bytes = CLINT_BASE, CLINT_BYTES
         native.msip, native.mtimecmp, native.mtime = map(self._place_of, (Clint.MSIP, Clint.MTIMECMP, Clint.MTIME))

@@ -1,6 +1,6 @@
 """Memory and peripherals of the simulated cluster: TCDM, event unit, control, timer, DMA engine."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig
 from xpulpnn.isa import cluster as isa
@@ -10,33 +10,33 @@ from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.golden.dma import DmaModel, Moves
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
 from xpulpnn_sim.reference.golden.tcdm import destination
-from xpulpnn_sim.reference.iss.memory import PAGE_BITS, AccessError, BusError, Memory, PostponedError
+from xpulpnn_sim.reference.iss.library import PAGE_BITS
+from xpulpnn_sim.reference.iss.memory import AccessError, BusError, Memory, PostponedError
 
 _VIEW = 1 << isa.TEST_SET_BIT
 _TEST_SET = isa.TCDM_BASE | _VIEW
 _DEVICES_END = isa.CONTROL + _VIEW
 
-# load by a core at an address, or store of a value; returns the word (0 for a store), or None if the access waits;
-# raises LookupError if there is no register
-PeripheralAccess = Callable[[int, int, int | None], int | None]
+# load at an address, or store of a value; returns the word (0 for a store), or None if the access waits; raises
+# LookupError if there is no register
+PeripheralAccess = Callable[[int, int | None], int | None]
 
 
 class ClusterMemory(Memory):
-    """Memory as the harts of a cluster see it, with the alias and the test&set view of the TCDM. Accesses of
-    :attr:`core` to peripherals call :attr:`reach`; they raise :class:`PostponedError` if they must wait."""
+    """Memory as the harts of a cluster see it, with the alias and the test&set view of the TCDM. Accesses to
+    peripherals call ``reach``; they raise :class:`PostponedError` if they must wait."""
 
     def __init__(
         self,
         windows: Iterable[tuple[int, int]],
+        errors: Iterable[tuple[int, int]],
+        *,
         config: ClusterConfig,
         reach: PeripheralAccess,
-        errors: Sequence[tuple[int, int]] = (),
     ) -> None:
-        super().__init__([*windows, (isa.TCDM_ALIAS, config.tcdm_bytes)])
-        self.errors = tuple(errors)
+        super().__init__([*windows, (isa.TCDM_ALIAS, config.tcdm_bytes)], errors)
         self._config = config
-        self.reach = reach
-        self.core = 0
+        self._reach = reach
         self.native.devices, self.native.device_bytes = isa.CONTROL, _VIEW
         self._tcdm_bytes = self.native.twin_bytes = config.tcdm_bytes
         self.native.twins[:] = isa.TCDM_BASE, isa.TCDM_ALIAS
@@ -99,7 +99,7 @@ class ClusterMemory(Memory):
         if address % WORD_BYTES + size > WORD_BYTES:
             raise AccessError(kind, address, size)
         try:
-            word = self.reach(self.core, address // WORD_BYTES * WORD_BYTES, value)
+            word = self._reach(address // WORD_BYTES * WORD_BYTES, value)
         except LookupError:
             raise BusError from None
         if word is None:
@@ -113,10 +113,6 @@ _CACHE_REGISTERS = frozenset(isa.Icache) | {
     for first in (isa.Icache.PRIVATE_COUNTERS, isa.Icache.SHARED_COUNTERS)
     for counter in isa.IcacheCounter
 }
-
-
-def _access(offset: int, value: int | None) -> Access:
-    return Access(offset, value is not None, value or 0)
 
 
 def _timed(timer: ClusterTimerModel | ClintModel, offset: int, value: int | None) -> int:
@@ -153,10 +149,11 @@ class Devices:
             self._masks |= {isa.ICACHE_CONTROL + offset: 1 for offset in (*enabled, isa.Icache.COUNT)}
             self._values |= {isa.ICACHE_CONTROL + offset: 1 for offset in enabled}
 
-    def lines(self, core: int) -> int:
-        """Return the interrupt lines of a core as bits of mip."""
-        own = 0 if self.clint is None else self.clint.lines(core)
-        return own | (self._events.interrupts() >> core & 1) << Interrupt.EXTERNAL
+    def lines(self) -> list[int]:
+        """Return the interrupt lines of each core as bits of mip."""
+        raised, cores = self._events.interrupts(), range(self._cores)
+        own = [0 if self.clint is None else self.clint.lines(core) for core in cores]
+        return [own[core] | (raised >> core & 1) << Interrupt.EXTERNAL for core in cores]
 
     def until_event(self) -> int | None:
         """Return the cycles until a timer does something if nothing is written; None if none does."""
@@ -209,10 +206,10 @@ class Devices:
         waits and must be repeated. Raises ``LookupError`` if there is no register."""
         if isa.PRIVATE_EVENT_UNIT <= address < isa.PRIVATE_EVENT_UNIT + isa.BLOCK_BYTES:
             if core not in self._outstanding:
-                self._settle({core: _access(address - isa.PRIVATE_EVENT_UNIT, value)})
+                self._settle({core: Access(address - isa.PRIVATE_EVENT_UNIT, value is not None, value or 0)})
             return self._response(core, address, self._answered(core))
-        if self._dma_at(core, address) is not None:
-            return self._commanded(core, address, value)
+        if (command := self._dma_at(core, address)) is not None:
+            return self._commanded(core, address, value, *command)
         if address in self._masks:
             return self._plain(address, value)
         if isa.TIMER <= address < isa.TIMER + isa.BLOCK_BYTES:
@@ -222,7 +219,7 @@ class Devices:
         if self.clint is not None and isa.CLINT <= address < isa.CLINT + CLINT_SPACE:
             return _timed(self.clint, address - isa.CLINT, value)
         if isa.EVENT_UNIT <= address < isa.ICACHE_CONTROL:
-            self._settle({}, shared=_access(address - isa.EVENT_UNIT, value))
+            self._settle({}, shared=Access(address - isa.EVENT_UNIT, value is not None, value or 0))
             return self._answered(None)
         raise LookupError
 
@@ -233,10 +230,9 @@ class Devices:
             self._outstanding.pop(core, None)
         return answer
 
-    def _commanded(self, core: int, address: int, value: int | None) -> int | None:
-        port_at = self._dma_at(core, address)
-        assert port_at is not None
-        dma, port, offset = port_at
+    def _commanded(
+        self, core: int, address: int, value: int | None, dma: DmaModel, port: int, offset: int
+    ) -> int | None:
         if offset not in tuple(isa.Dma):
             raise LookupError
         if value is None:

@@ -10,27 +10,16 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.isa import machine
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
-from xpulpnn.isa.table import find
+from xpulpnn.isa.semantics import STATE
 from xpulpnn.xif.config import XifConfig, XifHost
+from xpulpnn_sim.reference.iss import library
 from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs
-from xpulpnn_sim.reference.iss.fetched import Fetched, decoding, is_absent
-from xpulpnn_sim.reference.iss.library import (
-    RAISED,
-    STOP,
-    NativeHart,
-    Operation,
-    Translate,
-    function_of,
-    library,
-    table,
-)
+from xpulpnn_sim.reference.iss.fetched import Fetched, decoding
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 
 _NOWHERE = 1  # no address of an instruction
 _NO_CAUSE = machine.WORD_MASK
-_PATH = 1 << 17  # most instructions of a run whose addresses are noted
-_NOTHING = find("fence")  # a row without effect
 
 
 class Retired(NamedTuple):
@@ -55,6 +44,14 @@ DEFAULT_EXTENSIONS = BASE_EXTENSIONS | {
 }
 
 
+def _absent_words(xif: XifConfig | None) -> tuple[int, ...]:
+    """Return the places of the words of the state that a coprocessor lacks; they stay 0."""
+    if xif is None:
+        return ()
+    memory = (*range(2, 6), STATE["PTR"], STATE["PTR"] + 1) if xif.memory == "none" else ()
+    return (*memory, machine.FIRST_PARAMETER) if xif.requantise == "none" else memory
+
+
 class Iss:
     """A hart and its memory. The simulator has no notion of time: mcycle and the performance counter of cycles count
     one cycle per step, counters of stalls do not change. Instructions outside ``extensions`` and ``widths`` trap.
@@ -73,24 +70,25 @@ class Iss:
     ) -> None:
         self.memory = Memory() if memory is None else memory
         # pc, registers, the NN-RF and behind it the state of the coprocessor, and whether a wfi waits for an interrupt
-        self.state = NativeHart(pc=boot_address & ~1, last_pc=_NOWHERE, handler=_NOWHERE)
+        self.state = library.NativeHart(pc=boot_address & ~1, last_pc=_NOWHERE, handler=_NOWHERE)
         if groups is None:
             groups = frozenset({CsrGroup.BASE})
             groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
         is_xpulp = Extension.XPULPV2 in extensions
         self.csrs = SimulatedCsrs(boot_address, hart_id, groups, self.state, is_xpulp=is_xpulp)
-        # takes the addresses of executed instructions, in order
-        self.note: Callable[[Sequence[int]], object] | None = None
-        self.decode, self._xif = decoding(extensions, widths, xif), xif
+        self._note: Callable[[Sequence[int]], object] | None = None
+        self._path: Any = None
+        self.decode = decoding(extensions, widths, xif)
+        self.state.absent = sum(1 << word for word in _absent_words(xif))
         self.fetch: Callable[[int], int] = self.memory.fetch
-        self._library = library()
+        self._library = library.library()
         self._hart = ctypes.byref(self.state)
-        native, state, code = self.memory.native, self.state, table()
+        native, state, code = self.memory.native, self.state, library.table()
         state.code, state.memory, state.next = ctypes.addressof(code), ctypes.addressof(native), native.harts
-        state.translate = Translate(partial(Iss._translate, weakref.proxy(self)))
+        state.translate = library.Translate(partial(Iss._translate, weakref.proxy(self)))
         state.fetches_anew = not self.memory.keeps_code
         native.harts = ctypes.addressof(state)
-        weakref.finalize(self, lambda hart, *_used: library().release(ctypes.byref(hart)), state, native, code)
+        weakref.finalize(self, lambda hart, *_used: library.library().release(ctypes.byref(hart)), state, native, code)
 
     @classmethod
     def of(cls, config: CoreConfig, boot_address: int, *, hart_id: int = 0, memory: Memory | None = None) -> "Iss":
@@ -104,27 +102,24 @@ class Iss:
             xif=config.xif if isinstance(config, XifHost) else None,
         )
 
-    def load(self, address: int, words: list[int]) -> None:
-        for index, word in enumerate(words):
-            self.memory.write(address + machine.WORD_BYTES * index, machine.WORD_BYTES, word)
-
     def run(self, limit: int, until: int | None = None) -> int:
         """Execute up to ``limit`` instructions, at most up to ``until``, :meth:`halt` or where :attr:`status` says so;
         returns their number. An access outside memory leaves ``pc`` at the instruction."""
-        path, state = None, self.state
-        if self.note is not None:
-            limit = min(limit, _PATH)
-            path = (ctypes.c_uint32 * limit)()
-            state.path = ctypes.addressof(path)
         done = self._library.run(self._hart, ctypes.c_uint64(limit), _NOWHERE if until is None else until)
-        if path is not None and self.note is not None:
-            state.path = None
-            self.note(path[:done])
-        self._require_access()
+        self.report()
         return done
 
-    def _require_access(self) -> None:
-        if self.status == RAISED:
+    def observe(self, note: Callable[[Sequence[int]], object]) -> None:
+        """Pass the addresses of executed instructions, in order, to ``note`` after each run and step."""
+        self._note, self._path = note, (ctypes.c_uint32 * library.PATH)()
+        self.state.path = ctypes.addressof(self._path)
+
+    def report(self) -> None:
+        """Pass on the addresses of instructions that compiled code has executed, and its exception."""
+        if self._note is not None:
+            self._note(self._path[: self.state.path_length])
+            self.state.path_length = 0
+        if self.status == library.RAISED:
             raise self.memory.raised
 
     @property
@@ -135,6 +130,11 @@ class Iss:
     def halt(self) -> None:
         """End a run after the current instruction. Watchers of the memory call this."""
         self.state.halted = True
+
+    def raise_line(self, line: int) -> None:
+        """Raise an interrupt line, which falls when its interrupt is taken."""
+        self.state.raised |= 1 << line
+        self.csrs["mip"] |= self.state.raised
 
     @property
     def executed(self) -> int:
@@ -149,7 +149,7 @@ class Iss:
         """Take an interrupt, wait one cycle in wfi, or execute one instruction."""
         state, pc = self.state, self.state.pc
         self._library.step(self._hart)
-        self._require_access()
+        self.report()
         cause = None if state.cause == _NO_CAUSE else state.cause
         return Step(pc, cause, bool(state.endless), self.retired if state.retired else None)
 
@@ -168,10 +168,8 @@ class Iss:
             if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
                 raw &= machine.HALF_MASK
             fetched = self.decode(raw)
-            operation[0] = Operation(raw=raw, flags=STOP) if fetched is None else fetched.operation
+            operation[0] = library.Operation(raw=raw, flags=library.STOP) if fetched is None else fetched.operation
             if fetched is None or fetched.insn.op == "dret":
-                operation[0].run = function_of("illegal")
-            elif is_absent(fetched, self._xif):
-                operation[0].run = function_of(_NOTHING)
+                operation[0].run = library.function_of("illegal")
 
         return self.memory.status_of(translate)

@@ -4,14 +4,8 @@ import ctypes
 from typing import Any
 
 from xpulpnn.isa import csr as isa
-from xpulpnn.isa.machine import IRQ_BITS
 from xpulpnn_sim.reference.iss.library import PRESENT, READ_ONLY, WRITE_ONLY, NativeHart, library
 from xpulpnn_sim.reference.statements.cpp import CSR_PLACES
-
-INHIBIT = {"mcycle": 1 << isa.MCOUNTINHIBIT_CY_BIT, "minstret": 1 << isa.MCOUNTINHIBIT_IR_BIT}
-"""The bit of mcountinhibit that stops each counter."""
-
-PCMR_COUNTS, PCMR_SATURATES = 1 << 0, 1 << 1
 
 _ACCESS = {isa.CsrAccess.RO: PRESENT | READ_ONLY, isa.CsrAccess.WO: PRESENT | WRITE_ONLY}
 
@@ -36,15 +30,6 @@ class SimulatedCsrs:
         self["mtvec"] |= boot_address & isa.MTVEC_BASE
         self["mhartid"] = hart_id
         self["misa"] &= isa.ALL_BITS if is_xpulp else ~isa.MISA_X
-
-    @property
-    def irq(self) -> int:
-        """The interrupt lines that are high."""
-        return self["mip"]
-
-    @irq.setter
-    def irq(self, lines: int) -> None:
-        self["mip"] = lines & IRQ_BITS
 
     def call(self, function: str, *arguments: int) -> int:
         return getattr(library(), function)(ctypes.byref(self.hart), *map(ctypes.c_uint64, arguments)) & isa.ALL_BITS

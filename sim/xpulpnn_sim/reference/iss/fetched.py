@@ -8,13 +8,12 @@ from typing import Any
 from xpulpnn.isa import machine
 from xpulpnn.isa.csr import PERFORMANCE_EVENTS
 from xpulpnn.isa.formats import Extension
-from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.semantics import MEMORY, STATE, statements
+from xpulpnn.isa.insn import Insn, InsnClass
+from xpulpnn.isa.semantics import MEMORY, statements
 from xpulpnn.isa.table import Decoder, enabled, expand_compressed
-from xpulpnn.isa.xif import ACCUMULATORS
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.reference.iss import library
-from xpulpnn_sim.reference.statements.cpp import is_slow, leads
+from xpulpnn_sim.reference.statements.cpp import leads
 
 _WORDS = 1 << 14  # words whose instructions are cached
 
@@ -23,21 +22,11 @@ RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
 
 EVENTS = {name: number for number, name in enumerate(PERFORMANCE_EVENTS)}  # numbers of the performance counters
 
-_REGISTER_OFFSETS = ("rs2", "rs3")
-
 
 @cache
 def _bytes_accessed(insn: Insn) -> int:
     text = "".join(statements(insn))
     return next(bits for name, bits in MEMORY.items() if name in text) // machine.BYTE_BITS
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryAccess:
-    size: int
-    offset: int  # constant added to the base
-    offset_register: int | None  # register added to the base instead
-    updates_base: bool  # post-increment: the address is the old base, to which the offset is added
 
 
 @dataclass(frozen=True)
@@ -78,7 +67,7 @@ class Fetched:
         """Register fields that are read, except the base of a Mac&Load that does not load; ``rs2`` is also the second
         sum of a pair product."""
         reads = self.insn.reads | ({"rs2"} if self.insn.is_pair and self.insn.accumulates else set())
-        return reads - {"rs1"} if self.insn.is_nn_form and self.access is None else reads
+        return reads - {"rs1"} if self.insn.is_nn_form and not self.size else reads
 
     @cached_property
     def nn_loaded(self) -> int | None:
@@ -108,34 +97,24 @@ class Fetched:
         return self.nn_loaded if self.insn.is_mac_load else None
 
     @cached_property
-    def access(self) -> MemoryAccess | None:
-        """The memory access; None for pv.qnt, which has several."""
+    def size(self) -> int:
+        """Bytes of the memory access; 0 for none, and for pv.qnt, which has several."""
         insn = self.insn
         if insn.is_mac_load or insn.loads_parameter:
-            return (
-                None
-                if self.nn_loaded is None
-                else MemoryAccess(machine.INCREMENT, machine.INCREMENT, None, updates_base=True)
-            )
-        if not (insn.is_load or insn.is_store):
-            return None
-        token = insn.operands.split("(")[0].rsplit(",", maxsplit=1)[-1]
-        offset, size = self.operands[token], _bytes_accessed(insn)
-        if token in _REGISTER_OFFSETS:
-            return MemoryAccess(size, 0, offset, insn.writes_base)
-        return MemoryAccess(size, offset, None, insn.writes_base)
+            return 0 if self.nn_loaded is None else machine.INCREMENT
+        return _bytes_accessed(insn) if insn.is_load or insn.is_store else 0
 
     @cached_property
     def base(self) -> int:
         """The base register that the access increments, 0 if none."""
-        return self.rs1 if self.access is not None and self.access.updates_base else 0
+        return self.rs1 if self.size and self.insn.writes_base else 0
 
     @cached_property
     def events(self) -> tuple[int, ...]:
         """Numbers of the counted events that the instruction causes whatever its operands."""
         insn = self.insn
         loads = 2 * insn.fmt.width if insn.op == "pv.qnt" and insn.fmt is not None else 0
-        if self.access is not None and not insn.is_store:
+        if self.size and not insn.is_store:
             loads = 1
         happen = (
             ("instructions", 1),
@@ -150,23 +129,20 @@ class Fetched:
     @cached_property
     def operation(self) -> Any:
         """The instruction as the compiled simulator executes it."""
-        insn, access, operands = self.insn, self.access, self.operands
+        insn, operands = self.insn, self.operands
         to_itself = operands.get("boff13", operands.get("joff21")) == 0
-        updates = access is not None and access.updates_base
+        stops = to_itself or insn.insn_class in (InsnClass.CSR, InsnClass.SYSTEM)
         kinds = (insn.is_branch, insn.is_jump, insn.op == "jalr", leads(insn), insn.is_store)
         entries = {"activation": self.nn_activation, "weight": self.nn_weight, "loaded": self.nn_loaded}
-        entries["offset_register"] = None if access is None else access.offset_register
-        same = {name: getattr(self, name) for name in ("raw", "length", "rs1", "rd", "destination")}
+        same = {name: getattr(self, name) for name in ("raw", "length", "rs1", "rd", "destination", "size")}
         return library.Operation(
             run=library.function_of(insn),
             operands=tuple(operands.values()),
-            offset=0 if access is None else access.offset,
             events=sum(1 << event for event in {*self.events}),
-            flags=_mask((is_slow(insn) or to_itself, *kinds, updates, insn.is_pair)),
+            flags=_mask((stops, *kinds, self.base > 0, insn.is_pair)),
             reads=_mask(name in self.reads for name in ("rs1", "rs2", "rd")),
             rs2=self.read_as_rs2,
             loads=self.events.count(EVENTS["loads"]),
-            size=0 if access is None else access.size,
             **same,
             **{name: -1 if number is None else number for name, number in entries.items()},
         )
@@ -192,24 +168,3 @@ def decoding(
         return None if row is None else Fetched(raw, row, word, length)
 
     return decode
-
-
-def _absent_words(xif: XifConfig) -> frozenset[int]:
-    """Return the places of the words of the state that a coprocessor lacks; they stay 0."""
-    absent = set[int]() if xif.memory != "none" else {*range(2, 6), STATE["PTR"], STATE["PTR"] + 1}
-    return frozenset(absent if xif.requantise != "none" else absent | {machine.FIRST_PARAMETER})
-
-
-def _word_written(fetched: Fetched) -> int | None:
-    """Return the place of the (first) word that an instruction writes into the state of the coprocessor."""
-    if fetched.insn.op == "pa.ld":
-        return (0, machine.SECOND_PAIR, 2, 4, machine.FIRST_PARAMETER)[fetched.operands["e"]]
-    if fetched.insn.op != "pa.wr":
-        return None
-    number = fetched.operands["r"] - ACCUMULATORS
-    return STATE["ACC"] if number < 0 else number if number < machine.NNRF_WORDS else number + ACCUMULATORS
-
-
-def is_absent(fetched: Fetched, xif: XifConfig | None) -> bool:
-    """Return whether an instruction writes a word of the state that a coprocessor lacks."""
-    return xif is not None and _word_written(fetched) in _absent_words(xif)

@@ -28,9 +28,9 @@ def executed(run: KernelRun, call: KernelCall, memory: Memory, *, limit: int = 1
     base, entry = program.pcs[0], int(program.pcs[call.entry])
     extensions = BASE_EXTENSIONS | run.extensions
     hart = Iss(entry, extensions=extensions, memory=memory, xif=XifConfig.of(extensions))
-    hart.load(int(base), program.words.tolist())
+    memory.write_bytes(int(base), program.words.tobytes())
     path: list[int] = []
-    hart.note = path.extend
+    hart.observe(path.extend)
     last = int(program.pcs[-1])
     while hart.state.pc != last:
         hart.run(_BLOCK, until=last)

@@ -1,13 +1,11 @@
 """The compiled simulator: a library with a function for every row of the instruction table, built once per machine."""
 
 import ctypes
-import hashlib
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable
-from ctypes import CFUNCTYPE, POINTER, Structure, c_int8, c_int32, c_uint8, c_uint32, c_uint64, c_void_p
+from ctypes import CFUNCTYPE, POINTER, Structure, c_bool, c_uint32, c_uint64, c_void_p
 from functools import cache
 from mmap import mmap
 from pathlib import Path
@@ -22,7 +20,7 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.semantics import STATE, STATE_WORDS
 from xpulpnn.isa.table import INSNS
 from xpulpnn.isa.xif import XIF_ROWS
-from xpulpnn.user_cache import cache_directory, is_usable, locked
+from xpulpnn.user_cache import cached_file
 from xpulpnn_sim.reference.programs.exits import MOST_STEPS, MOST_TRAPS
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 from xpulpnn_sim.reference.statements import cpp
@@ -34,6 +32,7 @@ DONE, BUS_ERROR, RAISED, TRAP, AGAIN, RESTS, TRAPS, DIFFERS, BREAK = range(9)  #
 PRESENT, READ_ONLY, WRITE_ONLY = 1, 2, 4  # bits of Hart::access
 STOP, BRANCH, JUMP, REGISTER_JUMP, LEADS, STORE, UPDATES, PAIR = (1 << bit for bit in range(8))  # flags of an operation
 PAGE_BITS = 12
+PATH = 1 << 17  # most addresses of instructions that are noted before Python reads them
 RAW = 1 << 31  # bit of the size of a load that ignores errors
 
 ALWAYS = ("insn", "trap", "cause", "nn_we", "rd2_we", "mem_rmask", "mem_wmask", "pc_wdata")
@@ -43,12 +42,8 @@ COMPARED = (*WORD_FIELDS, "order", "interrupt", "bus_req", "bus_addr", "bus_we",
 """Fields of a record, and other effects in which a design may differ."""
 
 _CSR_ADDRESSES = 1 << 12
-_NAMED_CSRS = (
-    *("mstatus", "mie", "mip", "mtvec", "mepc", "mcause", "mcountinhibit", "lpstart0", "lpstart1"),
-    *("mcycle", "mcycleh", "minstret", "minstreth", "pccr0", "pccrall", "pcmr", "pcer"),
-)
 _CONSTANTS = {
-    **{name.upper(): cpp.CSR_PLACES[name] for name in _NAMED_CSRS},
+    **{name.upper(): place for name, place in cpp.CSR_PLACES.items()},
     **{name.upper(): number for number, name in enumerate(PERFORMANCE_EVENTS)},
     **{f"PLACE_{name}": place for place, name in enumerate(COMPARED)},
     **{
@@ -72,6 +67,7 @@ _CONSTANTS = {
     "STATE_WORDS": STATE_WORDS,
     "FAILED": STATE["FAILED"],
     "PAGE_BITS": PAGE_BITS,
+    "PATH": PATH,
     "ALWAYS": sum(1 << WORD_FIELDS.index(name) for name in ALWAYS),
 }
 _PLACE_AT = {each.address: place for place, each in enumerate(CSRS)}
@@ -84,16 +80,8 @@ _TABLES: dict[str, Iterable[int]] = {
 }
 _HEADERS = [Path(__file__).parent / "native" / f"{name}.hpp" for name in ("hart", "system", "follow", "cluster")]
 _DECLARATIONS = "\n".join(path.read_text() for path in _HEADERS)
-_TYPES: dict[str, Any] = {
-    "Function": c_void_p,
-    "Read": Read,
-    "Write": Write,
-    "u32": c_uint32,
-    "u64": c_uint64,
-    "i32": c_int32,
-    "u8": c_uint8,
-    "i8": c_int8,
-}
+_TYPES: dict[str, Any] = {"Function": c_void_p, "Read": Read, "Write": Write}
+_TYPES |= {f"{kind[2]}{bits}": getattr(ctypes, f"{kind}{bits}") for kind in ("c_uint", "c_int") for bits in (8, 32, 64)}
 
 
 def _fields(name: str) -> list[tuple[str, Any]]:
@@ -122,6 +110,7 @@ Grant: Any = _structure("Grant")
 _TYPES["Grant"] = Grant
 Follower: Any = _structure("Follower")
 Walk: Any = _structure("Walk")
+Turns: Any = _structure("Turns")
 
 Table = c_void_p * (1 << 32 - PAGE_BITS)
 
@@ -150,34 +139,24 @@ def _source() -> str:
     )
 
 
-def _built() -> Path:
-    sources = [*sorted(Path(xpulpnn.isa.__file__).parent.glob("*.py")), *sorted(Path(cpp.__file__).parent.glob("*.py"))]
-    hasher = hashlib.sha256(repr(_COMMAND).encode())
-    for path in (*sources, *_HEADERS, Path(__file__)):
-        hasher.update(path.read_bytes())
-    library = cache_directory() / f"iss-{hasher.hexdigest()[:24]}.so"
-    if is_usable(library):
-        return library
+def _build(made: Path) -> None:
     if shutil.which(_COMMAND[0]) is None:
         raise ToolError(f"{_COMMAND[0]} must be installed to compile the simulator: apt-get install {_COMMAND[0]}")
-    with locked(library.with_suffix(".lock")):
-        if not is_usable(library):
-            with tempfile.TemporaryDirectory(dir=library.parent, prefix="building-") as folder:
-                made = Path(folder) / library.name
-                done = subprocess.run(
-                    [*_COMMAND, "-o", str(made)], input=_source(), capture_output=True, text=True, check=False
-                )
-                if done.returncode:
-                    raise ToolError(f"{_COMMAND[0]} must compile the simulator, not fail:\n{done.stderr}")
-                made.rename(library)
-    return library
+    line = [*_COMMAND, "-o", str(made)]
+    done = subprocess.run(line, input=_source(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolError(f"{_COMMAND[0]} must compile the simulator, not fail:\n{done.stderr}")
 
 
 @cache
 def library() -> Any:
-    loaded: Any = ctypes.CDLL(str(_built()))
+    folders = (Path(xpulpnn.isa.__file__).parent, Path(cpp.__file__).parent)
+    sources = (*(path for folder in folders for path in sorted(folder.glob("*.py"))), *_HEADERS, Path(__file__))
+    identity = (_COMMAND, [path.read_bytes() for path in sources])
+    loaded: Any = ctypes.CDLL(str(cached_file(identity, ".so", _build)))
     loaded.functions = (c_void_p * len(_ROWS)).in_dll(loaded, "ROWS")
-    loaded.run.restype = loaded.follow.restype = loaded.take_turns.restype = loaded.walk.restype = c_uint64
+    loaded.run.restype = loaded.walk.restype = c_uint64
+    loaded.take_turns.restype = c_bool
     return loaded
 
 

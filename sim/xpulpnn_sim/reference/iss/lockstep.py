@@ -2,7 +2,7 @@
 
 import ctypes
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS, CSR_BY_NAME, PERFORMANCE_EVENTS, TRIGGER_STATE
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, WORD_BYTES
+from xpulpnn.isa.machine import ADDRESS_SPACE
 from xpulpnn.isa.retirement import CAUSE_CODE
 from xpulpnn_sim.reference.golden.dotp import unpack
 from xpulpnn_sim.reference.iss.clint import ClintMemory
 from xpulpnn_sim.reference.iss.core import Iss
-from xpulpnn_sim.reference.iss.library import COMPARED, RAISED, Follower, library
-from xpulpnn_sim.reference.iss.memory import Memory
+from xpulpnn_sim.reference.iss.library import COMPARED, RAISED, Follower, Walk, library
+from xpulpnn_sim.reference.iss.memory import AccessError, Memory
 from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory
 from xpulpnn_sim.reference.programs.elf import Executable, Window
 from xpulpnn_sim.reference.programs.exits import DifferenceError, place
@@ -29,25 +29,17 @@ Record = tuple[int, ...]
 
 HISTORY = 8  # retirements shown before the one that differs
 
-TIMED_EVENTS = tuple(
-    event
+_TIMED_EVENTS = [
+    f"pccr{event}"
     for event, name in enumerate(PERFORMANCE_EVENTS)
     if name == "cycles" or name.endswith("_stalls") or name in CLUSTER_EVENTS
-)
-"""Performance counters of cycles and of events outside the core."""
-
-TIMED_CSRS = frozenset(
-    CSR_BY_NAME[name].address
-    for name in (
-        *("mcycle", "mcycleh", "cycle", "cycleh", "mip"),
-        *(f"pccr{event}" for event in TIMED_EVENTS),
-        *TRIGGER_STATE,
-    )
-)
+]
+TIMED_CSRS = ("mcycle", "mcycleh", "cycle", "cycleh", "mip", *_TIMED_EVENTS, *TRIGGER_STATE)
 """CSRs whose value depends on time or on a debugger, so that it is taken from the design. For counters there is a
 separate check against retirements and waits."""
 
 _NAMES = RETIREMENT.names or ()
+_ADDRESS = _NAMES.index("mem_addr")
 _WHYS = (
     "",
     "interrupts are disabled (mstatus.MIE = 0)",
@@ -61,17 +53,62 @@ _WHYS = (
 )
 """Explanations by number in the compiled simulator."""
 
-_OPERANDS = {
-    "rs1": "rs1_rdata",
-    "rs2": "rs2_rdata",
-    "rd": "rd_rdata",
-    "act": "nn_act_rdata",
-    "wgt": "nn_wgt_rdata",
-    "loaded": "mem_rdata",
-}
+_OPERANDS = ("rs1_rdata", "rs2_rdata", "rd_rdata", "nn_act_rdata", "nn_wgt_rdata", "mem_rdata")
+_FLAGS = ("trap", "intr", "nn_we", "nn_addr", "rd_we", "base_we", "bus_req", "bus_we")  # shown in decimal
 
 
-class Lockstep:
+class Followers:
+    """Simulated harts that share a memory and are stepped by the records of a design. An instruction takes effect when
+    the bus grants its access, the second one if there are two."""
+
+    def __init__(self, harts: Sequence["Lockstep"]) -> None:
+        self.harts = tuple(harts)
+        self._structures = [
+            _pointers(map(ctypes.addressof, kind))
+            for kind in ([hart.iss.state for hart in harts], [hart.follower for hart in harts])
+        ]
+        self._walk = Walk(*map(ctypes.addressof, self._structures), hart_count=len(harts))
+        self._held = [np.zeros(0, RETIREMENT) for _ in harts]  # records whose accesses have not been granted
+        self.grants: NDArray[Any] = np.zeros(0, GRANT)  # accesses that no record has made yet
+
+    def follow(
+        self, blocks: Sequence[Records], grants: NDArray[Any] | None = None, lines: Any = None, *, last: bool = False
+    ) -> DifferenceError | None:
+        """Compare the next records of each hart, and ``grants``, their accesses of the bus. Returns the first
+        difference, after which nothing can be compared. ``lines`` are the interrupt lines at the records of a single
+        hart; accesses that belong to no record of the ``last`` blocks are made."""
+        walk, held = self._walk, self._held
+        records = [np.ascontiguousarray(block, RETIREMENT) for block in blocks]
+        levels = None if lines is None else np.ascontiguousarray(lines, np.uint32)
+        pointers = [_pointers(part.ctypes.data for part in parts) for parts in (held, records)]
+        walk.held, walk.records = map(ctypes.addressof, pointers)
+        walk.lines, walk.at_end = None if levels is None else levels.ctypes.data, last
+        if grants is not None:
+            self.grants = np.concatenate([self.grants, grants])
+            walk.grants, walk.grant_count = self.grants.ctypes.data, len(self.grants)
+        for hart, (left, new) in enumerate(zip(held, records, strict=True)):
+            walk.held_counts[hart], walk.counts[hart], walk.done[hart] = len(left), len(left) + len(new), 0
+        self.grants = self.grants[library().walk(ctypes.byref(walk)) :]
+        self._held = []
+        for hart, left, new, done in zip(self.harts, held, records, walk.done, strict=False):
+            split = max(done - len(left), 0)
+            hart.keep(left[:done])
+            hart.keep(new[:split])
+            self._held.append(np.concatenate([left[done:], new[split:]]))
+        failed = walk.failed
+        return self.harts[failed].difference(self._held[failed][0].item()) if failed < len(self.harts) else None
+
+    def finish(self) -> DifferenceError | None:
+        """Make the accesses that belong to no record, and compare what remains."""
+        return self.follow([np.zeros(0, RETIREMENT) for _ in self.harts], np.zeros(0, GRANT), last=True)
+
+
+def _pointers(addresses: Iterable[int]) -> Any:
+    listed = [*addresses]
+    return (ctypes.c_void_p * len(listed))(*listed)
+
+
+class Lockstep(Followers):
     """A simulated hart that is stepped by the records of a design. Values that depend on time (cycle counters, pending
     interrupts, the time of a CLINT) and the CSRs ``free`` of a core of somebody else are taken from the records.
     Interrupts are taken where the records show them, and must be allowed there. ``stream`` has the instructions by
@@ -95,48 +132,26 @@ class Lockstep:
             memory = loaded_memory(executable, ((0, ADDRESS_SPACE),), errors, ClintMemory if clint else Memory)
         self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=memory)
         self.compared = 0
-        self.harts = (self,)
         self._name_of = executable.symbol_at
         self._who = who
         self._decoder = decoder_of(config)
         # the output of the program is shown by the run of the design
         if stream is None:
-            self._channel = HostChannel(executable, memory, self.iss.halt, lambda printed: None)
+            self._channel = HostChannel(executable, (self.iss,))
         else:
             self.iss.fetch = stream.__getitem__
         # another core may expand hints to other fields
         unread = ("rs1_addr", "rs2_addr") if free else ("pc_wdata",) if stream else ()
         self.follower = Follower(unread=sum(1 << WORD_FIELDS.index(name) for name in unread), streams=bool(stream))
-        for address in TIMED_CSRS | {CSR_BY_NAME[name].address for name in free}:
-            self.follower.free[address] = 1
+        for name in (*TIMED_CSRS, *free):
+            self.follower.free[CSR_BY_NAME[name].address] = 1
         self._history: deque[Records] = deque(maxlen=HISTORY)  # the last records, in blocks
-        self.grants: NDArray[Any] = np.zeros(0, GRANT)  # accesses that no record has made yet
+        super().__init__((self,))
 
     def compare(
         self, records: Records, lines: Any = None, grants: NDArray[Any] | None = None
     ) -> DifferenceError | None:
-        """Compare the next block of records, with ``grants`` its accesses of the bus too. Returns the first difference;
-        nothing can be compared afterwards."""
-        records, follower = np.ascontiguousarray(records, RETIREMENT), self.follower
-        levels = None if lines is None else np.ascontiguousarray(lines, np.uint32)
-        given = ctypes.c_void_p(records.ctypes.data), None if levels is None else ctypes.c_void_p(levels.ctypes.data)
-        if grants is not None:
-            self.grants = np.concatenate([self.grants, grants])
-            follower.next = self.grants.ctypes.data
-            follower.end = follower.next + self.grants.nbytes
-        hart = ctypes.byref(self.iss.state)
-        done = library().follow(hart, ctypes.byref(follower), *given, ctypes.c_uint64(len(records)))
-        if grants is not None:
-            self.grants = self.grants[len(self.grants) - (follower.end - follower.next) // GRANT.itemsize :]
-        self.keep(records[:done])
-        return None if done == len(records) else self.difference(records[done].item())
-
-    def finish(self) -> None:
-        """Make the accesses that belong to no record."""
-        for grant in self.grants[self.grants["we"] != 0]:
-            for byte in range(WORD_BYTES):
-                if grant["be"] >> byte & 1:
-                    self.iss.memory.write(int(grant["address"]) + byte, 1, int(grant["wdata"]) >> BYTE_BITS * byte)
+        return self.follow([records], grants, lines)
 
     def keep(self, records: Records) -> None:
         """Count a block of records without a difference, and keep the last ones for reports."""
@@ -145,8 +160,11 @@ class Lockstep:
 
     def difference(self, record: Record) -> DifferenceError:
         """Return the difference of the record that was not followed; raise the exception in an access instead."""
+        error = self.iss.memory.raised
+        if self.iss.status == RAISED and isinstance(error, AccessError):
+            return self.differs(record, "mem_addr", error.address, record[_ADDRESS], f"{error.kind} outside memory")
         if self.iss.status == RAISED:
-            raise self.iss.memory.raised
+            raise error
         found, csrs = self.follower, self.iss.csrs
         why, field = _WHYS[found.why], COMPARED[found.place]
         urgent = found.expected & CAUSE_CODE
@@ -163,8 +181,8 @@ class Lockstep:
             f"  instruction: {digits_of(values['insn'])}  {text_of(values['insn'], pc, self._decoder)}",
             f"  {field} must be {_shown(field, expected)}, not {_shown(field, got)}{address}{f': {why}' * bool(why)}",
             *(_lanes_of_result(values["insn"], expected, got) if field == "rd_wdata" else ()),
-            f"  operands: {'  '.join(f'{name}=0x{values[name]:08x}' for name in _OPERANDS.values())}",
-            *_lanes_of_factors(values["insn"], {name: values[operand] for name, operand in _OPERANDS.items()}),
+            f"  operands: {'  '.join(f'{name}=0x{values[name]:08x}' for name in _OPERANDS)}",
+            *_lanes_of_factors(values),
         ]
         if field == "pc_rdata":
             lines.append(f"  expected instruction: {place(expected, self._name_of)}")
@@ -186,21 +204,17 @@ def _lanes_of_result(raw: int, expected: int, got: int) -> list[str]:
     return [f"  {name} lanes {_lanes(word, insn, signed=False)}" for name, word in words]
 
 
-def _lanes_of_factors(raw: int, operands: dict[str, int]) -> list[str]:
-    insn = decode(raw)
+def _lanes_of_factors(record: dict[str, int]) -> list[str]:
+    insn = decode(record["insn"])
     if insn is None or insn.fmt is None or not insn.uses_dotp:
         return []
-    second = "act" if insn.is_nn_form or insn.is_pair else "rs2"
-    names = "wgt" if insn.is_mac_load else "rs1", second
-    signs = zip(names, (insn.a_signed, insn.b_signed), strict=True)
-    return [f"  {name} lanes {_lanes(operands[name], insn, signed=signed)}" for name, signed in signs]
+    first, second = "wgt" if insn.is_mac_load else "rs1", "act" if insn.is_nn_form or insn.is_pair else "rs2"
+    words = [(name, record.get(f"{name}_rdata", record.get(f"nn_{name}_rdata", 0))) for name in (first, second)]
+    signs = zip(words, (insn.a_signed, insn.b_signed), strict=True)
+    return [f"  {name} lanes {_lanes(word, insn, signed=signed)}" for (name, word), signed in signs]
 
 
 def _shown(name: str, value: int) -> str:
     if name in ("rd_addr", "base_addr", "rs1_addr", "rs2_addr"):
         return ABI_NAMES[value] if value else "none"  # nothing names x0
-    return (
-        str(value)
-        if name in ("trap", "intr", "nn_we", "nn_addr", "rd_we", "base_we", "bus_req", "bus_we")
-        else f"0x{value:08x}"
-    )
+    return str(value) if name in _FLAGS else f"0x{value:08x}"

@@ -7,18 +7,8 @@ from functools import partial
 from typing import Any
 
 from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
-from xpulpnn_sim.reference.iss.library import (
-    BUS_ERROR,
-    DONE,
-    PAGE_BITS,
-    RAISED,
-    RAW,
-    NativeMemory,
-    Read,
-    Write,
-    library,
-    table,
-)
+from xpulpnn_sim.reference.iss import library
+from xpulpnn_sim.reference.iss.library import PAGE_BITS
 
 _PAGE = 1 << PAGE_BITS
 _ADDRESS_MASK = ADDRESS_SPACE - 1
@@ -44,22 +34,24 @@ class PostponedError(Exception):
 class Memory:
     """A 32-bit address space of bytes, allocated in pages."""
 
-    def __init__(self, windows: Iterable[tuple[int, int]] | None = None) -> None:
+    def __init__(
+        self, windows: Iterable[tuple[int, int]] | None = None, errors: Iterable[tuple[int, int]] = ()
+    ) -> None:
         self._windows = None if windows is None else tuple(windows)
         self._pages: dict[int, bytearray] = {}
         self._watched: set[int] = set()
         self.watchers: list[Listener] = []
         self.load_watchers: list[Listener] = []
-        self.errors: tuple[tuple[int, int], ...] = ()
+        self.errors = tuple(errors)  # address ranges
         self.raised: BaseException = BusError()  # the last exception in an access of compiled code
         # addresses of whole pages, of those that are neither watched nor code, and of pages that are memory in part
-        self._tables = table(), table(), table()
+        self._tables = library.table(), library.table(), library.table()
         addresses, me = map(ctypes.addressof, self._tables), weakref.proxy(self)
         pieces = ((0, ADDRESS_SPACE),) if self._windows is None else self._windows
         self._pieces = (ctypes.c_uint64 * (2 * len(pieces)))(*(end for piece in pieces for end in piece))
         listed = ctypes.addressof(self._pieces), len(pieces)
-        self.native = NativeMemory(
-            *addresses, *listed, Read(partial(Memory._load, me)), Write(partial(Memory._store, me))
+        self.native = library.NativeMemory(
+            *addresses, *listed, library.Read(partial(Memory._load, me)), library.Write(partial(Memory._store, me))
         )
 
     @property
@@ -72,16 +64,16 @@ class Memory:
         try:
             access()
         except BusError:
-            return BUS_ERROR
+            return library.BUS_ERROR
         except BaseException as error:
             self.raised = error
-            return RAISED
-        return DONE
+            return library.RAISED
+        return library.DONE
 
     def _load(self, address: int, size: int, value: Any) -> int:
-        if size & RAW:
-            value[0] = int.from_bytes(self.read_bytes(address, size - RAW), "little")
-            return DONE
+        if size & library.RAW:
+            value[0] = int.from_bytes(self.read_bytes(address, size - library.RAW), "little")
+            return library.DONE
         for watcher in self.load_watchers:
             watcher(address, size)
         return self.status_of(lambda: value.__setitem__(0, self.read(address, size)))
@@ -112,27 +104,23 @@ class Memory:
         self._tables[0][address >> PAGE_BITS] = None
 
     def _page(self, number: int) -> bytearray:
-        page = self._pages.get(number)
-        if page is None:
-            page = bytearray(_PAGE)
-            self._place(number, page)
-        return page
-
-    def _place(self, number: int, page: bytearray) -> None:
-        self._pages[number] = page
-        if self._fails(number << PAGE_BITS, _PAGE):
-            return
-        if self.keeps_code:
-            is_whole = self.inside(number << PAGE_BITS, _PAGE)
-            address = ctypes.addressof(ctypes.c_char.from_buffer(page))
-            places = is_whole, is_whole and number not in self._watched, True
-            for pages, is_there in zip(self._tables, places, strict=True):
-                pages[number] = address if is_there else None
+        if number not in self._pages:
+            self._share(number)
+        return self._pages[number]
 
     def _share(self, *numbers: int) -> None:
         page = bytearray(_PAGE)
         for number in numbers:
             self._place(number, page)
+
+    def _place(self, number: int, page: bytearray) -> None:
+        self._pages[number] = page
+        if self.keeps_code and not self._fails(number << PAGE_BITS, _PAGE):
+            is_whole = self.inside(number << PAGE_BITS, _PAGE)
+            address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+            places = is_whole, is_whole and number not in self._watched, True
+            for pages, is_there in zip(self._tables, places, strict=True):
+                pages[number] = address if is_there else None
 
     def read_bytes(self, address: int, count: int) -> bytes:
         """Return ``count`` bytes from ``address``, wrapping at 2**32; zeros outside memory."""
@@ -159,7 +147,7 @@ class Memory:
     def forget(self, address: int, size: int) -> None:
         """Drop the translated instructions that overlap these bytes."""
         if self.native.harts:
-            library().forget(ctypes.byref(self.native), address & _ADDRESS_MASK, size)
+            library.library().forget(ctypes.byref(self.native), address & _ADDRESS_MASK, size)
 
     def read(self, address: int, size: int) -> int:
         """Return the ``size``-byte number at ``address``, zero-extended."""

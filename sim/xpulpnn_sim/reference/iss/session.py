@@ -1,10 +1,12 @@
-"""Runs whole programs on the simulator of one hart."""
+"""Runs whole programs on the simulator."""
 
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.isa.machine import CLINT_BASE, CLINT_BYTES, WORD_BYTES
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.iss.clint import ClintMemory
 from xpulpnn_sim.reference.iss.core import Iss, Retired
 from xpulpnn_sim.reference.iss.library import DONE, RESTS, TRAPS
@@ -19,14 +21,13 @@ _CHUNK, _OBSERVED_CHUNK = 1 << 17, 1 << 12  # instructions between two reports o
 
 class HostChannel:
     def __init__(
-        self, executable: Executable, memory: Memory, halt: Callable[[], None], output: Callable[[exits.Output], None]
+        self, executable: Executable, harts: Sequence[Iss], output: Callable[[exits.Output], None] | None = None
     ) -> None:
-        # `halt` stops the hart or cluster after the current instruction
         self._tohost, self._fromhost = executable.tohost, executable.fromhost
-        self._halt, self._memory, self._output = halt, memory, output
+        self._harts, self._memory, self._output = harts, harts[0].memory, output
         self.final: int | None = None
-        memory.watch(self._tohost)
-        memory.watchers.append(self._stored)
+        self._memory.watch(self._tohost)
+        self._memory.watchers.append(self._stored)
 
     def _stored(self, address: int, size: int) -> None:
         memory, tohost = self._memory, self._tohost
@@ -38,27 +39,30 @@ class HostChannel:
         printed = exits.host_call(value, memory.read_bytes, memory.inside)
         if printed is None:
             self.final = value
-            self._halt()
+            for iss in self._harts:
+                iss.halt()
             return
-        self._output(printed)
+        if self._output is not None:
+            self._output(printed)
         memory.write_bytes(tohost, bytes(WORD_BYTES))
         if self._fromhost is not None:
             memory.write_bytes(self._fromhost, exits.FROMHOST_DONE.to_bytes(WORD_BYTES, "little"))
 
 
+AnyMemory = TypeVar("AnyMemory", bound=Memory)
+
+
 def loaded_memory(
-    executable: Executable, ram: Sequence[Window] = (), errors: Sequence[Window] = (), kind: type[Memory] = Memory
-) -> Memory:
+    executable: Executable,
+    ram: Sequence[Window] = (),
+    errors: Sequence[Window] = (),
+    kind: Callable[[Sequence[Window], Sequence[Window]], AnyMemory] = Memory,
+) -> AnyMemory:
     """Return the memory of a run with the program loaded and with bus errors in the address ranges ``errors``."""
-    memory = kind(windows(executable, ram))
-    memory.errors = tuple(errors)
-    fill_memory(memory, executable)
-    return memory
-
-
-def fill_memory(memory: Memory, executable: Executable) -> None:
+    memory = kind(windows(executable, ram), errors)
     for segment in executable.segments:
         memory.write_bytes(segment.address, segment.data)
+    return memory
 
 
 def outside_memory(error: AccessError, iss: Iss, name_of: exits.NameOf) -> exits.Exit:
@@ -68,13 +72,76 @@ def outside_memory(error: AccessError, iss: Iss, name_of: exits.NameOf) -> exits
     return exits.bad_access(error.kind, error.address, error.size, pc, name_of)
 
 
-def last_trap(iss: Iss) -> exits.Trapped | None:
-    pc, cause, *before, address = iss.state.exception
-    word = exits.fetched_word(iss.memory.read_bytes, pc)
-    return exits.Trapped(pc, cause, word, tuple(before), address) if cause else None
+class Session(ABC):
+    """One run of a program on simulated harts."""
+
+    def __init__(
+        self,
+        executable: Executable,
+        harts: Sequence[Iss],
+        output: Callable[[exits.Output], None],
+        visits: Counter[int] | None,
+    ) -> None:
+        self.executable, self.harts, self.memory = executable, harts, harts[0].memory
+        self._core = 0  # whose turn it is
+        self._name_of = executable.symbol_at
+        if visits is not None:
+            for iss in harts:
+                iss.observe(visits.update)
+        self._channel = HostChannel(executable, harts, output)
+
+    @property
+    def iss(self) -> Iss:
+        return self.harts[self._core]
+
+    @property
+    def executed(self) -> int:
+        return sum(iss.executed for iss in self.harts)
+
+    @property
+    def trapped(self) -> exits.Trapped | None:
+        """The last exception of the hart whose turn it is."""
+        pc, cause, *before, address = self.iss.state.exception
+        word = exits.fetched_word(self.memory.read_bytes, pc)
+        return exits.Trapped(pc, cause, word, tuple(before), address) if cause else None
+
+    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
+        """Execute until the program ends, no hart can go on, one leaves memory, or ``limit`` instructions are done."""
+        end = None
+        try:
+            while self.executed < limit and end is None:
+                self._advance(limit)
+                end = self._ended()
+                if progress is not None and end is None:
+                    progress(self.executed)
+        except AccessError as error:
+            self.iss.state.executed += 1  # as an instruction that traps
+            end = outside_memory(error, self.iss, self._name_of)
+        except exits.StoppedError:
+            end = exits.interrupted(self.executed, "instructions", self.iss.state.pc, self._name_of)
+        return self._named(end or exits.out_of_time(limit, "instructions", self.iss.state.pc, self._name_of))
+
+    def _ended(self) -> exits.Exit | None:
+        iss, last = self.iss, self.iss.state.last_pc
+        if self._channel.final is not None:
+            return exits.reported(self._channel.final, last, self._name_of)
+        if iss.status == TRAPS:
+            return exits.trap_loop(last, iss.csrs["mcause"], iss.state.pc, self._name_of)
+        return self._stalled()
+
+    @abstractmethod
+    def _advance(self, limit: int) -> None:
+        """Execute until something is to be looked at."""
+
+    @abstractmethod
+    def _stalled(self) -> exits.Exit | None:
+        """Return the end of a run that cannot go on."""
+
+    def _named(self, end: exits.Exit) -> exits.Exit:
+        return end
 
 
-class IssSession:
+class IssSession(Session):
     def __init__(
         self,
         executable: Executable,
@@ -91,39 +158,20 @@ class IssSession:
     ) -> None:
         # irqs: number of instructions after which a line rises, and the line
         require_core(executable.cores, config, str(executable.path), core_name(config))
-        added = [(CLINT_BASE, CLINT_BYTES)] if clint else []
-        self.memory = loaded_memory(executable, [*ram, *added], errors, ClintMemory if clint else Memory)
-        self.iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=self.memory)
-        self.iss.note = None if visits is None else visits.update
-        self.executable, self._name_of = executable, executable.symbol_at
+        memory = loaded_memory(executable, ram, errors, ClintMemory if clint else Memory)
+        iss = Iss.of(config, executable.entry, hart_id=hart_id, memory=memory)
+        super().__init__(executable, (iss,), output, visits)
         self._observer = observer
         self._irqs = deque(sorted(irqs))
-        self._channel = HostChannel(executable, self.memory, self.iss.halt, output)
-
-    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
-        """Execute until the program ends, is in an endless loop, leaves its memory, or reaches ``limit``."""
-        iss, end = self.iss, None
-        try:
-            while iss.executed < limit and end is None:
-                self._advance(min(_CHUNK, limit - iss.executed))
-                end = self._ended()
-                if progress is not None and end is None:
-                    progress(iss.executed)
-        except AccessError as error:
-            iss.state.executed += 1  # as an instruction that traps
-            return outside_memory(error, iss, self._name_of)
-        except exits.StoppedError:
-            return exits.interrupted(iss.executed, "instructions", iss.state.pc, self._name_of)
-        return end or exits.out_of_time(limit, "instructions", iss.state.pc, self._name_of)
 
     def _advance(self, limit: int) -> None:
         iss = self.iss
+        limit = min(_CHUNK, limit - iss.executed)
         if self._irqs:
             left = self._irqs[0][0] - iss.executed
             if left <= 0 or iss.status == RESTS:
                 iss.csrs.pass_time(max(left, 0))
-                iss.state.raised |= 1 << self._irqs.popleft()[1]
-                iss.csrs.irq |= iss.state.raised
+                iss.raise_line(self._irqs.popleft()[1])
                 iss.state.status = DONE
                 return
             limit = min(limit, left)
@@ -132,25 +180,10 @@ class IssSession:
             return
         end = iss.executed + min(limit, _OBSERVED_CHUNK)
         while iss.executed < end and iss.status != RESTS and self._ended() is None:
-            step = iss.step()
-            if step.retired is not None:
-                self._observer(step.retired)
-                if iss.note is not None:
-                    iss.note([step.pc])
+            retired = iss.step().retired
+            if retired is not None:
+                self._observer(retired)
 
-    def _ended(self) -> exits.Exit | None:
-        iss, last = self.iss, self.iss.state.last_pc
-        if self._channel.final is not None:
-            return exits.reported(self._channel.final, last, self._name_of)
-        if iss.status == TRAPS:
-            return exits.trap_loop(last, iss.csrs["mcause"], iss.state.pc, self._name_of)
-        rests = iss.status == RESTS and not self._irqs
-        return exits.endless_loop(last, self._name_of) if rests else None
-
-    @property
-    def executed(self) -> int:
-        return self.iss.executed
-
-    @property
-    def trapped(self) -> exits.Trapped | None:
-        return last_trap(self.iss)
+    def _stalled(self) -> exits.Exit | None:
+        rests = self.iss.status == RESTS and not self._irqs
+        return exits.endless_loop(self.iss.state.last_pc, self._name_of) if rests else None

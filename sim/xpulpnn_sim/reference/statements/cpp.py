@@ -6,50 +6,25 @@ that fails has no effect. Products have 128 bits; everything else fits 64, or on
 """
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
+from xpulpnn.isa import semantics
 from xpulpnn.isa.csr import CSR_BY_NAME, CSRS, MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn, InsnClass
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
-from xpulpnn.isa.operations import OPERATIONS
-from xpulpnn.isa.semantics import (
-    LOOPS,
-    MEMORY,
-    STATE,
-    beyond_notation,
-    definition,
-    is_lane,
-    lane_width,
-    parts_of_weights,
-    width_read,
-)
 from xpulpnn.isa.xif import STEP_BITS
-
-_SLOW = frozenset({"CSR", "trap", "wait", "MIE", "dpc"})  # names in statements that must be executed step by step
-_LEADING = frozenset({"CSR", "MIE", *LOOPS})  # names in statements that may change hardware loops
 
 CSR_PLACES = {csr.name: place for place, csr in enumerate(CSRS)}
 """Place of each CSR in the state of a compiled hart."""
 _FLAGS = {"MIE": MSTATUS_MIE_BIT, "MPIE": MSTATUS_MPIE_BIT}
-_LOOP_STRIDE = CSR_PLACES[f"{LOOPS[0]}1"] - CSR_PLACES[f"{LOOPS[0]}0"]
-
-
-@cache
-def _names(op: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", OPERATIONS[op].statements))
-
-
-def is_slow(insn: Insn) -> bool:
-    return not _SLOW.isdisjoint(_names(insn.op))
+_LOOP_STRIDE = CSR_PLACES[f"{semantics.LOOPS[0]}1"] - CSR_PLACES[f"{semantics.LOOPS[0]}0"]
 
 
 def leads(insn: Insn) -> bool:
-    """Return whether the function of an instruction itself handles the end of a hardware loop."""
-    return not _LEADING.isdisjoint(_names(insn.op))
+    """Return whether the function of an instruction, which may change loops, itself handles the end of one."""
+    return insn.insn_class in (InsnClass.CSR, InsnClass.LOOP) or insn.op == "mret"
 
 
 def _is_fixed(name: str) -> bool:
@@ -65,7 +40,7 @@ class _Translation:
     in_sum: bool = False  # products of elements are translated
 
     def body(self) -> list[str]:
-        statements = definition(self.insn)
+        statements = semantics.definition(self.insn)
         self.block(statements)
         names = [node.id for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Name)]
         fields = [token.field.name for token in self.insn.tokens]
@@ -124,14 +99,14 @@ class _Translation:
             case ast.Expr(value=ast.Call(func=ast.Name(id="wait"), args=[condition])):
                 self.lines.append(f"hart.asleep = !{self.value(condition)};")
             case _:
-                raise beyond_notation(statement)
+                raise semantics.beyond_notation(statement)
 
     def _assign(self, name: str, value: str) -> None:
         if self._is_register(name) or name == "pc":
             self.written += [name] if name not in self.written else []
             self.lines.append(f"{'next' if name == 'pc' else f'new_{name}'} = {value};")
-        elif name in STATE:
-            self.lines.append(f"hart.nn[{STATE[name]}] = {value};")
+        elif name in semantics.STATE:
+            self.lines.append(f"hart.nn[{semantics.STATE[name]}] = {value};")
         elif name in _FLAGS:
             self.lines.append(f"hart.set_flag({_FLAGS[name]}, {value});")
         else:
@@ -143,15 +118,17 @@ class _Translation:
         if name == "rd":
             self.written += ["rd"] if "rd" not in self.written else []
             lanes = self._loop("i", ast.Name("lanes")) if isinstance(index, ast.Name) and index.id == "i" else ""
-            self.lines.append(f"{lanes}new_rd = inserted(new_rd, {at}, {lane_width(self.insn)}, {text});")
-        elif name in MEMORY:
-            self.lines.append(f"hart.store({at}, {MEMORY[name] // BYTE_BITS}, {text});")
+            self.lines.append(f"{lanes}new_rd = inserted(new_rd, {at}, {semantics.lane_width(self.insn)}, {text});")
+        elif name in semantics.MEMORY:
+            self.lines.append(f"hart.store({at}, {semantics.MEMORY[name] // BYTE_BITS}, {text});")
         elif name == "CSR":
             self.lines.append(f"hart.write_csr({at}, {text});")
-        elif name in LOOPS:
+        elif name in semantics.LOOPS:
             self.lines.append(f"hart.csr[{CSR_PLACES[f'{name}0']} + {_LOOP_STRIDE} * {at}] = {text};")
+        elif self.insn.op in ("pa.ld", "pa.wr"):
+            self.lines.append(f"hart.put({semantics.STATE[name]} + {at}, {text});")
         else:
-            self.lines.append(f"hart.nn[{STATE[name]} + {at}] = {text};")
+            self.lines.append(f"hart.nn[{semantics.STATE[name]} + {at}] = {text};")
 
     def _loop(self, name: str, values: ast.expr) -> str:
         match values:
@@ -162,7 +139,7 @@ class _Translation:
             case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
                 pass
             case _:
-                raise beyond_notation(values)
+                raise semantics.beyond_notation(values)
         return f"for (I {name} = 0; {name} < {count}; {name}++) "
 
     # ---- values ----
@@ -192,13 +169,13 @@ class _Translation:
             case ast.Call(func=ast.Name(id=name), args=[ast.GeneratorExp() as terms], keywords=keywords):
                 return self._over(name, terms, [keyword.value for keyword in keywords])
             case ast.Call(func=ast.Name(id="s"), args=[operand], keywords=[]):
-                return f"sx({self.value(operand)}, {width_read(self.insn, operand)})"
+                return f"sx({self.value(operand)}, {semantics.width_read(self.insn, operand)})"
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 return f"{name}({', '.join(map(self.value, arguments))})"
             case ast.Subscript(value=ast.Name(id=name), slice=index):
                 return self._element(name, index)
             case _:
-                raise beyond_notation(node)
+                raise semantics.beyond_notation(node)
 
     def _over(self, name: str, terms: ast.GeneratorExp, default: Sequence[ast.expr]) -> str:
         """Return the sum of terms, or the least or greatest number whose condition holds, as a statement expression."""
@@ -208,7 +185,7 @@ class _Translation:
                 loop, term = f'_Pragma("GCC unroll 16") {self._loop(each, values)}', self.value(terms.elt)
                 self.in_sum = False
             case _:
-                raise beyond_notation(terms)
+                raise semantics.beyond_notation(terms)
         if name == "sum":
             return f"({{ I total = 0; {loop}total += {term}; total; }})"
         first = " && ".join([*(["chosen < 0"] if name == "min" else []), *map(self.value, tests)])
@@ -218,8 +195,8 @@ class _Translation:
     def _named(self, name: str) -> str:
         if name in ("pc", "size"):
             return "I(pc)" if name == "pc" else "I(op.length)"
-        if name in STATE:
-            return f"I(hart.nn[{STATE[name]}])"
+        if name in semantics.STATE:
+            return f"I(hart.nn[{semantics.STATE[name]}])"
         if name in _FLAGS:
             return f"I(hart.csr[{CSR_PLACES['mstatus']}] >> {_FLAGS[name]} & 1)"
         return f"I(hart.csr[{CSR_PLACES[name]}])" if name in CSR_BY_NAME else "I(-1)" if name == "ones" else name
@@ -230,14 +207,14 @@ class _Translation:
                 return f"element({self._named(name)}, {low}, 1, {high - low + 1})"
             case _:
                 at = self.value(index)
-        if name in MEMORY:
+        if name in semantics.MEMORY:
             place = f"hart.noted({at})" if self.insn.op == "pv.qnt" else at
-            return f"I(hart.load({place}, {MEMORY[name] // BYTE_BITS}, {int(self.insn.op == 'pa.step')}))"
-        if name in STATE:
-            return f"I(hart.nn[{STATE[name]} + {at}])"
+            return f"I(hart.load({place}, {semantics.MEMORY[name] // BYTE_BITS}, {int(self.insn.op == 'pa.step')}))"
+        if name in semantics.STATE:
+            return f"I(hart.nn[{semantics.STATE[name]} + {at}])"
         if name == "CSR":
             return f"I(hart.read_csr({at}))"
-        width = lane_width(self.insn) if is_lane(self.insn, name) else 1
+        width = semantics.lane_width(self.insn) if semantics.is_lane(self.insn, name) else 1
         return f"element({self._named(name)}, {at}, {width}, {width})"
 
 
@@ -250,7 +227,7 @@ def _sign(expression: ast.expr) -> str:
 
 def _steps(insn: Insn) -> Iterator[str]:
     """Yield the lines of pa.step: its statements for each step, with each part of the weights in turn."""
-    count = parts_of_weights(insn)
+    count = semantics.parts_of_weights(insn)
     rows = [replace(insn, entry=part) for part in range(count)] if count > 1 else [insn]
     yield f"for (u32 step = 0, count = hart.regs[op.operands[0]] & {(1 << STEP_BITS) - 1}; step < count; step++)"
     yield f"  switch (step % {count}) {{"

@@ -10,7 +10,6 @@ import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.isa.csr import MCAUSE_INTERRUPT
 from xpulpnn.isa.machine import IRQ_PRIORITY
 from xpulpnn.xif.config import XifHost
 from xpulpnn_sim.cosimulation.checks.counters import CounterCheck
@@ -124,20 +123,18 @@ def run_reference_core(
     """Run a program on the simulator until it reports its end, leaves its memory, or ``limit`` steps are done."""
     # interrupt lines rise at random and fall when taken
     iss = Iss.of(config, executable.entry, memory=loaded_memory(executable, errors=BUS_ERRORS))
-    channel = HostChannel(executable, iss.memory, iss.halt, lambda printed: None)
+    channel = HostChannel(executable, (iss,))
     rng, name_of = Random(seed), executable.symbol_at
     names, rows, end = RETIREMENT.names or (), list[tuple[int, ...]](), None
     for number in range(limit):
         if irq_rate and rng.random() < irq_rate:
-            iss.csrs.irq |= 1 << rng.choice(IRQ_PRIORITY)
+            iss.raise_line(rng.choice(IRQ_PRIORITY))
         pc = iss.state.pc
         try:
             step = iss.step()
         except AccessError as error:
             end = outside_memory(error, iss, name_of)
             break
-        if step.cause is not None and step.cause & MCAUSE_INTERRUPT:
-            iss.csrs.irq &= ~(1 << (step.cause & ~MCAUSE_INTERRUPT))
         if step.retired is not None:
             if fault is not None:
                 fault(iss, step.retired)

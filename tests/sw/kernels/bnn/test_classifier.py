@@ -101,14 +101,14 @@ def before(variant: str, image, signs, first):
 def call(run: Classifier, memory: Memory, *, core: int, cores: int, trace: bool) -> list[int]:
     text, end = run.function.function, 0x100
     hart = Iss(int(text.pcs[0]), extensions=BASE_EXTENSIONS | run.function.extensions, memory=memory)
-    hart.load(int(text.pcs[0]), text.words.tolist())
+    hart.memory.write_bytes(int(text.pcs[0]), text.words.tobytes())
     memory.write_bytes(run.outside_base, run.outside.astype("<u4").tobytes())
     values = {"sp": run.function.stack_top(0), "a0": run.function.image.symbols["arguments"].address, "ra": end}
     for name, value in (values | {"a1": core, "a2": cores}).items():
         hart.state.regs[register_number(name)] = value
     path: list[int] = []
     if trace:
-        hart.note = path.extend
+        hart.observe(path.extend)
     # a trace is in parts
     executed = 0
     while hart.state.pc != end and executed < 1 << 23:

@@ -1,10 +1,11 @@
-// Lock step of a cluster: steps harts along their records, in the order in which the bus granted their accesses.
+// Steps the harts of a core or cluster along their records, in the order in which the bus granted their accesses.
 
 struct Walk {
   Hart **harts;
   Follower **followers;
   Record **held, **records;  // records of each hart that earlier blocks have left, and those of this block
-  Grant *grants;  // of all masters, in order
+  u32 *lines;  // interrupt lines at each record of a single hart, or null if they are not known
+  Grant *grants;  // of all masters, in order, or null if accesses are not compared
   u64 hart_count, grant_count, at_end;  // at_end: the run is over
   u64 failed;  // the hart with a difference or an exception of Python; hart_count if there is none
   u64 held_counts[64], counts[64], done[64];  // records left, all records, and those that have been followed
@@ -14,6 +15,9 @@ struct Walk {
     const u64 left = held_counts[hart], number = done[hart];
     return number < left ? held[hart][number] : records[hart][number - left];
   }
+
+  // Whether an address is in the view of the TCDM that marks what it reads, which clusters have.
+  bool tests_and_sets(u32 address) const { return harts[0]->memory->answers && address - TEST_SET < VIEW; }
 
   // Makes an access of DMA engine or host, or one that no instruction claims before the end.
   void apply(u32 address, u32 enables, u32 value) {
@@ -48,12 +52,12 @@ struct Walk {
     const Record &record = next(hart);
     Follower &follower = *followers[hart];
     const u32 first = follower.claimed[0].address;
-    follower.next = follower.claimed, follower.end = follower.next + follower.claims;
+    follower.next = grants ? follower.claimed : nullptr, follower.end = follower.next + follower.claims;
     harts[hart]->memory->answer = record.mem_rdata;
     // the instruction sees the first of two words as it was at its grant, other accesses see it as it is now
     const bool crosses = follower.claims == 2 && record.mem_rmask | record.mem_wmask;
     const u32 now = crosses ? exchange(first, before + hart) : 0;
-    if (follower.follow(*harts[hart], record, nullptr)) return true;
+    if (follower.follow(*harts[hart], record, lines ? lines + done[hart] : nullptr)) return true;
     if (crosses) exchange(first, &now);
     if (follower.next != follower.end) return follower.differs(PLACE_bus_req, 0, 1, UNCLAIMED);
     follower.claims = 0, done[hart]++;

@@ -21,10 +21,8 @@ struct Grant {  // an access that a data bus has granted
 
 constexpr u32 VIEW = 1 << TEST_SET_BIT, TEST_SET = TCDM_BASE | VIEW;  // view of the TCDM that marks what it reads
 
-static bool tests_and_sets(u32 address) { return address - TEST_SET < VIEW; }
-
 static u32 canonical(u32 address) {
-  return address - TCDM_ALIAS < VIEW || tests_and_sets(address) ? TCDM_BASE | address % VIEW : address;
+  return address - TCDM_ALIAS < VIEW || address - TEST_SET < VIEW ? TCDM_BASE | address % VIEW : address;
 }
 
 struct Follower {
@@ -174,15 +172,3 @@ struct Follower {
     return lines && lines_differ(hart, record, *lines);
   }
 };
-
-// Follows records up to one that differs or an exception of Python. Returns the number of those before; the status of
-// the hart tells what ended it.
-extern "C" u64 follow(Hart &hart, Follower &follower, const Record *records, const u32 *lines, u64 count) {
-  hart.status = DONE;
-  for (u64 done = 0; done < count; done++)
-    if (follower.follow(hart, records[done], lines ? lines + done : nullptr)) {
-      if (hart.status != RAISED) hart.status = DIFFERS;
-      return done;
-    }
-  return count;
-}

@@ -49,11 +49,10 @@ enum Reads : u32 { READS_RS1 = 1, READS_RS2 = 2, READS_RD = 4 };
 struct Op {  // a translated instruction
   Function run;
   i32 operands[6];  // operands in the order of the row
-  i32 offset;  // constant that a memory access adds to its base
   u32 raw, events;
   u8 length, flags, reads, rs1, rs2, rd, destination;  // registers; destination is 0 if rd is not written
   u8 loads, size;  // loads counted; bytes of the memory access, 0 for none
-  i8 offset_register, activation, weight, loaded;  // -1 for none; the last three are entries of the NN-RF
+  i8 activation, weight, loaded;  // entries of the NN-RF, -1 for none
 };
 
 struct CodePage { Op ops[PAGE / 2]; CodePage *next; };
@@ -94,6 +93,7 @@ struct Hart {
   u32 handler, again;  // of the last exception; how many such ones in a row
   u64 entered;  // instructions up to the handler
   u32 regs[32], nn[STATE_WORDS], csr[CSR_COUNT];
+  u32 absent;  // words of `nn` that a coprocessor lacks and that stay 0, a bit each
   u8 access[CSR_ADDRESSES];  // of each CSR, by address
   u32 csr_read;  // address of the CSR that the instruction reads, or of none
   u32 address, loaded, stored;  // of the last memory access
@@ -102,7 +102,9 @@ struct Hart {
   u64 valid;  // fields of the record
   Record record;
   u64 executed, idle;  // instructions; cycles that were slept through
-  u32 *path, path_length;  // addresses of executed instructions, or null
+  u32 *path, path_length;  // addresses of executed instructions that Python has not read, or null
+  u64 begun;  // instructions up to the turn of the hart in a cluster
+  u32 waits;  // whether an access to a device has not been answered
   Memory *memory;
   Hart *next;  // another hart of the memory
   CodePage **code, *code_pages;
@@ -110,32 +112,34 @@ struct Hart {
 
   [[noreturn, gnu::cold]] void stop(u32 why) { throw Status(why); }
   void trap(I why) { cause = u32(why), stop(debugged && why == BREAKPOINT ? BREAK : TRAP); }
-  u32 load(u32 address, u32 size, bool of_step = false) {
-    const u8 *page = memory->whole[address >> PAGE_BITS];
-    const u32 offset = address % PAGE;
+  u32 load(u32 at, u32 size, bool of_step = false) {
+    address = at;
+    const u8 *page = memory->whole[at >> PAGE_BITS];
+    const u32 offset = at % PAGE;
     u32 value = 0;
     if (__builtin_expect(page && offset + size <= PAGE, 1)) {
       copy(&value, page + offset, size);
-    } else if (const u8 *bytes = memory->bytes(address, size)) {
+    } else if (const u8 *bytes = memory->bytes(at, size)) {
       copy(&value, bytes, size);
-    } else if (is_answered(address, size)) {
+    } else if (is_answered(at, size)) {
       value = zx(memory->answer, 8 * size);
-    } else if (const u32 why = memory->read(address, size, &value)) {
+    } else if (const u32 why = memory->read(at, size, &value)) {
       if (why != BUS_ERROR || !of_step) stop(why);
       nn[FAILED] = 1;
-      memory->read(address, size | 1 << 31, &value);  // the bytes in spite of the error
+      memory->read(at, size | 1 << 31, &value);  // the bytes in spite of the error
     }
     return loaded = value;
   }
-  void store(u32 address, u32 size, u32 value) {
-    u8 *page = memory->plain[address >> PAGE_BITS];
-    const u32 offset = address % PAGE;
+  void store(u32 at, u32 size, u32 value) {
+    address = at, stored = value;
+    u8 *page = memory->plain[at >> PAGE_BITS];
+    const u32 offset = at % PAGE;
     if (__builtin_expect(page && offset + size <= PAGE, 1))
       copy(page + offset, &value, size);
     else
-      store_slowly(address, size, value);
+      store_slowly(at, size, value);
   }
-  void store_slowly(u32 address, u32 size, u32 value);
+  void store_slowly(u32 at, u32 size, u32 value);
   // whether an access needs no device; it stops if it needs one at the exact time
   bool is_answered(u32 address, u32 size) {
     const u32 first = address - memory->devices, last = first + size - 1;
@@ -152,6 +156,7 @@ struct Hart {
   void write_csr(u32 address, u32 value);
   u32 flag(u32 bit) const { return csr[MSTATUS] >> bit & 1; }
   void set_flag(u32 bit, u32 value) { csr[MSTATUS] = (csr[MSTATUS] & ~(1u << bit)) | value << bit; }
+  void put(u32 place, u32 value) { if (!(absent >> place & 1)) nn[place] = value; }
   void set(u32 number, u32 value) { regs[number] = value, regs[0] = 0; }
   // the address after pc: the start of a hardware loop that ends there and repeats, or following
   u32 after(u32 pc, u32 following) {
@@ -170,7 +175,7 @@ struct Hart {
     return op;
   }
   CodePage *cover(u32 pc);
-  u32 counted() const { return csr[PCMR] & 1 ? csr[PCER] : 0; }
+  u32 counted() const { return csr[PCMR] & PCMR_COUNTS ? csr[PCER] : 0; }
   void count(u32 events, u32 enabled, bool saturates);
   void pass(u64 cycles, u64 instructions, u32 inhibited);
   u32 ready() const { return flag(MSTATUS_MIE_BIT) ? csr[MIP] & csr[MIE] : 0; }
@@ -183,7 +188,7 @@ struct Hart {
   void observe_sources(const Op &op);
   void observe_results(const Op &op);
   const Op *execute();
-  void note() { if (path) path[path_length++] = last_pc; }
+  void note() { if (path && path_length < PATH) path[path_length++] = last_pc; }
 };
 
 static u32 twin(const Memory &memory, u32 address) {
@@ -237,12 +242,10 @@ void Hart::store_slowly(u32 address, u32 size, u32 value) {
 // Executes the instruction at pc with the ends of hardware loops and the performance counters.
 u32 Hart::complete(const Op &op) {
   const u32 flags = op.flags, size = op.size, loads = op.loads, enabled = counted();
-  const bool saturates = csr[PCMR] & 2;
+  const bool saturates = csr[PCMR] & PCMR_SATURATES;
   u32 events = op.events | 1 << CYCLES;
   taken = flags & JUMP || (flags & BRANCH && op.run(*this, op, pc, 1) != 1);
   if (flags & BRANCH && taken) events |= 1 << TAKEN_BRANCHES;
-  address = regs[op.rs1] + (flags & UPDATES ? 0 : op.offset_register < 0 ? op.offset : regs[op.offset_register]);
-  stored = regs[op.rs2];
   u32 following = op.run(*this, op, pc, pc + op.length);
   if (!taken && !(flags & LEADS)) following = after(pc, following);
   if (enabled) {

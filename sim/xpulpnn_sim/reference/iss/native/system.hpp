@@ -45,7 +45,7 @@ static u32 most_urgent(u32 pending) {
 void Hart::wait() {
   skipped = 0;
   pass(1, 0, csr[MCOUNTINHIBIT]);
-  count(1 << CYCLES, counted(), csr[PCMR] & 2);
+  count(1 << CYCLES, counted(), csr[PCMR] & PCMR_SATURATES);
 }
 
 // Whether the handler of the last exception has come to `place` by the code with which it begins, or behind a jump there.
@@ -135,7 +135,6 @@ void Hart::observe_results(const Op &op) {
   if (base && base != rd && !(pair && base == rd + 1)) SET(base_we, 1), SET(base_addr, base), SET(base_wdata, regs[base]);
 }
 
-
 // Executes the instruction at pc, which it returns, or enters the handler of its exception. It has no effect if that
 // cannot be done.
 const Op *Hart::execute() {
@@ -189,8 +188,8 @@ extern "C" void step(Hart &hart) {
 
 // Executes up to `limit` instructions, up to `until`, or until something is to be done elsewhere. Returns their number.
 extern "C" u64 run(Hart &hart, u64 limit, u32 until) {
-  const u64 end = hart.executed + limit, begin = hart.executed;
-  hart.halted = hart.path_length = 0, hart.status = DONE;
+  const u64 begin = hart.executed, end = begin + (hart.path ? min(limit, PATH - hart.path_length) : limit);
+  hart.halted = 0, hart.status = DONE;
   while (hart.executed < end && hart.pc != until && !hart.halted && hart.status == DONE) {
     const u64 until_line = hart.update_lines();
     if (!hart.fetches_anew && !hart.asleep && !hart.ready()) burst(hart, min(end - hart.executed, until_line), until);
@@ -201,12 +200,31 @@ extern "C" u64 run(Hart &hart, u64 limit, u32 until) {
   return hart.executed - begin;
 }
 
-// Lets harts take turns of `quantum` instructions, up to one that does not complete its turn or halts the program.
-// Returns the number of turns before that.
-extern "C" u64 take_turns(Hart **harts, u32 count, u32 quantum, u32 turns) {
-  for (u32 turn = 0; turn < turns; turn++) {
-    Hart &hart = *harts[turn % count];
-    if (run(hart, quantum, ~0u) < quantum || hart.halted) return turn;
+struct Turns {
+  Hart **harts;
+  u64 count, quantum, left;  // harts, instructions of a turn, instructions up to the limit of all harts together
+  u64 number, end;  // the next turn, and that before which Python must act
+  u64 idle;  // turns in a row of harts that cannot go on
+
+  // Returns whether a hart has completed its turn; a hart that cannot go on only passes the time.
+  bool take(Hart &hart) {
+    const bool rests = hart.waits || (hart.status == RESTS && !hart.wakes());
+    idle = rests ? idle + 1 : 0;
+    if (!rests) {
+      left -= run(hart, min(quantum - (hart.executed - hart.begun), left), ~0u);
+      const bool ends = hart.status == RESTS || (hart.status == DONE && hart.executed - hart.begun == quantum);
+      if (hart.halted || !ends || !left) return false;
+    }
+    hart.skipped = 0;
+    hart.pass(quantum - (hart.executed - hart.begun), 0, hart.csr[MCOUNTINHIBIT]);
+    hart.begun = hart.executed;
+    return true;
   }
-  return turns;
+};
+
+// Lets harts take turns, up to one that is not completed, or a round in which no hart goes on.
+extern "C" bool take_turns(Turns &turns) {
+  for (; turns.number < turns.end && (turns.number % turns.count || turns.idle < turns.count); turns.number++)
+    if (!turns.take(*turns.harts[turns.number % turns.count])) return false;
+  return true;
 }
