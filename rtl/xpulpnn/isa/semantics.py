@@ -191,5 +191,27 @@ def width_read(insn: Insn, node: ast.expr) -> int:
             raise beyond_notation(node)
 
 
+def times(insn: Insn, values: ast.expr) -> int:
+    """Return the number of values in ``bits``, ``lanes`` or a range."""
+    match values:
+        case ast.Name(id="bits"):
+            return XLEN
+        case ast.Name(id="lanes") if insn.fmt is not None:
+            return insn.fmt.lanes
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
+            return count
+        case _:
+            raise beyond_notation(values)
+
+
+def generator(terms: ast.GeneratorExp) -> tuple[str, ast.expr, list[ast.expr]]:
+    """Return the variable, values and conditions of a generator."""
+    match terms.generators:
+        case [ast.comprehension(target=ast.Name(id=name), iter=values, ifs=tests)]:
+            return name, values, tests
+        case _:
+            raise beyond_notation(terms)
+
+
 def beyond_notation(node: ast.AST) -> InputError:
     return InputError(f"statement must be in the notation, not {ast.unparse(node)}")

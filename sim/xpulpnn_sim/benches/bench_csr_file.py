@@ -27,7 +27,7 @@ CsrCycle = dict[str, Any]
 class CsrModel:
     def __init__(self, groups: frozenset[isa.CsrGroup]) -> None:
         self._groups = groups
-        self._file = SimulatedCsrs(0, 0, groups, is_xpulp=isa.CsrGroup.HWLOOP in groups)
+        self._file = SimulatedCsrs(0, 0, groups)
         # minstret has counted an instruction that may still trap; that instruction has trapped
         self._counted = self._takes_back = False
 

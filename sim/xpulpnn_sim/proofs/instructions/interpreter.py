@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xpulpnn.errors import InputError
+from xpulpnn.isa import semantics
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
@@ -177,28 +178,17 @@ class _Execution:
 
     def _generated(self, terms: ast.GeneratorExp) -> list[tuple[int, Number]]:
         generated: list[tuple[int, Number]] = []
-        match terms.generators:
-            case [ast.comprehension(target=ast.Name(id=name), iter=values, ifs=tests)]:
-                for number in self._range(values):
-                    self._names[name] = constant(number)
-                    condition = TRUE
-                    for test in tests:
-                        condition = self._z.z.graph.and_(condition, self._condition(test))
-                    generated.append((condition, self.value(terms.elt)))
-                return generated
-            case _:
-                raise beyond_notation(terms)
+        name, values, tests = semantics.generator(terms)
+        for number in self._range(values):
+            self._names[name] = constant(number)
+            condition = TRUE
+            for test in tests:
+                condition = self._z.z.graph.and_(condition, self._condition(test))
+            generated.append((condition, self.value(terms.elt)))
+        return generated
 
     def _range(self, node: ast.expr) -> range:
-        match node:
-            case ast.Name(id="bits"):
-                return range(XLEN)
-            case ast.Name(id="lanes") if self._insn.fmt is not None:
-                return range(self._insn.fmt.lanes)
-            case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
-                return range(count)
-            case _:
-                raise beyond_notation(node)
+        return range(semantics.times(self._insn, node))
 
     def _is_register(self, name: str) -> bool:
         return name in self._registers or (name.startswith("x") and name[1:].isdecimal())

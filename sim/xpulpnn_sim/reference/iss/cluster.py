@@ -67,6 +67,11 @@ class ClusterSession(Session):
         """The time at which the round has begun."""
         return self._skipped + self._turns.quantum * (self._turns.number // len(self.harts))
 
+    def run(self, limit: int, progress: Callable[[int], None] | None = None) -> exits.Exit:
+        end = super().run(limit, progress)
+        is_common = end.ok or end.reason is exits.Reason.DEADLOCK
+        return end if is_common else replace(end, text=f"core {self._core}: {end.text}")
+
     def _advance(self, limit: int) -> None:
         """Let harts take turns up to a round in which a timer may do something, or an access to a device."""
         turns, devices = self._turns, self.devices
@@ -116,7 +121,3 @@ class ClusterSession(Session):
         if address is not None:
             return exits.waits_for(address)
         return "sleeps in wfi" if self.harts[core].state.asleep else "endless loop"
-
-    def _named(self, end: exits.Exit) -> exits.Exit:
-        is_common = end.ok or end.reason is exits.Reason.DEADLOCK
-        return end if is_common else replace(end, text=f"core {self._core}: {end.text}")

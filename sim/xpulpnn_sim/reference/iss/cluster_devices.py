@@ -17,7 +17,7 @@ _VIEW = 1 << isa.TEST_SET_BIT
 _TEST_SET = isa.TCDM_BASE | _VIEW
 _DEVICES_END = isa.CONTROL + _VIEW
 
-# load at an address, or store of a value; returns the word (0 for a store), or None if the access waits; raises
+# load at an address, or store of a value; returns the word (any for a store), or None if the access waits; raises
 # LookupError if there is no register
 PeripheralAccess = Callable[[int, int | None], int | None]
 
@@ -56,10 +56,8 @@ class ClusterMemory(Memory):
             super().watch(same)
 
     def _same(self, address: int) -> tuple[int, ...]:
-        for base in (isa.TCDM_BASE, isa.TCDM_ALIAS):
-            if base <= address < base + self._tcdm_bytes:
-                return isa.TCDM_BASE + address - base, isa.TCDM_ALIAS + address - base
-        return (address,)
+        offset = address - (isa.TCDM_BASE if address >= isa.TCDM_BASE else isa.TCDM_ALIAS)
+        return (isa.TCDM_BASE + offset, isa.TCDM_ALIAS + offset) if offset < self._tcdm_bytes else (address,)
 
     def _tell(self, address: int, size: int) -> None:
         for same in self._same(address):
@@ -202,7 +200,7 @@ class Devices:
         return None
 
     def access(self, core: int, address: int, value: int | None) -> int | None:
-        """Load the word at ``address``, or store ``value``; returns the word (0 for a store), or None if the access
+        """Load the word at ``address``, or store ``value``; returns the word (any for a store), or None if the access
         waits and must be repeated. Raises ``LookupError`` if there is no register."""
         if isa.PRIVATE_EVENT_UNIT <= address < isa.PRIVATE_EVENT_UNIT + isa.BLOCK_BYTES:
             if core not in self._outstanding:
@@ -210,11 +208,11 @@ class Devices:
             return self._response(core, address, self._answered(core))
         if (command := self._dma_at(core, address)) is not None:
             return self._commanded(core, address, value, *command)
-        if address in self._masks:
-            return self._plain(address, value)
-        if isa.TIMER <= address < isa.TIMER + isa.BLOCK_BYTES:
-            if address - isa.TIMER not in _TIMER_REGISTERS:
-                raise LookupError
+        if (mask := self._masks.get(address)) is not None:
+            if value is not None:
+                self._values[address] = value & mask
+            return self._values.get(address, 0)
+        if address - isa.TIMER in _TIMER_REGISTERS:
             return _timed(self.timer, address - isa.TIMER, value)
         if self.clint is not None and isa.CLINT <= address < isa.CLINT + CLINT_SPACE:
             return _timed(self.clint, address - isa.CLINT, value)
@@ -244,10 +242,4 @@ class Devices:
             for listener in range(self._cores):
                 if notified >> listener & 1:
                     self._settle({}, [(listener, line)])
-        return 0
-
-    def _plain(self, address: int, value: int | None) -> int:
-        if value is None:
-            return self._values.get(address, 0)
-        self._values[address] = value & self._masks[address]
         return 0

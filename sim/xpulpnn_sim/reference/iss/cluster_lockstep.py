@@ -28,12 +28,8 @@ class ClusterLockstep(Followers):
         memory = loaded_memory(executable, (*memory_of(config), *ram), errors, kind)
         # loads from peripherals have the response of the design; stores to them have no effect here
         memory.native.answers = _answering(config)
-        super().__init__(
-            [
-                Lockstep(executable, config.core, hart_id=hart_number(0, core), memory=memory, who=f"hart {core}, ")
-                for core in range(config.cores)
-            ]
-        )
+        given = ({"hart_id": hart_number(0, core), "who": f"hart {core}, "} for core in range(config.cores))
+        super().__init__([Lockstep(executable, config.core, memory=memory, **each) for each in given])
 
 
 CLINT_BIT = 31  # of the mask for compiled code

@@ -74,8 +74,7 @@ class Iss:
         if groups is None:
             groups = frozenset({CsrGroup.BASE})
             groups |= {CsrGroup.HWLOOP} if Extension.XPULPV2 in extensions else set()
-        is_xpulp = Extension.XPULPV2 in extensions
-        self.csrs = SimulatedCsrs(boot_address, hart_id, groups, self.state, is_xpulp=is_xpulp)
+        self.csrs = SimulatedCsrs(boot_address, hart_id, groups, self.state)
         self._note: Callable[[Sequence[int]], object] | None = None
         self._path: Any = None
         self.decode = decoding(extensions, widths, xif)
@@ -151,25 +150,22 @@ class Iss:
         self._library.step(self._hart)
         self.report()
         cause = None if state.cause == _NO_CAUSE else state.cause
-        return Step(pc, cause, bool(state.endless), self.retired if state.retired else None)
-
-    @property
-    def retired(self) -> Retired:
-        """The last instruction that was executed by a step."""
-        valid, fields = self.state.valid, self.state.record
+        if not state.retired:
+            return Step(pc, cause, bool(state.endless))
+        valid, fields = state.valid, state.record
         record = {name: getattr(fields, name) for place, name in enumerate(WORD_FIELDS) if valid >> place & 1}
-        return Retired(self.decode(record["insn"]), record.get("trap") and record["cause"], record)
+        retired = Retired(self.decode(record["insn"]), record.get("trap") and record["cause"], record)
+        return Step(pc, cause, bool(state.endless), retired)
 
     def _translate(self, pc: int, operation: Any) -> int:
         """Fetch and decode an instruction for compiled code; return the status of the fetch."""
+        return self.memory.status_of(lambda: operation.__setitem__(0, self._operation(pc)))
 
-        def translate() -> None:
-            raw = self.fetch(pc)
-            if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
-                raw &= machine.HALF_MASK
-            fetched = self.decode(raw)
-            operation[0] = library.Operation(raw=raw, flags=library.STOP) if fetched is None else fetched.operation
-            if fetched is None or fetched.insn.op == "dret":
-                operation[0].run = library.function_of("illegal")
-
-        return self.memory.status_of(translate)
+    def _operation(self, pc: int) -> Any:
+        raw = self.fetch(pc)
+        if raw & machine.LENGTH_MASK != machine.LENGTH_MASK:
+            raw &= machine.HALF_MASK
+        fetched = self.decode(raw)
+        if fetched is None or fetched.insn.op == "dret":
+            return library.Operation(raw=raw, flags=library.STOP, run=library.function_of("illegal"))
+        return fetched.operation

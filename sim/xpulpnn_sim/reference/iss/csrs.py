@@ -11,15 +11,7 @@ _ACCESS = {isa.CsrAccess.RO: PRESENT | READ_ONLY, isa.CsrAccess.WO: PRESENT | WR
 
 
 class SimulatedCsrs:
-    def __init__(
-        self,
-        boot_address: int,
-        hart_id: int,
-        groups: frozenset[isa.CsrGroup],
-        hart: Any = None,
-        *,
-        is_xpulp: bool,
-    ) -> None:
+    def __init__(self, boot_address: int, hart_id: int, groups: frozenset[isa.CsrGroup], hart: Any = None) -> None:
         """Set all CSRs of a hart, if there is one, to their reset values. Debug mode is not simulated."""
         self.hart = hart or NativeHart(fetches_anew=1)  # without memory
         for csr in isa.CSRS:
@@ -29,7 +21,7 @@ class SimulatedCsrs:
                 self.hart.access[csr.address] = 0 if is_debug else _ACCESS.get(csr.access, PRESENT)
         self["mtvec"] |= boot_address & isa.MTVEC_BASE
         self["mhartid"] = hart_id
-        self["misa"] &= isa.ALL_BITS if is_xpulp else ~isa.MISA_X
+        self["misa"] &= isa.ALL_BITS if isa.CsrGroup.HWLOOP in groups else ~isa.MISA_X
 
     def call(self, function: str, *arguments: int) -> int:
         return getattr(library(), function)(ctypes.byref(self.hart), *map(ctypes.c_uint64, arguments)) & isa.ALL_BITS

@@ -10,10 +10,9 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.reference.iss.core import Iss
+from xpulpnn_sim.reference.iss.library import PATH
 from xpulpnn_sim.reference.iss.memory import Memory
 from xpulpnn_sw.kernels.kernel import KernelCall, KernelRun
-
-_BLOCK = 1 << 17  # instructions of a block of the sequence
 
 
 def kernel_memory(run: KernelRun) -> Memory:
@@ -33,7 +32,7 @@ def executed(run: KernelRun, call: KernelCall, memory: Memory, *, limit: int = 1
     hart.observe(path.extend)
     last = int(program.pcs[-1])
     while hart.state.pc != last:
-        hart.run(_BLOCK, until=last)
+        hart.run(PATH, until=last)
         if hart.csrs["mcause"]:
             raise XpulpnnError(f"kernel must not trap, not with cause {hart.csrs['mcause']}")
         if hart.executed > limit:

@@ -63,10 +63,8 @@ class Followers:
 
     def __init__(self, harts: Sequence["Lockstep"]) -> None:
         self.harts = tuple(harts)
-        self._structures = [
-            _pointers(map(ctypes.addressof, kind))
-            for kind in ([hart.iss.state for hart in harts], [hart.follower for hart in harts])
-        ]
+        structures = [hart.iss.state for hart in harts], [hart.follower for hart in harts]
+        self._structures = [_pointers(map(ctypes.addressof, kind)) for kind in structures]
         self._walk = Walk(*map(ctypes.addressof, self._structures), hart_count=len(harts))
         self._held = [np.zeros(0, RETIREMENT) for _ in harts]  # records whose accesses have not been granted
         self.grants: NDArray[Any] = np.zeros(0, GRANT)  # accesses that no record has made yet
@@ -148,9 +146,7 @@ class Lockstep(Followers):
         self._history: deque[Records] = deque(maxlen=HISTORY)  # the last records, in blocks
         super().__init__((self,))
 
-    def compare(
-        self, records: Records, lines: Any = None, grants: NDArray[Any] | None = None
-    ) -> DifferenceError | None:
+    def compare(self, records: Records, lines: Any = None, grants: Any = None) -> DifferenceError | None:
         return self.follow([records], grants, lines)
 
     def keep(self, records: Records) -> None:

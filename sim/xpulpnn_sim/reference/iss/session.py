@@ -119,7 +119,7 @@ class Session(ABC):
             end = outside_memory(error, self.iss, self._name_of)
         except exits.StoppedError:
             end = exits.interrupted(self.executed, "instructions", self.iss.state.pc, self._name_of)
-        return self._named(end or exits.out_of_time(limit, "instructions", self.iss.state.pc, self._name_of))
+        return end or exits.out_of_time(limit, "instructions", self.iss.state.pc, self._name_of)
 
     def _ended(self) -> exits.Exit | None:
         iss, last = self.iss, self.iss.state.last_pc
@@ -136,9 +136,6 @@ class Session(ABC):
     @abstractmethod
     def _stalled(self) -> exits.Exit | None:
         """Return the end of a run that cannot go on."""
-
-    def _named(self, end: exits.Exit) -> exits.Exit:
-        return end
 
 
 class IssSession(Session):

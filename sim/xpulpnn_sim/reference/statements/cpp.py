@@ -13,7 +13,7 @@ from xpulpnn.isa import semantics
 from xpulpnn.isa.csr import CSR_BY_NAME, CSRS, MSTATUS_MIE_BIT, MSTATUS_MPIE_BIT
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.insn import Insn, InsnClass
-from xpulpnn.isa.machine import BYTE_BITS, XLEN
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn.isa.xif import STEP_BITS
 
 CSR_PLACES = {csr.name: place for place, csr in enumerate(CSRS)}
@@ -131,16 +131,7 @@ class _Translation:
             self.lines.append(f"hart.nn[{semantics.STATE[name]} + {at}] = {text};")
 
     def _loop(self, name: str, values: ast.expr) -> str:
-        match values:
-            case ast.Name(id="bits"):
-                count = XLEN
-            case ast.Name(id="lanes") if self.insn.fmt is not None:
-                count = self.insn.fmt.lanes
-            case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
-                pass
-            case _:
-                raise semantics.beyond_notation(values)
-        return f"for (I {name} = 0; {name} < {count}; {name}++) "
+        return f"for (I {name} = 0; {name} < {semantics.times(self.insn, values)}; {name}++) "
 
     # ---- values ----
 
@@ -179,13 +170,10 @@ class _Translation:
 
     def _over(self, name: str, terms: ast.GeneratorExp, default: Sequence[ast.expr]) -> str:
         """Return the sum of terms, or the least or greatest number whose condition holds, as a statement expression."""
-        match terms.generators:
-            case [ast.comprehension(target=ast.Name(id=each), iter=values, ifs=tests)]:
-                self.in_sum = name == "sum"
-                loop, term = f'_Pragma("GCC unroll 16") {self._loop(each, values)}', self.value(terms.elt)
-                self.in_sum = False
-            case _:
-                raise semantics.beyond_notation(terms)
+        each, values, tests = semantics.generator(terms)
+        self.in_sum = name == "sum"
+        loop, term = f'_Pragma("GCC unroll 16") {self._loop(each, values)}', self.value(terms.elt)
+        self.in_sum = False
         if name == "sum":
             return f"({{ I total = 0; {loop}total += {term}; total; }})"
         first = " && ".join([*(["chosen < 0"] if name == "min" else []), *map(self.value, tests)])
