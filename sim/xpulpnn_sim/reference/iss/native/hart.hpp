@@ -48,7 +48,7 @@ enum Reads : u32 { READS_RS1 = 1, READS_RS2 = 2, READS_RD = 4 };
 
 struct Op {  // a translated instruction
   Function run;
-  i32 operands[6];  // operands in the order of the row
+  i32 operands[8];  // in the order of the row, at most 6; the structure has 64 bytes, as a cache line
   u32 raw, events;
   u8 length, flags, reads, rs1, rs2, rd, destination;  // registers; destination is 0 if rd is not written
   u8 loads, size;  // loads counted; bytes of the memory access, 0 for none
@@ -188,7 +188,7 @@ struct Hart {
   void observe_sources(const Op &op);
   void observe_results(const Op &op);
   const Op *execute();
-  void note() { if (path && path_length < PATH) path[path_length++] = last_pc; }
+  void note() { if (path) path[path_length++] = last_pc; }
 };
 
 static u32 twin(const Memory &memory, u32 address) {
