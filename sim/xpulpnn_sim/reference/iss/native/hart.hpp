@@ -131,7 +131,7 @@ struct Hart {
     return loaded = value;
   }
   void store(u32 at, u32 size, u32 value) {
-    address = at, stored = value;
+    address = at;
     u8 *page = memory->plain[at >> PAGE_BITS];
     const u32 offset = at % PAGE;
     if (__builtin_expect(page && offset + size <= PAGE, 1))
@@ -246,6 +246,7 @@ u32 Hart::complete(const Op &op) {
   u32 events = op.events | 1 << CYCLES;
   taken = flags & JUMP || (flags & BRANCH && op.run(*this, op, pc, 1) != 1);
   if (flags & BRANCH && taken) events |= 1 << TAKEN_BRANCHES;
+  stored = regs[op.rs2];
   u32 following = op.run(*this, op, pc, pc + op.length);
   if (!taken && !(flags & LEADS)) following = after(pc, following);
   if (enabled) {
