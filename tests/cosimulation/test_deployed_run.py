@@ -416,13 +416,28 @@ def test_random_networks_in_ever_less_memory(seed, moving, monkeypatch):
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
-@pytest.mark.parametrize("memory", [16_000, 11_000])
-def test_tiles_of_a_gather(memory):
-    """Each writes its own elements, from all of the input."""
-    case = case_of((("gather", "16x9x20:16x20x9", "8x8x8"), ("linear", "2880:4", "8x8x8")))
+ATTENTION = (
+    ("lookup", "16x9x40", "8x8x8"),
+    ("batchmatmul", "16x9x40:9", "8xu8x8", "lookup0", "lookup0"),
+    ("lookup", "16x9x9", "8x8x8"),
+    ("batchmatmul", "16x9x9:9", "8xu8xi8", "lookup2", "batchmatmul1"),
+    ("gather", "16x9x9:9x9x16", "i8x8xi8"),
+    ("linear", "1296:4", "i8x8x8"),
+)
+"""Products of each of sixteen heads, whose elements and columns fill no words and no pairs."""
+
+
+def test_attention():
+    assert build_network(case_of(ATTENTION, checked=True)).run().record["mismatches"] == 0
+
+
+@pytest.mark.parametrize(("memory", "tiled"), [(9_700, {0, 1}), (6_200, {0, 1, 3, 4, 5})])
+def test_attention_in_tiles(memory, tiled):
+    case = case_of(ATTENTION)
     program = planned(case, memory)
-    assert 0 in program.deployment.tiled
-    assert wrong_on_the_simulator(case, program) == [0, 0]
+    assert program.deployment.tiled.keys() == tiled
+    require_apart(program, memory)
+    assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
 def test_many_layers():

@@ -13,7 +13,7 @@ from xpulpnn_sw.kernels.catalogue import find_kernel
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.channelwise.maps import reciprocal
 from xpulpnn_sw.kernels.requantisation import Rule
-from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS
+from xpulpnn_sw.kernels.variants import ELEMENT_LEVELS, PLAIN_LEVELS, TRANSPOSE_LEVELS
 from xpulpnn_sw.layers.precision import Precision
 
 from .runs import RULES, check_named, computed, run_share, tensors_of
@@ -276,6 +276,25 @@ def test_instructions_stay_few(name: str, text: str, most: tuple[int, int, int])
     level = "xpulpnn" if name != "transpose" else "xpulpv2"
     for bits, limit in zip((8, 4, 2), most, strict=True):
         assert check_named(name, text, find_kernel(name).uniform(bits), level)[2] <= limit
+
+
+@pytest.mark.parametrize("level", TRANSPOSE_LEVELS)
+@pytest.mark.parametrize("signs", [*product("ui", repeat=3)])
+def test_attention(signs: tuple[str, str, str], level: str):
+    """Rows of words and other rows, odd columns, one element, cores without work; elements at their ends."""
+    first, second, result = signs
+    precision = Precision.parse(f"{first}8x{second}8x{result}8")
+    for seed, text in enumerate(("2x3x5:4", "2x3x8:5", "3x5x20:7", "1x1x3:1", "1x7x33:9")):
+        options = {"cores": (1, 3, 8)[seed % 3], "specialise": (seed + (first == "i")) % 2 == 0, "seed": seed}
+        check_named("batchmatmul", text, precision, level, **options)
+        check_named("batchmatmul", text, precision, level, change=lambda own: at_ends(own, precision), **options)
+
+
+def at_ends(tensors, precision: Precision):
+    """The largest sums of products there are, of elements farthest from their zero points."""
+    least, other = (-(1 << 7) * signed for signed in (precision.x_signed, precision.w_signed))
+    first, second = np.full_like(tensors.first, least + 255), np.full_like(tensors.second, other + 255)
+    return replace(tensors, first=first, second=second, zeros=np.array([least, other]))
 
 
 @pytest.mark.parametrize("element", ELEMENTS)

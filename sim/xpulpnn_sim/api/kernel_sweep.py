@@ -38,6 +38,7 @@ _FORMS = {
     "matmul": ("{outputs}x{inputs}x{pixels}",),
     "add": ("{rows}x{columns}x{inputs}", "{rows}x{columns}x{inputs}:shift"),
     "avgpool": ("{rows}x{columns}x{inputs}:{window}", "{rows}x{columns}x{inputs}:{window}:scaled"),
+    "batchmatmul": ("{rows}x{columns}x{inputs}:{outputs}",),
     "depthwise": ("{rows}x{columns}x{inputs}:3x3",),
     "gather": ("{rows}x{columns}x{inputs}:{columns}x{rows}x{outputs}",),
     "lookup": ("{rows}x{columns}x{inputs}",),

@@ -8,6 +8,7 @@ from random import Random
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.kernels import products
+from xpulpnn_sw.kernels.channelwise.attention import BATCH_MATMUL
 from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL
 from xpulpnn_sw.kernels.channelwise.depthwise import DEPTHWISE
 from xpulpnn_sw.kernels.channelwise.elementwise import ADD, RELU
@@ -112,6 +113,7 @@ _KERNELS = (
     ),
     ADD,
     AVGPOOL,
+    BATCH_MATMUL,
     DEPTHWISE,
     GATHER,
     LOOKUP,

@@ -128,6 +128,32 @@ class LookupLayer(MapLayer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMatmulLayer(LayerText):
+    """Matrix product of each row of two maps, ``acc[y,x,o] = sum((first[y,x,c] - zero) * (second[y,o,c] - zero))``."""
+
+    form: ClassVar[str] = "HxWxC:O"
+    sizes = (("height", "width", "channels"), ("out_channels",))
+    operands: ClassVar[int] = 2
+
+    height: int
+    width: int
+    channels: int
+    out_channels: int
+
+    def __post_init__(self) -> None:
+        self.check_sizes()
+        check_elements("first and second", self.height * (self.width + self.out_channels) * self.channels)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        return self.height, self.width
+
+    @property
+    def macs(self) -> int:
+        return self.height * self.width * self.channels * self.out_channels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatherLayer(LayerText):
     """A map whose elements are elements of the input, by their numbers."""
 
@@ -339,4 +365,4 @@ class Conv1dLayer(LayerText):
         return self.geometry.macs
 
 
-Layer = ConvLayer | MatmulLayer | LinearLayer | Conv1dLayer | WindowLayer | MapLayer | GatherLayer  # with kernels
+Layer = ConvLayer | MatmulLayer | LinearLayer | Conv1dLayer | WindowLayer | MapLayer | GatherLayer | BatchMatmulLayer

@@ -14,15 +14,7 @@ from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.requantisation import BY_RULE, MAX_SHIFT, AnyRequantisation, Rule, parameter_alignment
-from xpulpnn_sw.layers.layer import (
-    AddLayer,
-    AvgPoolLayer,
-    DepthwiseLayer,
-    GatherLayer,
-    Layer,
-    LookupLayer,
-    MultiplyLayer,
-)
+from xpulpnn_sw.layers import layer as layers
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS, Precision
 from xpulpnn_sw.library.functions import library_run
 from xpulpnn_sw.library.write import KERNELS_HEADER, description_of
@@ -176,7 +168,7 @@ def _rule_arrays(rule: Rule) -> dict[str, str]:
     return dict(sorted((_ARRAYS.get(item.name, item.name), item.name) for item in fields(BY_RULE[rule])))
 
 
-def packed(kernel: Kernel, layer: Layer, precision: Precision, variant: str, arrays: Arrays, rule: Rule) -> PackedLayer:
+def packed(kernel: Kernel, layer: Any, precision: Precision, variant: str, arrays: Arrays, rule: Rule) -> PackedLayer:
     widths = kernel.precision(layer, precision)
     kernel.variant(variant).check_precision(widths)
     tensors = layer_operands(kernel, layer, precision, arrays, rule)
@@ -195,7 +187,7 @@ def packed(kernel: Kernel, layer: Layer, precision: Precision, variant: str, arr
     )
 
 
-def layer_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+def layer_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     if kernel.rules:
         return _filter_operands(kernel, layer, precision, arrays, rule)
     if rule is not Rule.BN32:
@@ -203,7 +195,7 @@ def layer_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: A
     return _map_operands(kernel, layer, kernel.precision(layer, precision), arrays)
 
 
-def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
+def layer_arrays(layer: layers.Layer, tensors: Any) -> dict[str, Any]:
     """Return the arrays from which :func:`layer_operands` makes ``tensors``; an absent array is None."""
     if hasattr(tensors, "weights"):
         requantisation = tensors.requantisation
@@ -216,7 +208,7 @@ def layer_arrays(layer: Layer, tensors: Any) -> dict[str, Any]:
     return {name: getattr(tensors, name) for name in names}
 
 
-def _filter_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
+def _filter_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     rule = _rule_of(kernel, precision, rule)
     precision = kernel.precision(layer, precision)
     _check_names(arrays, ("weights", "bias", *(_rule_arrays(rule) if precision.requantised else ())), "bias")
@@ -225,7 +217,7 @@ def _filter_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays:
     # provides the shapes of all operands
     example = kernel.tensors(layer, precision, np.random.default_rng(0), rule)
     requantisation = _requantisation(arrays, rule) if precision.requantised else None
-    if isinstance(layer, DepthwiseLayer):
+    if isinstance(layer, layers.DepthwiseLayer):
         bias = np.zeros_like(example.bias) if bias is None else bias
     inputs = np.zeros_like(example.activations)
     made = replace(example, activations=inputs, weights=weights, bias=bias, requantisation=requantisation)
@@ -262,43 +254,45 @@ def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:
     return BY_RULE[rule](**known)
 
 
-def _map_arrays(layer: Layer) -> tuple[str, ...]:
+def _map_arrays(layer: layers.Layer) -> tuple[str, ...]:
     match layer:
-        case AddLayer(shifted=True):
+        case layers.AddLayer(shifted=True):
             return ("factors", "summand", "shift")
-        case AddLayer():
+        case layers.AddLayer():
             return ("factors", "summands", "shifts")
-        case GatherLayer():
+        case layers.GatherLayer():
             return ("indices",)
-        case LookupLayer():
+        case layers.LookupLayer():
             return ("table",)
-        case MultiplyLayer():
+        case layers.MultiplyLayer():
             return ("zeros", "factor", "summand", "shift")
-        case AvgPoolLayer(scaled=True):
+        case layers.BatchMatmulLayer():
+            return ("zeros", "factor", "summand", "shift", "twice")
+        case layers.AvgPoolLayer(scaled=True):
             return ("factor", "summand", "shift")
         case _:
             return ()
 
 
-def _map_operands(kernel: Kernel, layer: Layer, precision: Precision, arrays: Arrays) -> Any:
+def _map_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, arrays: Arrays) -> Any:
     names = _map_arrays(layer)
-    _check_names(arrays, names, "summand" if isinstance(layer, AddLayer) else "")
+    _check_names(arrays, names, "summand" if isinstance(layer, layers.AddLayer) else "")
     tensors = kernel.tensors(layer, precision, np.random.default_rng(0))
     maps = [name for name in ("activations", "first", "second") if hasattr(tensors, name)]
     known: dict[str, Any] = {name: np.zeros_like(getattr(tensors, name)) for name in maps}
-    if isinstance(layer, GatherLayer | LookupLayer):
+    if isinstance(layer, layers.GatherLayer | layers.LookupLayer):
         return replace(tensors, **known, **_tables(layer, precision, arrays))
     known |= {name: _numbers(name, arrays[name]) for name in names if name in arrays}
     if "shifts" in known:
         factors, summands, shifts = (known.pop(name) for name in names)
         known["scales"] = tuple(map(Scale, factors, summands, shifts))
-    elif isinstance(layer, AddLayer):
+    elif isinstance(layer, layers.AddLayer):
         known.setdefault("summand", 0)
     return replace(tensors, **known)
 
 
-def _tables(layer: GatherLayer | LookupLayer, precision: Precision, arrays: Arrays) -> dict[str, Ints]:
-    if isinstance(layer, LookupLayer):
+def _tables(layer: Any, precision: Precision, arrays: Arrays) -> dict[str, Any]:
+    if isinstance(layer, layers.LookupLayer):
         name, shape = "table", (1 << precision.x,)
         values = _ranged(name, arrays[name], precision.y, signed=precision.y_signed)
     else:

@@ -9,34 +9,20 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.formats import Extension
+from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.channelwise.avgpool import AvgPoolTensors
 from xpulpnn_sw.kernels.channelwise.elementwise import AddTensors
 from xpulpnn_sw.kernels.channelwise.maps import MapTensors
 from xpulpnn_sw.kernels.channelwise.moves import GatherTensors, LookupTensors, MultiplyTensors
 from xpulpnn_sw.kernels.layout import Ints, pad_axis, padded_channels
-from xpulpnn_sw.kernels.requantisation import (
-    ExactRequantisation,
-    Requantisation,
-    Rule,
-    Thresholds,
-    WideRequantisation,
-    with_channel_factors,
-)
 from xpulpnn_sw.kernels.tensors import LayerTensors, for_core
-from xpulpnn_sw.layers.layer import (
-    DepthwiseLayer,
-    GatherLayer,
-    LinearLayer,
-    MapLayer,
-    TransposeLayer,
-    WindowLayer,
-)
+from xpulpnn_sw.layers import layer as layers
 from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, Stage
 
 CRUMB_BITS = 2  # the narrowest weights that can be 0
 # layers that keep the number of channels
-_SAME_CHANNELS = WindowLayer | MapLayer
+_SAME_CHANNELS = layers.WindowLayer | layers.MapLayer
 Shape = tuple[int, ...]
 
 
@@ -48,10 +34,15 @@ def pad_channels(stage: Stage, old: int, inputs: int, outputs: int, filling: int
     between 1 and -1, so that the products of two added channels cancel. The bias compensates the product of an odd one.
     """
     own = stage.tensors
-    if isinstance(stage.layer, DepthwiseLayer):
+    if isinstance(stage.layer, layers.DepthwiseLayer):
         return _depthwise(stage, own, outputs)
-    if isinstance(stage.layer, GatherLayer):
+    if isinstance(stage.layer, layers.GatherLayer):
         return _gather(stage, own, inputs, outputs)
+    if isinstance(stage.layer, layers.BatchMatmulLayer):
+        # sums over all channels of maps, which added channels would change
+        if (inputs, outputs) != (stage.layer.channels, stage.layer.out_channels):
+            raise LayerError(f"channels of {stage.name} must fill whole words, not {stage.layer.out_channels}")
+        return stage
     if not stage.multiplies:
         tensors = replace(own, **{name: _placeholder(getattr(own, name), outputs) for name in stage.map_names})
         return _with(stage, tensors, channels=outputs)
@@ -62,15 +53,15 @@ def padding_value(stage: Stage, filling: int | None) -> int | None:
     """Return the value of a layer's added results if the added input channels hold ``filling``; None if unknown."""
     least = -(1 << (stage.precision.y - 1)) if stage.precision.y_signed else 0
     match stage.tensors:
-        case LayerTensors(requantisation=ExactRequantisation(zero=zero)):
+        case LayerTensors(requantisation=rules.ExactRequantisation(zero=zero)):
             return min(max(zero, least), least + (1 << stage.precision.y) - 1)
-        case LayerTensors() if isinstance(stage.layer, DepthwiseLayer):
+        case LayerTensors() if isinstance(stage.layer, layers.DepthwiseLayer):
             return 0
         case LayerTensors():
             if stage.precision.y == SIGN_BITS:
                 return -1
             has_signs = stage.precision.w == SIGN_BITS
-            return least if isinstance(stage.tensors.requantisation, Thresholds) and has_signs else 0
+            return least if isinstance(stage.tensors.requantisation, rules.Thresholds) and has_signs else 0
         case AddTensors() | MultiplyTensors() | GatherTensors() | LookupTensors():
             return None
         case AvgPoolTensors() if getattr(stage.layer, "scaled", False) or filling != 0:
@@ -100,7 +91,7 @@ def _with(stage: Stage, tensors: Any, **sizes: int) -> Stage:
 def _more_inputs(stage: Stage, old: int, inputs: int, filling: int | None) -> Stage:
     own, layer = stage.tensors, stage.layer
     weights, pixels = own.weights, own.weights[0, ..., 0].size
-    if isinstance(layer, LinearLayer):
+    if isinstance(layer, layers.LinearLayer):
         pixels = layer.inputs // old
         weights = own.weights.reshape(layer.outputs, pixels, -1)
     added = inputs - weights.shape[-1]
@@ -111,7 +102,7 @@ def _more_inputs(stage: Stage, old: int, inputs: int, filling: int | None) -> St
         weights[..., -added::2], weights[..., inputs - added + 1 :: 2] = 1, -1
         if added % 2:
             bias = _bias(own) - pixels * _uniform_value(stage, filling)
-    if isinstance(layer, LinearLayer):
+    if isinstance(layer, layers.LinearLayer):
         activations = np.zeros(pixels * inputs, np.int64)
         tensors = replace(own, weights=weights.reshape(layer.outputs, -1), bias=bias, activations=activations)
         return _with(stage, tensors, inputs=pixels * inputs)
@@ -140,28 +131,28 @@ def _more_results(stage: Stage, written: int) -> Stage:
         bias = pad_axis(bias, 0, written)
     if stage.precision.w == SIGN_BITS:
         weights[-added:] = 1
-        if isinstance(rule, Thresholds):
+        if isinstance(rule, rules.Thresholds):
             # so that no sum exceeds the added thresholds, which are 0
             bias = pad_axis(_bias(own), 0, written)
             bits, signed = stage.precision.x, stage.precision.x_signed
             most = own.weights[0].size << (bits - 1 if signed or bits == SIGN_BITS else bits)
             bias[-added:] = -most
         elif rule is not None:
-            rule = with_channel_factors(rule, len(own.weights))
+            rule = rules.with_channel_factors(rule, len(own.weights))
     rule = _extended(rule, stage, added)
-    name = "outputs" if isinstance(stage.layer, LinearLayer) else "out_channels"
+    name = "outputs" if isinstance(stage.layer, layers.LinearLayer) else "out_channels"
     return _with(stage, replace(own, weights=weights, bias=bias, requantisation=rule), **{name: written})
 
 
 def _extended(rule: Any, stage: Stage, added: int) -> Any:
     match rule:
-        case Requantisation() | WideRequantisation():
+        case rules.Requantisation() | rules.WideRequantisation():
             channels = len(rule.kappa) + added
             return replace(rule, kappa=pad_axis(rule.kappa, 0, channels), lam=pad_axis(rule.lam, 0, channels))
-        case ExactRequantisation():
+        case rules.ExactRequantisation():
             shifts = np.pad(rule.shifts, (0, added), mode="edge")
             return replace(rule, factors=pad_axis(rule.factors, 0, len(shifts)), shifts=shifts)
-        case Thresholds():
+        case rules.Thresholds():
             steps = pad_axis(rule.values, 0, len(rule.values) + added)
             if stage.precision.y_signed and stage.precision.w != SIGN_BITS:
                 # thresholds below a sum of 0, as many as there are results below 0
@@ -223,7 +214,7 @@ def _input_padding_value(bits: int) -> int:
 
 def _splits(stage: Stage, written: Shape) -> bool:
     shape = stage.inputs[0].shape
-    return len(written) == 1 and not isinstance(stage.layer, LinearLayer) and shape[-1] != written[-1]
+    return len(written) == 1 and not isinstance(stage.layer, layers.LinearLayer) and shape[-1] != written[-1]
 
 
 def _unit(bits: int) -> int:
@@ -232,7 +223,7 @@ def _unit(bits: int) -> int:
 
 def _read_units(stage: Stage) -> set[int]:
     own = stage.precision
-    if isinstance(stage.layer, DepthwiseLayer | GatherLayer):
+    if isinstance(stage.layer, layers.DepthwiseLayer | layers.GatherLayer | layers.BatchMatmulLayer):
         return {_unit(own.x)}
     if isinstance(stage.layer, _SAME_CHANNELS):
         return {_unit(min(own.y, *(form.bits for form in stage.inputs)))}
@@ -255,7 +246,7 @@ class _Maps:
         # by map all maps, itself included, that must have as many channels
         self._same: dict[str, list[str]] = {}
         for number, stage in enumerate(network.stages):
-            is_same = isinstance(stage.layer, _SAME_CHANNELS) and not isinstance(stage.layer, DepthwiseLayer)
+            is_same = isinstance(stage.layer, _SAME_CHANNELS) and not isinstance(stage.layer, layers.DepthwiseLayer)
             unit = max(_read_units(stage)) if is_same else _unit(stage.precision.y)
             self._note(stage.name, stage.output_shape, {unit})
             for source, form in network.reads(number):
@@ -275,7 +266,7 @@ class _Maps:
 
     def _read(self, stage: Stage, source: str, bits: int) -> None:
         pixels = prod(self.shapes[source][:-1])
-        if isinstance(stage.layer, LinearLayer):
+        if isinstance(stage.layer, layers.LinearLayer):
             # the elements are one row; a single pixel has no gaps
             if pixels == 1 and bits != SIGN_BITS:
                 return
@@ -314,10 +305,10 @@ def _in_planes(network: Network) -> Network:
     stages: list[Stage] = []
     planes: dict[str, str] = {}
     names = {stage.name for stage in network.stages}
-    ready = {NETWORK_INPUT, *(stage.name for stage in network.stages if isinstance(stage.layer, TransposeLayer))}
+    ready = {NETWORK_INPUT, *(stage.name for stage in network.stages if isinstance(stage.layer, layers.TransposeLayer))}
     for number, stage in enumerate(network.stages):
         sources = network.sources(number)
-        if isinstance(stage.layer, DepthwiseLayer) and sources[0] not in ready:
+        if isinstance(stage.layer, layers.DepthwiseLayer) and sources[0] not in ready:
             source = sources[0]
             if source not in planes:
                 planes[source] = f"{source}.planes"
@@ -334,7 +325,7 @@ def _transposed(stage: Stage, source: str, name: str) -> Stage:
     (height, width, channels), bits, signed = form.shape, form.bits, form.signed
     return Stage(
         name=name,
-        layer=TransposeLayer(height=height, width=width, channels=channels),
+        layer=layers.TransposeLayer(height=height, width=width, channels=channels),
         precision=Precision(bits, bits, bits, x_signed=signed, y_signed=signed),
         tensors=MapTensors(activations=stage.tensors.activations),
         sources=(source,),
@@ -350,7 +341,7 @@ def legalise(network: Network, extensions: Collection[Extension]) -> Network:
     stages: list[Stage] = []
     for stage in _in_planes(pad_to_words(network)).stages:
         tensors = for_core(stage.tensors, stage.precision, extensions)
-        if Rule.EXACT_ONE_SHIFT in stage.kind.rules and tensors.rule is Rule.EXACT:
+        if rules.Rule.EXACT_ONE_SHIFT in stage.kind.rules and tensors.rule is rules.Rule.EXACT:
             tensors = tensors.with_one_shift(stage.precision)
         stages.append(replace(stage, tensors=tensors))
     return replace(network, stages=tuple(stages))

@@ -234,10 +234,16 @@ def _lookup(stage: _Stage, maps: I32) -> I32:
 
 
 def _multiply(stage: _Stage, first: I32, second: I32) -> I32:
-    own, precision = stage.tensors, stage.precision
-    zeros = np.array(own.zeros, np.int64)
-    scaled = ((first - zeros[0]) * (second - zeros[1]) * 256 * own.factor) >> 32
-    return np.clip((scaled + own.summand) >> own.shift, *element_range(precision.y, signed=precision.y_signed))
+    own, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
+    maps = (values.astype(np.int64) - zero for values, zero in zip((first, second), own.zeros, strict=True))
+    is_matrix = stage.kind.name == "batchmatmul"
+    sums: I64 = np.einsum("nypc,nyoc->nypo", *maps) if is_matrix else np.multiply(*maps)
+    # sums of products below 2^16 times a power of two stay below 2^31
+    upper = sums * min(256, (1 << 15) >> is_matrix * (first.shape[-1] - 1).bit_length()) * own.factor >> 32
+    if own.twice:
+        upper = sums * own.factor + (1 << 30) >> 31
+        upper -= upper < 0
+    return np.clip((upper + own.summand) >> own.shift, *element_range(bits, signed=signed))
 
 
 def _transpose(_: _Stage, maps: I32) -> I32:
@@ -254,7 +260,7 @@ COMPUTED: Mapping[str, Callable[..., I32]] = {
     **dict.fromkeys(("linear", "matmul"), _linear),
     "lookup": _lookup,
     "maxpool": _maxpool,
-    "multiply": _multiply,
+    **dict.fromkeys(("multiply", "batchmatmul"), _multiply),
     "pointwise": _conv,
     "relu": _relu,
     "transpose": _transpose,

@@ -11,15 +11,7 @@ import numpy as np
 from xpulpnn.errors import LayerError
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
-from xpulpnn_sw.kernels.channelwise.maps import (
-    ELEMENT_SUFFIXES,
-    IMMEDIATE_FORMATS,
-    MOST_CHANNELS,
-    ConstantDivision,
-    PlacedMaps,
-    element_kernel,
-    random_window_text,
-)
+from xpulpnn_sw.kernels.channelwise import maps as map_kernels
 from xpulpnn_sw.kernels.channelwise.maxpool import random_map
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Known, Structure, argument_structure
@@ -76,7 +68,7 @@ def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Gen
 
 def avgpool_kernel(request: KernelRequest) -> KernelRun:
     layer, precision, tensors = request.layer, request.precision, request.tensors
-    maps = PlacedMaps(request, precision.x, precision.y)
+    maps = map_kernels.PlacedMaps(request, precision.x, precision.y)
     arguments = maps.place_pool(tensors.activations)
     arguments |= {"factor": tensors.factor, "summand": tensors.summand, "shift": tensors.shift}
     name = f"{'avgpool_scaled' if layer.scaled else 'avgpool'}_{window_name(layer)}"
@@ -101,7 +93,7 @@ class _AvgPooling(Pooling):
         self._flip = take(1)[0] if precision.x_signed else ZERO
         # needed only after the last word of a window
         self._offset = self.values[-1]
-        self._division = division = ConstantDivision(
+        self._division = division = map_kernels.ConstantDivision(
             self.b, layer.area, None if layer.scaled else greatest, self.registers, signed=precision.x_signed
         )
         # of two fields, the lower one is the sum of whole words less the upper field
@@ -198,8 +190,8 @@ class _AvgPooling(Pooling):
             self._shift_fields(rd, word, number * self._bits, is_top=is_top)
 
     def _shift_fields(self, rd: int, word: int, places: int, *, is_top: bool) -> None:
-        if is_top and self.b.xpulp and self._width in IMMEDIATE_FORMATS:
-            self.b(f"pv.srl.sci.{ELEMENT_SUFFIXES[self._width]}", rd, word, places)
+        if is_top and self.b.xpulp and self._width in map_kernels.IMMEDIATE_FORMATS:
+            self.b(f"pv.srl.sci.{map_kernels.ELEMENT_SUFFIXES[self._width]}", rd, word, places)
         else:
             self.b.chain(rd, word, ("srli", places), ("and", self._mask))
 
@@ -269,7 +261,7 @@ class _AvgPooling(Pooling):
             b("add", out, out, self.out_pixel)
 
 
-AVGPOOL = element_kernel(
+AVGPOOL = map_kernels.element_kernel(
     name="avgpool",
     help="average pooling, with or without requantisation",
     layer=AvgPoolLayer,
@@ -277,7 +269,9 @@ AVGPOOL = element_kernel(
     write=avgpool_kernel,
     usual_tiny="32x32x32:2x2:s=2",
     random=random_avgpool,
-    random_text=lambda rng: random_window_text(rng, MOST_CHANNELS) + rng.choice(("", ":scaled")),
+    random_text=lambda rng: (
+        map_kernels.random_window_text(rng, map_kernels.MOST_CHANNELS) + rng.choice(("", ":scaled"))
+    ),
     structures=(AVGPOOL_ARGUMENTS, AVGPOOL_SCALED_ARGUMENTS),
     samples=("{side}x{side}x4:{window}", "{side}x{side}x4:{window}:scaled"),
 )

@@ -6,14 +6,7 @@ import numpy as np
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.builder import Held
-from xpulpnn_sw.kernels.channelwise.maps import (
-    MOST_CHANNELS,
-    MapTensors,
-    Packed,
-    PlacedMaps,
-    random_window_text,
-    same_kernel,
-)
+from xpulpnn_sw.kernels.channelwise import maps as map_kernels
 from xpulpnn_sw.kernels.channelwise.pooling import POOL, Pooling, window_name
 from xpulpnn_sw.kernels.kernel import KernelRequest, KernelRun, Known, Structure, argument_structure
 from xpulpnn_sw.kernels.layout import FOLDED_COLUMNS, Ints, fold, takes_folded
@@ -44,7 +37,7 @@ def maxpool_kernel(request: KernelRequest) -> KernelRun:
     layer, tensors = request.layer, request.tensors
     if tensors.folded and not takes_folded(layer):
         raise LayerError(f"pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of columns, not {layer}")
-    maps = PlacedMaps(request, request.precision.x)
+    maps = map_kernels.PlacedMaps(request, request.precision.x)
     arguments = maps.place_pool(fold(tensors.activations) if tensors.folded else tensors.activations)
     name = f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}"
     pooling = _FoldedMaxPooling if tensors.folded else _MaxPooling
@@ -59,7 +52,7 @@ class _MaxPooling(Pooling):
         self._relu, self._best = layer.relu, self.registers.take_one()
         common = max(0, layer.kernel_width - layer.stride[1]) if self.is_unrolled else 0
         self._common = self.registers.take(common)
-        self.packed = Packed(self.b, precision.x, self.registers, signed=precision.x_signed)
+        self.packed = map_kernels.Packed(self.b, precision.x, self.registers, signed=precision.x_signed)
 
     def begin(self) -> None:
         self.packed.begin()
@@ -171,7 +164,7 @@ class _FoldedMaxPooling(_MaxPooling):
         """Write nothing, as no window of a folded map is clipped by columns."""
 
 
-MAXPOOL = same_kernel(
+MAXPOOL = map_kernels.same_kernel(
     name="maxpool",
     help="maximum pooling, with or without ReLU",
     layer=MaxPoolLayer,
@@ -179,8 +172,8 @@ MAXPOOL = same_kernel(
     usual="32x32x32:3x3:s=2,p=0x1x0x1",
     write=maxpool_kernel,
     variants=POOL_LEVELS,
-    random=lambda *drawn: MapTensors(activations=random_map(*drawn)),
-    random_text=lambda rng: random_window_text(rng, MOST_CHANNELS),
+    random=lambda *drawn: map_kernels.MapTensors(activations=random_map(*drawn)),
+    random_text=lambda rng: map_kernels.random_window_text(rng, map_kernels.MOST_CHANNELS),
     structures=(MAXPOOL_ARGUMENTS,),
     samples=("{side}x{side}x4:{window}",),
 )

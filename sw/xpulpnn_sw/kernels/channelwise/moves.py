@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -74,6 +75,7 @@ class MultiplyTensors:
     factor: int  # less than 2^31
     summand: int
     shift: int
+    twice: int = 0  # of matrix products: not 0 if upper words are rounded by a bit first, and halves away from zero
 
 
 def _random_gather(layer: GatherLayer, precision: Precision, rng: np.random.Generator) -> GatherTensors:
@@ -89,7 +91,7 @@ def _random_lookup(layer: LookupLayer, precision: Precision, rng: np.random.Gene
     return LookupTensors(activations=map_kernels.random_maps(layer, precision, rng).activations, table=table)
 
 
-def _random_product(layer: MultiplyLayer, precision: Precision, rng: np.random.Generator) -> MultiplyTensors:
+def random_product(layer: Any, precision: Precision, rng: np.random.Generator) -> MultiplyTensors:
     maps = ((precision.x, precision.x_signed), (precision.w, precision.w_signed))
     first, second = (map_kernels.random_elements(layer, bits, rng, signed=signed) for bits, signed in maps)
     shift = int(rng.integers(4, 14))
@@ -99,7 +101,7 @@ def _random_product(layer: MultiplyLayer, precision: Precision, rng: np.random.G
     return MultiplyTensors(first=first, second=second, zeros=rng.integers(-3, 4, 2), **numbers)
 
 
-def _loop(
+def shared_loop(
     level: ElementLevel,
     structure: Structure,
     moved: Mapping[str, int | Term],
@@ -107,8 +109,9 @@ def _loop(
     work: int,
     step: Callable[..., None],
     known: Known,
+    more: dict[str, Term] | None = None,
 ) -> Program:
-    """Return a function that repeats ``step``, which gets the registers of arguments by name and ``work`` others."""
+    """Return a function that repeats ``step`` with registers by name, or the frame of ``more``, and ``work`` others."""
     b, registers = ElementBuilder(level), FreeRegisters()
     registers.take(len(ARGUMENT_REGISTERS))
     names = (*moved, *held, "count")
@@ -116,9 +119,10 @@ def _loop(
     others = registers.take(work)
     starts = {name: Name("begin") * size if isinstance(size, int) else size for name, size in moved.items()}
     terms = even_share(Argument("steps")) | {name: Argument(name) + start for name, start in starts.items()}
-    frame = b.frame(structure, known, terms | given(*held), homes, registers)
+    frame = b.frame(structure, known, terms | given(*held) | (more or {}), homes, registers)
+    count, body = frame.value("count", homes["count"]), partial(step, b, frame if more else homes, *others)
     with frame.function(), b.region("body"):
-        b.repeat(frame.value("count", homes["count"]), homes["count"], partial(step, b, homes, *others), level=0)
+        b.repeat(count, homes["count"], body, level=None if more else 1)
     return b.finish()
 
 
@@ -155,7 +159,7 @@ def gather_kernel(request: KernelRequest) -> KernelRun:
 
     table = (Name("begin") + Argument("start")) * (lanes * size // BYTE_BITS)
     pieces = {"output": WORD, "indices": table}
-    write = partial(_loop, request.level, GATHER_ARGUMENTS, pieces, ("input",), 2 * _AT_ONCE + 2, step)
+    write = partial(shared_loop, request.level, GATHER_ARGUMENTS, pieces, ("input",), 2 * _AT_ONCE + 2, step)
     return request.finish(f"gather_{size}", GATHER_ARGUMENTS, arguments, write)
 
 
@@ -183,7 +187,7 @@ def lookup_kernel(request: KernelRequest) -> KernelRun:
         b.store(out, own["output"], written // BYTE_BITS, bits=written)
 
     pieces = {"input": read // BYTE_BITS, "output": written // BYTE_BITS}
-    write = partial(_loop, request.level, LOOKUP_ARGUMENTS, pieces, ("table",), _AT_ONCE + 3, step)
+    write = partial(shared_loop, request.level, LOOKUP_ARGUMENTS, pieces, ("table",), _AT_ONCE + 3, step)
     return request.finish("lookup", LOOKUP_ARGUMENTS, arguments, write)
 
 
@@ -216,7 +220,7 @@ def multiply_kernel(request: KernelRequest) -> KernelRun:
         b.store(out, own["output"], lanes * precision.y // BYTE_BITS, bits=lanes * precision.y)
 
     pieces = {name: lanes * bits // BYTE_BITS for name, bits in widths.items()}
-    write = partial(_loop, request.level, MULTIPLY_ARGUMENTS, pieces, _FACTORS, 8, step)
+    write = partial(shared_loop, request.level, MULTIPLY_ARGUMENTS, pieces, _FACTORS, 8, step)
     return request.finish("multiply", MULTIPLY_ARGUMENTS, arguments, write)
 
 
@@ -253,6 +257,6 @@ MULTIPLY = _element(
     help="product of two feature maps without their zero points",
     layer=MultiplyLayer,
     write=multiply_kernel,
-    random=_random_product,
+    random=random_product,
     structures=(MULTIPLY_ARGUMENTS,),
 )

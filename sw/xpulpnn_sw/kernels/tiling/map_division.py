@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from math import gcd
+from typing import Any
 
 from xpulpnn_sw.kernels.builder import WORD
 from xpulpnn_sw.kernels.channelwise.depthwise_channel import rows_stride
@@ -132,6 +133,7 @@ class MapDivision:
                 return replace(layer, width=rows, padding=(*layer.padding[:2], *padding))
             padding = (*padding, *layer.padding[2:])
             return replace(layer, height=rows, padding=padding)
-        if isinstance(layer, MapLayer):
-            return replace(layer, width=rows) if self._along else replace(layer, height=rows)
-        return layer
+        if isinstance(layer, WindowLayer | GatherLayer):
+            return layer
+        sizes: Any = {"width" if self._along else "height": rows}
+        return replace(layer, **sizes)

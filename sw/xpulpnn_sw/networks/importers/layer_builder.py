@@ -263,8 +263,9 @@ class LayerBuilder:
     def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
         if sums.factors is not None:
             return sums, rule_fit.fit_addition(sums, sums.factors, quantiser)
-        if sums.kernel == "multiply":
-            return sums, rule_fit.fit_product(sums, quantiser)
+        if sums.kernel in ("multiply", "batchmatmul"):
+            products = sums.sources[0].shape[2] if sums.kernel == "batchmatmul" else 1
+            return sums, rule_fit.fit_product(sums, quantiser, products)
         if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not rule_fit.have_equal_channels(sums)):
             sums = rule_fit.summed(sums)
         elif sums.kernel == "avgpool":
@@ -289,7 +290,7 @@ class LayerBuilder:
             )
         if fit.inexact:
             steps, pairs = "steps of its quantiser are at other sums", "pairs of numbers have another result"
-            what = steps if sums.weights is not None or len(sums.sources) == 1 else pairs
+            what = steps if sums.factors is None else pairs
             self.note(f"{sums.name}: {fit.inexact} of {fit.total} {what}, by {fit.max_error} at the most")
         return self._output_map(sums, self.add(sums, fit, quantiser.bits, signed=quantiser.signed), quantiser)
 

@@ -26,8 +26,10 @@ def placed(net: LayerBuilder, value: Map, order: Ints) -> Map:
     """Return a map with the elements ``order``, ``[row][column][channel]``, of the memory of ``value``."""
     value, (height, width, channels) = net.with_padding(value), order.shape
     indices = np.arange(order.size).reshape(order.shape)
-    if value.shape == order.shape and np.array_equal(order, indices):
-        return replace(value, indices=indices)
+    # layers read other maps than the input in any shape
+    is_whole = value.shape == order.shape or (value.stage != INPUT and prod(value.shape) == order.size)
+    if is_whole and np.array_equal(order, indices):
+        return replace(value, shape=(height, width, channels), indices=indices)
     if value.bits == SIGN_BITS:
         raise InputError("maps of one bit must keep their order, which a layer cannot change")
     stage = net.channelwise(

@@ -110,5 +110,4 @@ INSTEAD = {
     **dict.fromkeys(("LSTM", "GRU", "UNIDIRECTIONAL_SEQUENCE_LSTM"), "convolutions along a sequence work"),
     **dict.fromkeys(("DEQUANTIZE", "LOG_SOFTMAX", "SOFTMAX", "ARG_MAX"), "works at the end of a model"),
     **dict.fromkeys(("DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"), "quantize_static, not _dynamic, works"),
-    "BATCH_MATMUL": "FULLY_CONNECTED with constant weights works",
 }

@@ -118,7 +118,7 @@ class OnnxModel:
             reads = OPERATORS[node.operator].reads if node.operator in OPERATORS else None
             if reads is Reads.WITH_WEIGHTS and node.inputs[0] in live and not {*node.inputs[1:]} & live:
                 layers.append(ReadingLayer(name=node.name, inputs=given, weights=node.inputs[1], is_first=is_first))
-            elif reads is Reads.ALONE or (reads is Reads.BOTH and len(given) > 1):
+            elif reads is Reads.ALONE or (reads is not None and len(given) > 1):
                 layers.append(ReadingLayer(name=node.name, inputs=given, is_first=is_first))
             elif is_first:
                 samples.update(node.outputs)

@@ -230,7 +230,7 @@ def _rows(node: OnnxNode, source: Map, weights: Quantised, before: tuple[int, ..
     return _products(node, "pointwise", layer, source, weights, stored, (1, pixels, outputs), indices)
 
 
-def matrix_product(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+def matrix_product(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
     source = net.map_of(given[0], node.inputs[0])
     weights = net.weights_of(given[1], node.inputs[1], one_scale=True, is_transposed=True)
     return _linear(net, node, source, weights)

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.importers import moved_maps
 from xpulpnn_sw.networks.importers.layer_builder import LayerBuilder
-from xpulpnn_sw.networks.importers.onnx_layers import onnx_convolution
+from xpulpnn_sw.networks.importers.onnx_layers import matrix_product, onnx_convolution
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, SEQUENCE_AXES, Inputs, OnnxNode
 from xpulpnn_sw.networks.importers.onnx_pooling import average_pool
 from xpulpnn_sw.networks.importers.quantiser import Affine
@@ -43,41 +44,48 @@ _ROUNDINGS: Mapping[str, Callable[[Fraction], int]] = {
 }
 
 
-def add_maps(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Value:
-    maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
-    first, second = moved_maps.broadcast(net, maps)
-    if SIGN_BITS in (first.bits, second.bits):
-        raise InputError("summands must have two bits at least, not one")
-    common = Affine(a=Fraction(1), b=first.offset + sign * second.offset, least=0, most=0)
-    return Sums(
-        name=node.name,
-        kernel="add",
-        layer=f"{dims(first.shape)}:shift",
-        sources=(first, second),
-        channels=(common,) * first.shape[2],
-        factors=(first.scale, sign * second.scale),
-        shape=first.shape,
-        indices=first.indices,
-    )
+def add_maps(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Sums:
+    first, second = _alike(net, node, given)
+    factors, offset = (first.scale, sign * second.scale), first.offset + sign * second.offset
+    layer = f"{dims(first.shape)}:shift"
+    sums = _of_maps(node, "add", layer, [first, second], Affine(a=Fraction(1), b=offset, least=0, most=0), first.shape)
+    return replace(sums, factors=factors, indices=first.indices)
 
 
 def multiply_maps(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
-    maps = moved_maps.broadcast(net, [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)])
-    first, second = maps
-    if SIGN_BITS in (first.bits, second.bits):
-        raise InputError("factors must have two bits at least, not one")
+    first, second = maps = _alike(net, node, given)
     unit = Affine(a=first.scale * second.scale, b=Fraction(0), least=0, most=0)
-    shape, indices = first.shape, first.indices
-    channels = (unit,) * shape[2]
-    return Sums(
-        name=node.name,
-        kernel="multiply",
-        layer=dims(shape),
-        sources=(first, second),
-        channels=channels,
-        shape=shape,
-        indices=indices,
-    )
+    return replace(_of_maps(node, "multiply", dims(first.shape), maps, unit, first.shape), indices=first.indices)
+
+
+def _alike(net: LayerBuilder, node: OnnxNode, given: Inputs) -> list[Map]:
+    maps = moved_maps.broadcast(net, [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)])
+    if any(value.bits == SIGN_BITS for value in maps):
+        raise InputError("maps must have two bits at least, not one")
+    return maps
+
+
+def _of_maps(node: OnnxNode, kernel: str, layer: str, maps: Sequence[Map], unit: Affine, shape: Shape) -> Sums:
+    known: dict[str, Any] = {"channels": (unit,) * shape[2], "sources": tuple(maps)}
+    indices = np.arange(prod(shape)).reshape(shape)
+    return Sums(name=node.name, kernel=kernel, layer=layer, shape=shape, indices=indices, **known)
+
+
+def matrix_products(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
+    """Convert ``MatMul``, of two maps as matrices of the first, and of the second with their columns as rows."""
+    if not isinstance(given[1], Map | Sums):
+        return matrix_product(net, node, given)
+    maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=False)][:2]
+    orders = maps[0].indices, maps[1].indices.swapaxes(-1, -2)
+    batch = np.broadcast_shapes(*(order.shape[:-2] for order in orders))
+    spread = (np.broadcast_to(order, (*batch, *order.shape[-2:])).reshape(-1, *order.shape[-2:]) for order in orders)
+    maps = [moved_maps.placed(net, *pair) for pair in zip(maps, spread, strict=True)]
+    (height, width, depth), columns = maps[0].shape, maps[1].shape[1]
+    unit, most = maps[0].scale * maps[1].scale, depth << 2 * BYTE_BITS
+    affine = Affine(a=unit, b=Fraction(0), least=-most, most=most)
+    layer = f"{dims(maps[0].shape)}:{columns}"
+    sums = _of_maps(node, "batchmatmul", layer, maps, affine, (height, width, columns))
+    return replace(sums, indices=sums.indices.reshape(*batch, width, columns))
 
 
 def extreme_of(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Value:

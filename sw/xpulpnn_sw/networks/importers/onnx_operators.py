@@ -11,18 +11,10 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn_sw.networks.importers import onnx_maps
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_functions import FUNCTIONS, MOVES
-from xpulpnn_sw.networks.importers.onnx_layers import gemm, matrix_product, onnx_convolution
-from xpulpnn_sw.networks.importers.onnx_maps import (
-    add_maps,
-    concatenation,
-    extreme_of,
-    multiply_maps,
-    padded,
-    resized,
-    transposed_convolution,
-)
+from xpulpnn_sw.networks.importers.onnx_layers import gemm, onnx_convolution
 from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.onnx_pooling import average_pool, extreme, maximum_pool, mean, total
 from xpulpnn_sw.networks.importers.onnx_quantisers import (
@@ -105,7 +97,7 @@ def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[
 def _sum(sign: int) -> OnnxOperator:
     def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         if all(isinstance(value, Map | Sums) for value in given):
-            return add_maps(net, node, given, sign)
+            return onnx_maps.add_maps(net, node, given, sign)
         value, numbers, tensor, is_second = _constant_of(node, given)
         if is_second:
             return net.scaled(value, tensor, [Fraction(1)] * len(numbers), [sign * number for number in numbers])
@@ -116,7 +108,7 @@ def _sum(sign: int) -> OnnxOperator:
 
 def _multiply(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     if all(isinstance(value, Map | Sums) for value in given):
-        return multiply_maps(net, node, given)
+        return onnx_maps.multiply_maps(net, node, given)
     value, numbers, tensor, _ = _constant_of(node, given, "one factor")
     return net.scaled(value, tensor, numbers)
 
@@ -275,7 +267,7 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "QuantizeLinear": KnownOperator(quantise_onnx, on_constants=True),
     "DequantizeLinear": KnownOperator(dequantise, on_codes=True, on_constants=True),
     "QLinearConv": KnownOperator(on_integers(onnx_convolution, (0, 0), least=8, result=6, bias=8), on_codes=True),
-    "QLinearMatMul": KnownOperator(on_integers(matrix_product, (0, -1), least=8, result=6), on_codes=True),
+    "QLinearMatMul": KnownOperator(on_integers(onnx_maps.matrix_products, (0, -1), least=8, result=6), on_codes=True),
     "QGemm": KnownOperator(on_integers(gemm, (0, _outputs), least=6, result=7, bias=6), on_codes=True),
     "QLinearAdd": KnownOperator(on_integers(_sum(1), (0, 0), least=7, result=6), on_codes=True),
     "QLinearAveragePool": KnownOperator(on_integers(average_pool, (0,), least=4, result=3), on_codes=True),
@@ -285,10 +277,10 @@ OPERATORS: Mapping[str, KnownOperator] = {
         for name, compute in CURVES.items()
     },
     **{name: KnownOperator(compute, reads=Reads.ALONE) for name, compute in CURVES.items()},
-    "Concat": KnownOperator(concatenation, reads=Reads.BOTH),
+    "Concat": KnownOperator(onnx_maps.concatenation, reads=Reads.BOTH),
     "Conv": KnownOperator(onnx_convolution, reads=Reads.WITH_WEIGHTS),
     "Gemm": KnownOperator(gemm, reads=Reads.WITH_WEIGHTS),
-    "MatMul": KnownOperator(matrix_product, reads=Reads.WITH_WEIGHTS),
+    "MatMul": KnownOperator(onnx_maps.matrix_products, reads=Reads.WITH_WEIGHTS),
     "Add": KnownOperator(_sum(1), reads=Reads.BOTH),
     "Sub": KnownOperator(_sum(-1), reads=Reads.BOTH),
     "Mul": KnownOperator(_multiply, reads=Reads.BOTH),
@@ -310,12 +302,12 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Identity": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
     "Dropout": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
     "Cast": KnownOperator(_cast, on_codes=True),
-    "Pad": KnownOperator(padded, on_codes=True),
-    "Resize": KnownOperator(resized, on_codes=True, reads=Reads.ALONE),
-    "Upsample": KnownOperator(resized, on_codes=True, reads=Reads.ALONE),
-    "ConvTranspose": KnownOperator(transposed_convolution, reads=Reads.WITH_WEIGHTS),
-    "Max": KnownOperator(partial(extreme_of, sign=1), reads=Reads.BOTH),
-    "Min": KnownOperator(partial(extreme_of, sign=-1), reads=Reads.BOTH),
+    "Pad": KnownOperator(onnx_maps.padded, on_codes=True),
+    "Resize": KnownOperator(onnx_maps.resized, on_codes=True, reads=Reads.ALONE),
+    "Upsample": KnownOperator(onnx_maps.resized, on_codes=True, reads=Reads.ALONE),
+    "ConvTranspose": KnownOperator(onnx_maps.transposed_convolution, reads=Reads.WITH_WEIGHTS),
+    "Max": KnownOperator(partial(onnx_maps.extreme_of, sign=1), reads=Reads.BOTH),
+    "Min": KnownOperator(partial(onnx_maps.extreme_of, sign=-1), reads=Reads.BOTH),
     "ReduceSum": KnownOperator(total, reads=Reads.ALONE),
     "ReduceMax": KnownOperator(partial(extreme, sign=1), reads=Reads.ALONE),
     "ReduceMin": KnownOperator(partial(extreme, sign=-1), reads=Reads.ALONE),

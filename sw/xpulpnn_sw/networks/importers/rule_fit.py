@@ -1,6 +1,6 @@
 """Requantisation rules and parameters that reproduce a quantiser, exactly or with a known error."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -11,6 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError, LayerError
 from xpulpnn.isa.machine import BYTE_BITS
+from xpulpnn_sw.kernels.channelwise.attention import most_left
 from xpulpnn_sw.kernels.channelwise.moves import PRODUCT_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, ExactRequantisation, Rule
@@ -34,7 +35,6 @@ _EXACT_BITS = 62  # of integers in numpy
 _LARGEST_SLOPE = 1 << (ACCUMULATOR_BITS - 2)  # of the exact rule
 _TRIES = 6  # shifts that are tried, the largest first
 _THRESHOLD_BITS = 16
-_MOST_PRODUCT = 1 << 2 * BYTE_BITS  # of two elements without their zero points
 # rules with a factor and a summand, their width and largest shift; the cheapest first
 _NORMALISING = ((Rule.BN32, ACCUMULATOR_BITS, MAX_SHIFT), (Rule.BN64, 2 * ACCUMULATOR_BITS, MAX_WIDE_SHIFT))
 _SLOPES = (0, 1000, 500, 250, 150, 135)  # 1/part of a step by which the factor is enlarged, so that ties round away
@@ -329,38 +329,33 @@ def fit_codes(source: Map, codes: Ints, quantiser: Quantiser, slopes: Sequence[F
     return replace(fit, arrays={"weights": np.where(falls, -1, 1).reshape(-1, 1, 1), **fit.arrays})
 
 
-def fit_product(sums: Sums, quantiser: Quantiser) -> RuleFit:
-    """Fit the rule of a product of two maps; raises :class:`InputError` for maps without a zero point."""
+def fit_product(sums: Sums, quantiser: Quantiser, products: int = 1) -> RuleFit:
+    """Fit the rule of sums of so many products of two maps; raises :class:`InputError` without zero points."""
     if not have_equal_channels(sums) or quantiser.bits == SIGN_BITS:
         raise InputError("what follows a product must be the same for all channels, and have two bits at least")
+    affine, most = sums.channels[0], products << 2 * BYTE_BITS
+    channel = Channel.of(quantiser, replace(affine, a=abs(affine.a), least=-most, most=most), 0)
+    places = ACCUMULATOR_BITS - min(ACCUMULATOR_BITS - PRODUCT_BITS, most_left(products))
+    reach, shift = channel.slope * most + abs(affine.b - quantiser.offset) / quantiser.scale + 1, MAX_SHIFT
+    while shift and max(reach * (1 << shift), channel.slope * (1 << places + shift)) >= 1 << ACCUMULATOR_BITS - 2:
+        shift -= 1
+    factor = round(channel.slope * (1 << places + shift))
+    lowest, highest = summands(channel, quantiser.results, factor, places + shift)
+    summand = -(-lowest >> places) if lowest <= highest else lowest + highest >> places + 1
+    rule = [factor], [summand << places], places + shift
+    inexact, error = rule_error(rule, [channel], quantiser.results)
+    numbers = {"factor": factor if affine.a >= 0 else -factor, "summand": summand, "shift": shift}
+    errors: dict[str, Any] = {"inexact": inexact, "total": len(quantiser.results), "max_error": error}
+    return RuleFit(arrays=product_arrays(sums, numbers), reach=(most * factor >> places) + summand >> shift, **errors)
+
+
+def product_arrays(sums: Sums, numbers: Mapping[str, int]) -> dict[str, Any]:
+    """Return the arrays of a product of two maps with these ``numbers`` and their zero points."""
     zeros = [-source.offset / source.scale for source in sums.sources]
     if any(zero.denominator != 1 for zero in zeros):
         raise InputError("factors must have zero points that are whole numbers")
-    first, second = (
-        np.arange(source.low, source.high + 1) - int(zero) for source, zero in zip(sums.sources, zeros, strict=True)
-    )
-    products, affine = np.multiply.outer(first, second), sums.channels[0]
-    steps = step_sums(quantiser, replace(affine, a=abs(affine.a), least=-_MOST_PRODUCT, most=_MOST_PRODUCT), 0)
-    sign = 1 if affine.a >= 0 else -1
-    expected = np.searchsorted(np.array(steps, np.int64), sign * products, side="right") + quantiser.results.start - 1
-    ratio, offset = affine.a / quantiser.scale, (affine.b - quantiser.offset) / quantiser.scale
-    reach, shift = abs(ratio) * _MOST_PRODUCT + abs(offset) + 1, MAX_SHIFT
-    while shift and max(reach * (1 << shift), abs(ratio) * (1 << PRODUCT_BITS + shift)) >= 1 << ACCUMULATOR_BITS - 2:
-        shift -= 1
-    factor, best = round(ratio * (1 << PRODUCT_BITS + shift)), None
-    for nudge in (0, -1, 1):
-        summand = round((offset + Fraction(1, 2)) * (1 << shift)) + nudge
-        shifted = (products * factor >> PRODUCT_BITS) + summand >> shift
-        results = np.clip(shifted, quantiser.results.start - 1, quantiser.results.stop - 1)
-        inexact, error = int((results != expected).sum()), int(np.abs(results - expected).max())
-        if best is None or inexact < best.inexact:
-            numbers = {"zeros": [int(zero) for zero in zeros], "factor": factor, "summand": summand, "shift": shift}
-            arrays = {name: np.array(number) for name, number in numbers.items()}
-            best = RuleFit(
-                arrays=arrays, inexact=inexact, total=products.size, max_error=error, reach=int(shifted.max())
-            )
-    assert best is not None
-    return best
+    known = {"twice": 0, **numbers} if sums.kernel == "batchmatmul" else numbers
+    return {name: np.array(number) for name, number in known.items()} | {"zeros": np.array(zeros, np.int64)}
 
 
 def plain_sum(sums: Sums, factors: tuple[Fraction, Fraction]) -> tuple[RuleFit, Quantiser] | None:

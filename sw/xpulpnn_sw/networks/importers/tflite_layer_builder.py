@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.quantiser import Quantiser, uniform_quantiser
-from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average
+from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average, product_arrays
 from xpulpnn_sw.networks.importers.tflite_file import TfliteTensor
 from xpulpnn_sw.networks.importers.values import CONVERT, Map, Sums
 from xpulpnn_sw.networks.network import NetworkModel
-from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, shifted_sum
+from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_point, mantissa, shifted_sum
 
 LEAST, GREATEST = -128, 127  # codes of INT8
 _BITS = 31  # of TFLite's multipliers
@@ -142,6 +143,12 @@ class TfliteLayerBuilder(LayerBuilder):
             return super()._fit(
                 replace(sums, channels=(replace(sums.channels[0], a=factor),) * sums.shape[2]), quantiser
             )
+        elif sums.kernel == "batchmatmul":
+            factor, places = mantissa(float(sums.channels[0].a / quantiser.scale))
+            shift = places - _BITS
+            require(1 <= shift < _BITS - BYTE_BITS, "scale of products must be less than that of the results")
+            numbers = {"factor": factor, "summand": 2 * zero + 1 << shift - 1, "shift": shift, "twice": 1}
+            return sums, RuleFit(arrays=product_arrays(sums, numbers))
         elif sums.kernel == "avgpool":
             added = Range(sums.channels[0].least, sums.channels[0].most), zero_point_of(source)
             arrays = shifted_sum([float(sums.channels[0].a * sums.area / quantiser.scale)], [added], zero, sums.area)

@@ -170,6 +170,7 @@ class TfliteOperators:
         return {
             **dict.fromkeys(MOVES, self._moved),
             **dict.fromkeys((*_JOINED, "PRELU"), self._joined),
+            "BATCH_MATMUL": self._matrix_products,
             "PAD": self._pad,
             "RESIZE_BILINEAR": self._resize,
             **dict.fromkeys(_REDUCTIONS, self._reduced),
@@ -269,12 +270,23 @@ class TfliteOperators:
         require(bool(axes) and axes[0] > 0, "axes must not be that of the batch")
         if operator.kind == "MEAN" and axes == [*range(1, len(shape) - 1)]:
             return self._mean(operator)
-        ordered = replace(self._value(operator, 0), indices=self._places(operator, 0))
-        pooled = self._apply(operator, _REDUCTIONS[operator.kind], [ordered], axes=axes, keepdims=0)
-        if isinstance(pooled, Sums):
-            pooled = self._quantised_map(operator, pooled)
-        pooled = self._builder.with_positive_scale(pooled)
-        return reshaped(pooled, self._model.tensors[operator.outputs[0]].shape[1:])
+        given, attributes = [self._ordered(operator, 0)], {"axes": axes, "keepdims": 0}
+        return self._in_places(operator, self._apply(operator, _REDUCTIONS[operator.kind], given, **attributes))
+
+    def _matrix_products(self, operator: TfliteOperator) -> Map:
+        given = [self._ordered(operator, place) for place in (0, 1)]
+        for place, name in enumerate(("AdjX", "AdjY")):
+            if operator.options[name]:
+                given[place] = replace(given[place], indices=given[place].indices.swapaxes(-1, -2))
+        return self._in_places(operator, self._apply(operator, onnx_maps.matrix_products, given))
+
+    def _ordered(self, operator: TfliteOperator, place: int) -> Map:
+        return replace(self._value(operator, place), indices=self._places(operator, place))
+
+    def _in_places(self, operator: TfliteOperator, sums: Sums | Map) -> Map:
+        value = self._quantised_map(operator, sums) if isinstance(sums, Sums) else sums
+        value = self._builder.with_positive_scale(value)
+        return reshaped(value, self._model.tensors[operator.outputs[0]].shape[1:])
 
     def _mean(self, operator: TfliteOperator) -> Map:
         value = self._value(operator, 0)

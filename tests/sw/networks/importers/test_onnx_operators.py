@@ -457,3 +457,35 @@ def test_results_that_may_differ_by_more(tmp_path: Path) -> None:
     results = run_reference(described.network, described.batch(images))[-1]
     expected = [np.moveaxis(model.computed(image.transpose(2, 0, 1)[np.newaxis])[0], 0, -1) / 600 for image in images]
     assert np.abs(results - np.array(expected)).max() <= most
+
+
+def attention(model: Model, rng: np.random.Generator, places: int, heads: int, width: int) -> None:
+    """A block of a transformer between quantisers, of a sequence that a quantiser has made."""
+    whole, split, given = heads * width, [1, places, heads, width], model.last
+    sides: list[str] = []
+    for turn in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]):
+        values = rng.integers(-128, 128, (whole, model.shape[-1])).T
+        model.node("MatMul", model.integers(values, 2.0**-7, np.int8), source=given)
+        model.pair(0.7, 9 + len(sides) * 50, np.uint8)
+        model.node("Reshape", model.constant(split, np.int64))
+        sides.append(model.node("Transpose", perm=turn))
+    model.node("MatMul", sides[1], source=sides[0])
+    model.node("Div", model.constant(width**0.5))
+    model.pair(23.0, 120, np.uint8)
+    model.node("Mul", model.constant(0.003))
+    model.node("Sigmoid")
+    model.pair(0.0031, 0, np.uint8)
+    model.node("MatMul", sides[2])
+    model.pair(2.0, 120, np.uint8)
+    model.node("Transpose", perm=[0, 2, 1, 3])
+    model.node("Reshape", model.constant([1, places, whole], np.int64))
+
+
+def test_attention(tmp_path: Path) -> None:
+    """Products of two maps, by heads, of rows that fill no words."""
+    rng = np.random.default_rng(31)
+    model = Model((1, 7, 10))
+    model.pair(1.0, 0, np.uint8)
+    attention(model, rng, 7, 2, 5)
+    described = check(model, tmp_path, 2.0, rng, zero=120)
+    assert [kind for kind in kinds(described) if "mat" in kind] == ["batchmatmul"] * 2

@@ -10,7 +10,7 @@ from xpulpnn_sw.networks.importers.tflite_file import read_graph
 
 from .test_tflite import clipping, gaps, keywords, nearly_constant, pooled, residual
 from .test_tflite_operators import blocks, padded
-from .tflite_models import NONE, RELU, VALID, Graph, convolving, imported, results, spread, views, window
+from .tflite_models import NONE, RELU, VALID, Graph, attention, convolving, imported, results, spread, views, window
 
 pytestmark = pytest.mark.flow
 
@@ -148,6 +148,7 @@ GRAPHS = {
     **{f"LEAKY_RELU {a}": of_codes("LEAKY_RELU", 0.0171, -7, Alpha=a) for a in (0.01, 0.1, 0.3, 0.5, 0.003)},
     "LOGISTIC": of_codes("LOGISTIC", 1 / 256, -128),
     "TANH": of_codes("TANH", 1 / 128, 0),
+    "BATCH_MATMUL": attention(),
     "MEAN": mean(0.02, (5, 3)),
     "MEAN in another scale": mean(0.011, (4, 7)),
 }

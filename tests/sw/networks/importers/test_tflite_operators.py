@@ -16,6 +16,7 @@ from .tflite_models import (
     SAME,
     VALID,
     Graph,
+    attention,
     check_codes,
     convolving,
     imported,
@@ -39,6 +40,15 @@ def test_flattening_with_an_open_batch(tmp_path):
     g.weighted("FULLY_CONNECTED", flat, (30, 72), (1, 30), 0.2, 3)
     described, notes = check_codes(g, tmp_path)
     assert kinds(described) == ["conv", "linear"]
+    assert not notes
+
+
+def test_attention(tmp_path):
+    """Products of maps, by heads that are gathered, of rows that fill no words."""
+    described, notes = check_codes(attention(), tmp_path)
+    assert [kind for kind in kinds(described) if kind not in ("gather", "pointwise")] == [
+        *("batchmatmul", "lookup", "batchmatmul", "add")
+    ]
     assert not notes
 
 

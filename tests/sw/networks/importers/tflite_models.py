@@ -36,6 +36,7 @@ TABLES = {
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions",
     "RESIZE_BILINEAR": "ResizeBilinearOptions",
     "TRANSPOSE_CONV": "TransposeConvOptions",
+    "BATCH_MATMUL": "BatchMatMulOptions",
 }
 CURVES = {
     "LOGISTIC": lambda real: 1 / (1 + np.exp(-real)),
@@ -85,6 +86,25 @@ class Graph:
     def written(self, path, **changes):
         path.write_bytes(flat(self.tensors, self.operators, **changes))
         return path
+
+
+def attention(places=11, heads=2, width=6, channels=10):
+    """A block of a transformer: queries, keys and values by heads, their products, and the input added."""
+    g, whole, split = Graph((1, places, channels), 0.05, 3), heads * width, (1, heads, places, width)
+    mixed, turned = g.numbers([1, places, heads, width]), g.numbers([0, 2, 1, 3])
+    sides = []
+    for zero in (5, -128, 2):
+        a = g.weighted("FULLY_CONNECTED", g.input, (whole, channels), (1, places, whole), 0.06, zero)
+        a = g.operator("RESHAPE", (a, mixed), (1, places, heads, width), 0.06, zero)
+        sides.append(g.operator("TRANSPOSE", (a, turned), split, 0.06, zero))
+    scores = g.operator("BATCH_MATMUL", sides[:2], (1, heads, places, places), 0.03, 4, AdjX=0, AdjY=1)
+    shares = g.operator("LOGISTIC", (scores,), (1, heads, places, places), 1 / 256, -128)
+    b = g.operator("BATCH_MATMUL", (shares, sides[2]), split, 0.03, -3, AdjX=0, AdjY=0)
+    b = g.operator("TRANSPOSE", (b, turned), (1, places, heads, width), 0.03, -3)
+    b = g.operator("RESHAPE", (b, g.numbers([1, places, whole])), (1, places, whole), 0.03, -3)
+    b = g.weighted("FULLY_CONNECTED", b, (channels, whole), (1, places, channels), 0.05, 1)
+    g.operator("ADD", (b, g.input), (1, places, channels), 0.0813, 2, FusedActivationFunction=NONE)
+    return g
 
 
 def window(stride=(1, 1), padding=SAME, activation=NONE, **others):
@@ -305,7 +325,8 @@ def results(tensors, operator, known):
         scales = w.scales.reshape([-1 if dimension == axis else 1 for dimension in range(w.data.ndim)])
         weights, bias = w.data * scales, b.data * w.scales * x.scales[0] if operator.inputs[2] >= 0 else 0
         if operator.kind == "FULLY_CONNECTED":
-            return rounded(output, values.reshape(len(values), -1) @ weights.T + bias, activation)
+            rows = values.reshape(-1, weights.shape[1]) @ weights.T + bias
+            return rounded(output, rows.reshape(len(values), *output.shape[1:]), activation)
         weights = spread(weights, options)
         seen = views(values, weights.shape[1:3], options, 0.0)
         if operator.kind == "CONV_2D":
@@ -345,6 +366,12 @@ def results(tensors, operator, known):
         return rounded(output, pooled, activation)
     if operator.kind == "MEAN":
         return rounded(output, values.mean(axis=tuple(tensors[operator.inputs[1]].data)).reshape(-1, *output.shape[1:]))
+    if operator.kind == "BATCH_MATMUL":
+        other = tensors[operator.inputs[1]]
+        steps, others = known[operator.inputs[0]] - x.zeros[0], known[operator.inputs[1]] - other.zeros[0]
+        sums = steps @ (others.swapaxes(-1, -2) if options["AdjY"] else others)
+        codes = twice_rounded(sums, x.scales[0] * other.scales[0] / output.scales[0]) + output.zeros[0]
+        return np.clip(codes, -128, 127).astype(np.int64)
     if operator.kind in CURVES:
         return rounded(output, CURVES[operator.kind](values))
     if operator.kind == "LEAKY_RELU":
