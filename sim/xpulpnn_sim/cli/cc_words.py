@@ -9,16 +9,20 @@ import tempfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from xpulpnn.errors import InputError
 from xpulpnn_sw.toolchain.compilers import SOURCE_SUFFIXES, TARGETS, find_compiler
 
 _WITH_VALUE = ("-I", "-D", "-j", "-T", "-o")  # options of `cc` whose value may follow without space
-_JOINED = ("-W", "-f", "-m", "-g", "-d")  # compiler options in one word
-_ALONE = ("-w", "-pedantic", "-pedantic-errors", "-ansi", "-pipe", "-P", "-MMD", "-MD", "-MP", "-nostdinc")
-_WITH_WORD = ("-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-MF", "-MT", "-MQ", "-Xlinker", "--param")
+_WITH_WORD = ("-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-MF", "-MT", "-MQ", "--param")
+_WITH_WORD += ("-Xlinker", "-Xassembler", "-Xpreprocessor")
 _LINKED = ("-L", "-l")
+_FOR_LINKER = ("-u", "-e", "-z")
+_OWN = ("-c", "-S", "-E", "-h")  # all other words with one hyphen are the compiler's
+_ONCE = ("-O", "-o", "--output", "-T", "-c", "-S", "-E", "-j", "--preset", "--compiler", "--cores", "--tcdm", "--stack")
+_ONCE += ("--core-stack", "--ram", "--heap")
 _LEVELS = ("0", "1", "2", "3", "s", "z", "g", "fast")
 _RENAMED = {
     "-nostartfiles": ("--nostartfiles",),
@@ -32,8 +36,9 @@ _LANGUAGES = {"c": ".c", "c++": ".cpp", "assembler-with-cpp": ".S", "assembler":
 
 
 def separate_cc_options(words: Sequence[str]) -> list[str]:
-    """Put files before options, options apart from their values, and compiler and linker options after a named one."""
-    left, files, options, language = deque(_expanded(words)), list[str](), list[str](), ""
+    """Put files before options, options apart from their values, and compiler and linker options after a named one; of
+    an option given again the last value counts."""
+    left, files, options, language = deque(_expanded(words)), list[str](), dict[object, list[str]](), ""
     while left:
         word = left.popleft()
         if word == "-":
@@ -43,8 +48,9 @@ def separate_cc_options(words: Sequence[str]) -> list[str]:
         elif not word.startswith("-") and word.endswith(SOURCE_SUFFIXES):
             files.append(word)
         else:
-            options += _separate_option(word, left)
-    return [*files, *options]
+            option = list(_separate_option(word, left))
+            options[option[0] if option and option[0] in _ONCE else len(options)] = option
+    return [*files, *chain.from_iterable(options.values())]
 
 
 def _next(left: deque[str]) -> str:
@@ -53,27 +59,29 @@ def _next(left: deque[str]) -> str:
 
 def _separate_option(word: str, left: deque[str]) -> Iterator[str]:
     start, value = word[:2], word[2:]
-    if word in _RENAMED:
+    name, equals, given = word.partition("=")
+    if name.startswith("--") and name in _ONCE:
+        yield from (name, given if equals else _next(left))
+    elif word in _RENAMED:
         yield from _RENAMED[word]
     elif word in _WITH_WORD:
         yield from (f"--pass={word}", f"--pass={_next(left)}")
     elif word in ("-X", "--pass", "--link", "-std"):
         yield f"--pass=-std={_next(left)}" if word == "-std" else f"{word.replace('-X', '--pass')}={_next(left)}"
-    elif word in _ALONE or start in _JOINED or word.startswith(("-std=", "-specs=")):
-        yield f"--pass={word}"
     elif start in _LINKED or start == "-U":
         yield f"{'--pass' if start == '-U' else '--link'}={start}{value or _next(left)}"
     elif start == "-O":
         following = left.popleft() if not value and left and left[0] in _LEVELS else "1"
         yield from ("-O", value.removeprefix("=") or following)
-    elif word == "--output":
-        yield from (word, _next(left))
+    elif word in _FOR_LINKER:
+        yield f"--pass=-Wl,{word},{_next(left)}"
     elif start in _WITH_VALUE:
         yield from (start, value.removeprefix("=") or _next(left))
     elif start == "-X" and value:
         yield f"--pass={value.removeprefix('=')}"
     else:
-        yield word
+        is_own = not word.startswith("-") or word.startswith("--") or word in _OWN
+        yield word if is_own else f"--pass={word}"
 
 
 def _expanded(words: Iterable[str], within: tuple[str, ...] = ()) -> Iterator[str]:

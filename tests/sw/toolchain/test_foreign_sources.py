@@ -236,7 +236,8 @@ WORDS = {
     "m.o -o a.elf lib.a": ["m.o", "lib.a", "-o", "a.elf"],
     "a.c -I inc b.S -Iother": ["a.c", "b.S", "-I", "inc", "-I", "other"],
     "-O a.c": ["a.c", "-O", "1"],
-    "-O 3 -Os a.c": ["a.c", "-O", "3", "-O", "s"],
+    "-O 3 -c -Os a.c -o a -c -ob --ram 4M --ram=8M": ["a.c", "-O", "s", "-c", "-o", "b", "--ram", "8M"],
+    "-u f -no-pie a.c -Xassembler -L": ["a.c", "--pass=-Wl,-u,f", "--pass=-no-pie", "--pass=-Xassembler", "--pass=-L"],
     "-X -fno-builtin -X=-w a.c": ["a.c", "--pass=-fno-builtin", "--pass=-w"],
     "-MMD -MT x.o -MF x.c -c -o x.obj x.cpp": ["x.cpp", "--pass=-MMD", "--pass=-MT", "--pass=x.o", "--pass=-MF",
                                                "--pass=x.c", "-c", "-o", "x.obj"],
@@ -266,7 +267,7 @@ def test_cmake(compiler: str, tmp_path: Path, monkeypatch):
     Path("CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.10)\nproject(small C CXX)\nadd_library(twice twice.c)\n"
         "add_executable(main main.cpp)\ntarget_link_libraries(main twice m)\nenable_testing()\n"
-        "add_test(NAME main COMMAND main -v 8)\n"
+        "add_test(NAME main COMMAND main -v 8)\nadd_compile_options(-O3 -O1)\n"
     )
     Path("twice.c").write_text("int twice(int x) { return 2 * x; }\n")
     Path("main.cpp").write_text(
