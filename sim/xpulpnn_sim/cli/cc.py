@@ -100,8 +100,8 @@ class CcOptions(Hosted, CompilerChoice, Json):
     loop_report: bool = False
     """Tell of every loop whether it is a hardware loop, and why not."""
     extra: Annotated[Repeated, Parameter(name=("--pass", "-X"), metavar="OPTION")] = ()
-    """Option for the compiler, or the linker with -Wl. GCC's options with one hyphen need no --pass, such as -g, -W, -f,
-    -std, -include, -MMD, -static and -s, which leaves out debug information; the last -O or -o counts. Instruction set
+    """Option for the compiler, or the linker with -Wl. GCC's options with one hyphen need no --pass, such as -W, -std,
+    -include, -MMD, -static and -s, which leaves out debug information; the last -O or -o counts. Instruction set
     and ABI are those of the configuration."""
     linking: Annotated[Repeated, Parameter(name="--link", metavar="OPTION")] = ()
     """-L DIR or -l NAME, which need no --link; the runtime contains m and c."""
