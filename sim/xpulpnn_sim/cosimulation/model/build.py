@@ -5,12 +5,10 @@ renamed, so that several processes may build the same model at the same time. Ve
 once for models with waveforms and once for models without, and cached as well.
 """
 
-import hashlib
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from xpulpnn.errors import InputError, ToolError
-from xpulpnn.user_cache import cache_directory, is_usable, locked
+from xpulpnn.user_cache import cached_file
 from xpulpnn_sim.cosimulation.model.schema import JTAG, KINDS, RETIRE, PortKind, cpp_header
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
 from xpulpnn_sim.tools.yosys import IN_PLACE, VERILATE, link_tools, require_verilator
@@ -265,19 +263,16 @@ def _whole(generated: Sequence[str], chosen: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _runtime(
-    cache: Path, objects: Path, identity: str, make: list[str], environment: dict[str, str], *, trace: bool
-) -> Path:
+def _runtime(objects: Path, identity: object, make: list[str], environment: dict[str, str], *, trace: bool) -> Path:
     """Compile Verilator's run-time library in ``objects`` unless the cache holds it; return the path of the library."""
-    archive = cache / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.a"
-    if not is_usable(archive):
-        with locked(archive.with_suffix(".lock")):
-            if not is_usable(archive):
-                if trace:
-                    _run([*make, *_WAVES], objects, environment)
-                _run([*make, _RUNTIME], objects, environment)
-                (objects / _RUNTIME).rename(archive)
-    return archive
+
+    def compile_library(made: Path) -> None:
+        if trace:
+            _run([*make, *_WAVES], objects, environment)
+        _run([*make, _RUNTIME], objects, environment)
+        (objects / _RUNTIME).rename(made)
+
+    return cached_file(identity, ".a", compile_library)
 
 
 def build_model(
@@ -295,18 +290,13 @@ def build_model(
     tools = (str(root), (root / "include" / "verilated_config.h").read_text(), _compiler_command(chosen))
     how = (*tools, _CXX_FLAGS, *optimisation, *_WAVES)
     identity = (sorted(files.items()), flags, how, *_LINK, _whole((), chosen))
-    cache = cache_directory()
-    library = cache / f"{hashlib.sha256(repr(identity).encode()).hexdigest()[:24]}.so"
-    if is_usable(library):
-        return library
-    for tool in ("g++", "make", "perl"):
-        if shutil.which(tool) is None:
-            raise ToolError(f"{tool} must be installed to compile the simulation model: apt-get install {tool}")
-    _sweep(cache)
-    with locked(library.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache, prefix=_BUILDING) as name:
-        if is_usable(library):
-            return library
-        folder = Path(name)
+
+    def compile_model(made: Path) -> None:
+        for tool in ("g++", "make", "perl"):
+            if shutil.which(tool) is None:
+                raise ToolError(f"{tool} must be installed to compile the simulation model: apt-get install {tool}")
+        folder = made.parent
+        _sweep(folder.parent)
         objects, compile_command = folder / "obj", folder / "cxx"
         for file, text in files.items():
             (folder / file).write_text(text)
@@ -314,17 +304,15 @@ def build_model(
         compile_command.chmod(0o755)
         environment = {**os.environ, _CXX_HEADERS: _cxx_headers()}
         link_tools(folder)
-        flags += ["-CFLAGS", f"{_CXX_FLAGS} -I.."]
-        _run([*VERILATE, *flags, CONTROL_FILE, f"{TOP}.sv", "design.v"], folder, environment)
+        verilated = [*VERILATE, *flags, "-CFLAGS", f"{_CXX_FLAGS} -I..", CONTROL_FILE, f"{TOP}.sv", "design.v"]
+        _run(verilated, folder, environment)
         link_tools(objects)
         (objects / f"{_WHOLE}.cpp").write_text(_whole(sorted(path.name for path in objects.glob("*.cpp")), chosen))
         make = ["make", "-f", f"V{TOP}.mk", "CXX=../cxx", *IN_PLACE, *optimisation]
-        kind = (how, trace, files["lz4.h"], covered)
-        archive = _runtime(cache, objects, repr(kind), make, environment, trace=trace)
+        archive = _runtime(objects, (how, trace, files["lz4.h"], covered), make, environment, trace=trace)
         parts = [f"{Path(part).stem}.o" for part in (f"{_WHOLE}.cpp", *(added or {}))]
         _run([*make, "-j", "2", *parts], objects, environment)
-        model = folder / "model.so"
         linked = [*_LINK, *parts, str(archive), *(_TRACE_LIBRARIES if trace else ())]
-        _run([*linked, "-o", str(model)], objects, environment)
-        model.rename(library)
-    return library
+        _run([*linked, "-o", str(made)], objects, environment)
+
+    return cached_file(identity, ".so", compile_model)

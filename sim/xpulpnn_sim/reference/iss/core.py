@@ -101,6 +101,9 @@ class Iss:
             xif=config.xif if isinstance(config, XifHost) else None,
         )
 
+    def load(self, address: int, words: list[int]) -> None:
+        self.memory.write_bytes(address, b"".join(word.to_bytes(machine.WORD_BYTES, "little") for word in words))
+
     def run(self, limit: int, until: int | None = None) -> int:
         """Execute up to ``limit`` instructions, at most up to ``until``, :meth:`halt` or where :attr:`status` says so;
         returns their number. An access outside memory leaves ``pc`` at the instruction."""
