@@ -99,7 +99,7 @@ struct Walk {
     return false;
   }
 
-  // Accesses without cycles are those of one hart, in the order of its instructions.
+  // Accesses without cycles, or of another core, are those of one hart, in the order of its instructions.
   bool go_in_order(u64 &number) {
     Follower &follower = *followers[failed = 0];
     for (; done[0] < counts[0]; done[0]++, number = follower.next - grants) {
@@ -112,7 +112,7 @@ struct Walk {
   // Returns whether a hart differs; `number` gets the accesses that have been made.
   bool go(u64 &number) {
     u64 now = 0;
-    if (grant_count && !grants[0].cycle) return go_in_order(number);
+    if (grant_count && (!grants[0].cycle || followers[0]->unread)) return go_in_order(number);
     for (; number < grant_count; number++) {
       const Grant &granted = grants[number];
       // the write of a test&set is made with its read
