@@ -56,7 +56,7 @@ _SUFFIXES = {BuildStage.PREPROCESSED: ".i", BuildStage.ASSEMBLY: ".s", BuildStag
 _IN_RUNTIME = ("m", "c", "gcc")  # libraries in every link
 _TARGET_OPTIONS = (
     *("-march", "-mabi", "-mcpu", "-mtune", "-misa-spec", "-specs"),
-    *("-flto", "-fpic", "-fPIC", "-fpie", "-fPIE", "-pie", "-shared", "-r"),
+    *("-flto", "-fpic", "-fPIC", "-fpie", "-fPIE"),
 )
 
 
@@ -100,7 +100,7 @@ class CcOptions(Hosted, CompilerChoice, Json):
     loop_report: bool = False
     """Tell of every loop whether it is a hardware loop, and why not."""
     extra: Annotated[Repeated, Parameter(name=("--pass", "-X"), metavar="OPTION")] = ()
-    """Option for the compiler, or the linker with -Wl. GCC's options with one hyphen need no --pass, such as -W, -std,
+    """Option for the compiler, or the linker with -Wl. GCC's usual options need no --pass, such as -W, -std,
     -include, -MMD, -static and -s, which leaves out debug information; the last -O or -o counts. Instruction set
     and ABI are those of the configuration."""
     linking: Annotated[Repeated, Parameter(name="--link", metavar="OPTION")] = ()

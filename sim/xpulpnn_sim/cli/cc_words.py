@@ -20,7 +20,8 @@ _WITH_WORD = ("-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-MF"
 _WITH_WORD += ("-Xlinker", "-Xassembler", "-Xpreprocessor")
 _LINKED = ("-L", "-l")
 _FOR_LINKER = ("-u", "-e", "-z")
-_OWN = ("-c", "-S", "-E", "-h")  # all other words with one hyphen are the compiler's
+_PASSED = ("-W", "-f", "-m", "-g", "-d", "-B", "-w", "-pedantic", "-ansi", "-pipe", "-P", "-MMD", "-MD", "-MP", "-no")
+_PASSED += ("-std=", "-specs=")  # beginnings of options of the compiler
 _ONCE = ("-O", "-o", "--output", "-T", "-c", "-S", "-E", "-j", "--preset", "--compiler", "--cores", "--tcdm", "--stack")
 _ONCE += ("--core-stack", "--ram", "--heap")
 _LEVELS = ("0", "1", "2", "3", "s", "z", "g", "fast")
@@ -80,8 +81,7 @@ def _separate_option(word: str, left: deque[str]) -> Iterator[str]:
     elif start == "-X" and value:
         yield f"--pass={value.removeprefix('=')}"
     else:
-        is_own = not word.startswith("-") or word.startswith("--") or word in _OWN
-        yield word if is_own else f"--pass={word}"
+        yield f"--pass={word}" if word.startswith(_PASSED) else word
 
 
 def _expanded(words: Iterable[str], within: tuple[str, ...] = ()) -> Iterator[str]:

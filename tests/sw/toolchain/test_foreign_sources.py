@@ -254,6 +254,11 @@ def test_command_lines_of_gcc(typed: str, tmp_path: Path, monkeypatch):
     assert separate_cc_options(typed.split()) == WORDS[typed]
 
 
+@pytest.mark.parametrize("option", ["-pthread", "-rdynamic", "-shared", "-Zz"])
+def test_other_options_are_refused_in_one_line(option: str, refused, tmp_path: Path):
+    assert refused("cc", option, tmp_path / "main.c").startswith(f"Unknown option: {option}")
+
+
 @pytest.mark.flow
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
 def test_cmake(compiler: str, tmp_path: Path, monkeypatch):
