@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from xpulpnn.errors import ConfigError
+from xpulpnn.errors import ConfigError, require
 from xpulpnn.field_values import check_choices
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
 from xpulpnn.isa.csr import TRIGGERS, CsrGroup
@@ -143,8 +143,7 @@ class CoreConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        if not 0 <= self.triggers <= TRIGGERS:
-            raise ConfigError(f"triggers must be 0 to {TRIGGERS}, not {self.triggers}")
+        require(0 <= self.triggers <= TRIGGERS, f"triggers must be 0 to {TRIGGERS}, not {self.triggers}", ConfigError)
         if self.nn_csrs and not self.mac_load:
             raise ConfigError("mac_load_nn or mac_load_cu must be true with nn_csrs, not false")
         for name, (_, needed) in _EXTENSIONS.items():

@@ -39,3 +39,9 @@ class ToolError(XpulpnnError):
 
 class InputError(XpulpnnError):
     """A file or command-line argument that cannot be used."""
+
+
+def require(holds: object, rule: str, error: type[XpulpnnError] = InputError) -> None:
+    """Raise ``error`` with the message ``rule``, which says what must be and what is, unless a condition holds."""
+    if not holds:
+        raise error(rule)

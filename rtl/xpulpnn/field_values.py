@@ -7,15 +7,14 @@ from enum import Enum, EnumType
 from functools import reduce
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from xpulpnn.errors import ConfigError
+from xpulpnn.errors import ConfigError, require
 
 Config = TypeVar("Config")
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise :class:`~xpulpnn.errors.ConfigError` if ``value`` is not one of ``choices``."""
-    if value not in choices:
-        raise ConfigError(f"{name} must be one of {', '.join(choices)}, not {value or 'empty'}")
+    require(value in choices, f"{name} must be one of {', '.join(choices)}, not {value or 'empty'}", ConfigError)
 
 
 _TRUTH = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
@@ -27,8 +26,7 @@ def parse_value(name: str, text: str, kind: Any) -> Any:
     Raises :class:`ConfigError` naming the field and the rule.
     """
     if kind is bool:
-        if text.lower() not in _TRUTH:
-            raise ConfigError(f"{name} must be true or false, not {text}")
+        require(text.lower() in _TRUTH, f"{name} must be true or false, not {text}", ConfigError)
         return _TRUTH[text.lower()]
     if kind is int or get_origin(kind) is frozenset:
         try:

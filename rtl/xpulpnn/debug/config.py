@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from xpulpnn.errors import ConfigError
+from xpulpnn.errors import ConfigError, require
 from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES, IDCODE, MAX_HARTS
 from xpulpnn.isa.machine import ADDRESS_SPACE
 
@@ -15,8 +15,7 @@ class DebugConfig:
     idcode: int = IDCODE  #: Identification of the test access port, an odd number of 32 bits.
 
     def __post_init__(self) -> None:
-        if not 1 <= self.harts <= MAX_HARTS:
-            raise ConfigError(f"harts must be 1 to {MAX_HARTS}, not {self.harts}")
+        require(1 <= self.harts <= MAX_HARTS, f"harts must be 1 to {MAX_HARTS}, not {self.harts}", ConfigError)
         if self.base % DEBUG_BYTES or not 0 <= self.base < ADDRESS_SPACE:
             raise ConfigError(f"base must be a multiple of {DEBUG_BYTES} in 32 bits, not {self.base:#x}")
         if not (self.idcode & 1 and 0 < self.idcode < ADDRESS_SPACE):

@@ -7,7 +7,7 @@ from functools import lru_cache
 from xpulpnn.emit.layout import comment, declared_range
 from xpulpnn.emit.rtlil import Enumeration, Wire
 from xpulpnn.emit.values import Sig, Slice
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 
 _KEYWORDS = """
 accept_on alias always always_comb always_ff always_latch and assert assign assume automatic before begin bind
@@ -76,8 +76,7 @@ class NameSpace:
     def __init__(self, reserved: Iterable[str]) -> None:
         self._taken = set(reserved)
         for name in sorted(self._taken):
-            if not IDENTIFIER.fullmatch(name):
-                raise ToolError(f"port must be a Verilog identifier, not {name}")
+            require(IDENTIFIER.fullmatch(name), f"port must be a Verilog identifier, not {name}", ToolError)
 
     def is_free(self, name: str) -> bool:
         return name not in self._taken

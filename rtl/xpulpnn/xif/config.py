@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Literal
 
 from xpulpnn.config import XPULPV2_WIDTHS, CoreConfig, DotpConfig
-from xpulpnn.errors import ConfigError
+from xpulpnn.errors import ConfigError, require
 from xpulpnn.field_values import apply_settings, check_choices
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.insn import Insn
@@ -54,17 +54,14 @@ class XifConfig:
         check_choices(self)
         if self.requantise != "none" and self.dots != "2":
             raise ConfigError(f"dots must be 2 with requantise, not {self.dots}")
-        if not self.accumulators and not self.simd:
-            raise ConfigError("simd must be true without accumulators, not false")
+        require(self.accumulators or self.simd, "simd must be true without accumulators, not false", ConfigError)
         for name in ("memory", "requantise"):
             if getattr(self, name) != "none" and not self.accumulators:
                 raise ConfigError(f"accumulators must be true with {name}, not false")
         if self.memory == "xif" and self.version == "1.0":
             raise ConfigError("memory must be none or obi with version 1.0, not xif")
-        if not 2 <= self.queue <= 8:
-            raise ConfigError(f"queue must be 2 to 8, not {self.queue}")
-        if not 1 <= self.id_bits <= 32:
-            raise ConfigError(f"id_bits must be 1 to 32, not {self.id_bits}")
+        require(2 <= self.queue <= 8, f"queue must be 2 to 8, not {self.queue}", ConfigError)
+        require(1 <= self.id_bits <= 32, f"id_bits must be 1 to 32, not {self.id_bits}", ConfigError)
 
     @classmethod
     def of(cls, extensions: frozenset[Extension]) -> "XifConfig | None":

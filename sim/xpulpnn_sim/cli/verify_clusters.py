@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 from cyclopts import Parameter
 
 from xpulpnn.config import Arbiter, ClusterConfig, preset
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.cli.common import finish, pairs, pick, plain, progress_bar, record_table, table, tell
 from xpulpnn_sim.cli.configurations import IDEAL, icache_bytes
@@ -17,7 +17,7 @@ from xpulpnn_sim.cli.options import Count, Numbers, Words, arguments, command, l
 from xpulpnn_sim.cli.verify_random import RandomPrograms, RunReport, keep_failure, print_faults, run_with_bar
 from xpulpnn_sim.cosimulation.model.libraries import model_library, simulated
 from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource, Reached, shrink_cluster
-from xpulpnn_sim.verification.clusters.generator import require
+from xpulpnn_sim.verification.clusters.generator import require_programmable
 from xpulpnn_sim.verification.clusters.litmus import MOST_ROUNDS, TESTS, Outcome, run_litmus
 from xpulpnn_sim.verification.random.designs import CORE, WISHBONE
 from xpulpnn_sim.verification.random.program_runs import ProgramRun
@@ -49,7 +49,7 @@ class ClusterPrograms(RandomPrograms):
         for name, banks, icache, arbiter in product(self.preset, self.banks, icaches, self.arbiter):
             config = ClusterConfig(core=preset(name), cores=self.cores, banks=banks, icache_private=icache)
             config = apply_settings(config, {"arbiter": arbiter, **self.assignments})
-            require(config)
+            require_programmable(config)
             label = [f"--cores {self.cores} --preset {name} --banks {banks} --icache {icache or IDEAL}"]
             label += [f"--arbiter {arbiter}", *(f"--set {setting}" for setting in self.settings)]
             label += [] if self.engine == CORE else [f"--engine {self.engine}"]
@@ -76,8 +76,7 @@ def verify_cluster_command(options: ClusterPrograms) -> int:
 
 
 def _self_test(options: ClusterPrograms) -> int:
-    if options.engine != WISHBONE:
-        raise InputError(f"--engine must be {WISHBONE} for --self-test, not {options.engine}")
+    require(options.engine == WISHBONE, f"--engine must be {WISHBONE} for --self-test, not {options.engine}")
     # slow import
     from xpulpnn_sim.proofs.faults.catalog import CLUSTER_BRIDGE_FAULTS
     from xpulpnn_sim.verification.clusters.cluster_runs import find_bridge_faults

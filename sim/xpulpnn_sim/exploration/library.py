@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import InputError, ToolError, require
 from xpulpnn_sim.exploration.liberty import LibraryCell, TimingArc, WireLoad, read_liberty
 from xpulpnn_sim.tools.yosys import Yosys
 
@@ -39,7 +39,7 @@ class Library:
         self.cells = self.liberty.cells
         usable = [cell for cell in self.cells.values() if not cell.dont_use and cell.area > 0]
 
-        def require(name: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
+        def required(name: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
             suitable = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
             if not suitable:
                 raise ToolError(f"liberty must hold {name}, not none as {source}")
@@ -48,17 +48,17 @@ class Library:
         def by_table(table: int, inputs: int) -> Iterable[LibraryCell]:
             return (cell for cell in usable if len(cell.inputs) == inputs and cell.truth_table() == table)
 
-        nand2 = require("a 2-input NAND", by_table(_NAND2, 2))[0]
+        nand2 = required("a 2-input NAND", by_table(_NAND2, 2))[0]
         self.nand2, self.ge_area = nand2.name, nand2.area  # the smallest 2-input NAND: its area is one gate equivalent
-        inverters = require("an inverter with delay tables", filter(_timed, by_table(_INVERTER, 1)))
+        inverters = required("an inverter with delay tables", filter(_timed, by_table(_INVERTER, 1)))
         # the second smallest, if any: the smallest inverter of a library is often slow for its load
         inverter = inverters[min(1, len(inverters) - 1)]
         self.fo4_inverter, self.fo4_ps = inverter.name, round(fo4_delay_ps(inverter), 1)
         # drives every input: the medium one of the buffers that no other beats in both area and drive
-        buffers = require("a buffer with delay tables", filter(_timed, by_table(_BUFFER, 1)))
+        buffers = required("a buffer with delay tables", filter(_timed, by_table(_BUFFER, 1)))
         self.driving_cell = _middle(buffers).name
         # the smallest rising-edge flip-flop, which `dfflibmap` picks too
-        self.flip_flop = require("a D flip-flop", filter(_is_d_flip_flop, usable))[0].name
+        self.flip_flop = required("a D flip-flop", filter(_is_d_flip_flop, usable))[0].name
         self.register_ps = _register_ps(self.cells[self.flip_flop], 2 * self.fo4_ps) if physical else None
         # the smallest latch-based clock gate for rising-edge registers, or empty
         gates = [cell for cell in self.cells.values() if cell.clock_gate == "latch_posedge"]
@@ -75,8 +75,7 @@ class Library:
     def with_wires(self, wires: str) -> "Library":
         """Return the library with the wire load of a name, none, or for ``library`` the one that it chooses by area."""
         known = [NO_WIRES, *([BY_LIBRARY] if self._chosen(0.0) else []), *self.liberty.wire_loads]
-        if wires not in known:
-            raise InputError(f"wire_load must be one of {', '.join(known)}, not {wires}")
+        require(wires in known, f"wire_load must be one of {', '.join(known)}, not {wires}")
         library = copy(self)
         library.wires = wires
         if wires not in (NO_WIRES, BY_LIBRARY):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels import requantisation as rules
 from xpulpnn_sw.kernels.layout import Ints
@@ -102,8 +102,7 @@ def for_core(tensors: Any, precision: Precision, extensions: Collection[Extensio
 
 
 def check_shape(name: str, values: Ints, shape: tuple[int, ...]) -> None:
-    if values.shape != shape:
-        raise LayerError(f"shape of {name} must be {shape}, not {values.shape}")
+    require(values.shape == shape, f"shape of {name} must be {shape}, not {values.shape}", LayerError)
 
 
 def _shapes(layer: FilterLayer) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn_sw.layers.text import OUTSIDE, STRIDE, LayerText, Option, Windows, check_elements, check_size, pad_option
 
 MAX_AREA = 4096  # most elements of a window that is averaged
@@ -69,8 +69,7 @@ class AvgPoolLayer(WindowLayer):
 
     def __post_init__(self) -> None:
         WindowLayer.__post_init__(self)
-        if self.area > MAX_AREA:
-            raise LayerError(f"window must be at most {MAX_AREA} elements, not {self.area}")
+        require(self.area <= MAX_AREA, f"window must be at most {MAX_AREA} elements, not {self.area}", LayerError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

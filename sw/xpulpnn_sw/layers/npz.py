@@ -8,13 +8,12 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 
 
 def npz_arrays(path: Path, description: str) -> dict[str, NDArray[Any]]:
     """Return the arrays of a file that ``numpy.savez`` has written; raise :class:`InputError` for any other file."""
-    if not path.is_file():
-        raise InputError(f"{description} must be an existing file, not {path}")
+    require(path.is_file(), f"{description} must be an existing file, not {path}")
     try:
         # opened here, so that it is closed whatever numpy raises
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:

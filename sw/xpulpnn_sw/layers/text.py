@@ -6,7 +6,7 @@ from itertools import chain
 from random import Random
 from typing import Any, ClassVar, Self
 
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import LayerError, require
 
 MAX_SIZE = 65535  # largest dimension, stride or padding: sizes are 16-bit in the PULP-NN kernels
 MAX_ELEMENTS = 1 << 24  # most elements of a tensor; keeps a mistyped layer from filling the host's memory
@@ -15,13 +15,11 @@ _MAX_DIGITS = 9
 
 
 def check_size(name: str, value: int, *, least: int = 1) -> None:
-    if not least <= value <= MAX_SIZE:
-        raise LayerError(f"{name} must be {least}..{MAX_SIZE}, not {value}")
+    require(least <= value <= MAX_SIZE, f"{name} must be {least}..{MAX_SIZE}, not {value}", LayerError)
 
 
 def check_elements(name: str, count: int) -> None:
-    if count > MAX_ELEMENTS:
-        raise LayerError(f"{name} must be at most {MAX_ELEMENTS} elements, not {count}")
+    require(count <= MAX_ELEMENTS, f"{name} must be at most {MAX_ELEMENTS} elements, not {count}", LayerError)
 
 
 def _number(digits: str) -> int:

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError, LayerError, require
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.catalogue import KERNELS, kernel_of
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
@@ -136,8 +136,7 @@ def library_functions(selection: Selection, config: CoreConfig) -> Iterator[Kern
 
 def _check_among(option: str, requested: Iterable[str], known: Collection[str], rule: str | None = None) -> None:
     for value in requested:
-        if value not in known:
-            raise InputError(f"{option} must be {rule or 'among ' + ', '.join(known)}, not {value}")
+        require(value in known, f"{option} must be {rule or 'among ' + ', '.join(known)}, not {value}")
 
 
 def _precisions(selection: Selection, kernel: Kernel) -> Sequence[Precision]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
@@ -44,18 +44,14 @@ class PackedLayer:
 def _check_names(arrays: Arrays, names: Sequence[str], optional: str = "") -> None:
     listed = f"{', '.join(names) or 'none'}{f' ({optional} if there is one)' if optional in names else ''}"
     for name in names:
-        if name not in arrays and name != optional:
-            raise InputError(f"arrays must be {listed}, not without {name}")
+        require(name in arrays or name == optional, f"arrays must be {listed}, not without {name}")
     for name in arrays:
-        if name not in names:
-            raise InputError(f"arrays must be {listed}, not also {name}")
+        require(name in names, f"arrays must be {listed}, not also {name}")
 
 
 def _ranged(name: str, values: NDArray[Any], bits: int, *, signed: bool = True) -> Ints:
-    if values.dtype.kind not in "iu":
-        raise InputError(f"{name} must be integers, not {values.dtype}")
-    if not values.size:
-        raise InputError(f"{name} must have elements, not the shape {values.shape}")
+    require(values.dtype.kind in "iu", f"{name} must be integers, not {values.dtype}")
+    require(values.size, f"{name} must have elements, not the shape {values.shape}")
     least = -(1 << (bits - 1)) if signed else 0
     greatest = least + (1 << bits) - 1
     low, high = int(values.min()), int(values.max())
@@ -68,8 +64,7 @@ def _ranged(name: str, values: NDArray[Any], bits: int, *, signed: bool = True) 
 
 
 def _single_number(name: str, values: NDArray[Any]) -> int:
-    if values.size != 1:
-        raise InputError(f"{name} must be a single number, not of shape {values.shape}")
+    require(values.size == 1, f"{name} must be a single number, not of shape {values.shape}")
     return int(_ranged(name, values, ACCUMULATOR_BITS).reshape(()))
 
 
@@ -190,8 +185,7 @@ def packed(kernel: Kernel, layer: Any, precision: Precision, variant: str, array
 def layer_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
     if kernel.rules:
         return _filter_operands(kernel, layer, precision, arrays, rule)
-    if rule is not Rule.BN32:
-        raise InputError(f"requantisation must be left out with {kernel.name}, not {rule.value}")
+    require(rule is Rule.BN32, f"requantisation must be left out with {kernel.name}, not {rule.value}")
     return _map_operands(kernel, layer, kernel.precision(layer, precision), arrays)
 
 
@@ -301,8 +295,7 @@ def _tables(layer: Any, precision: Precision, arrays: Arrays) -> dict[str, Any]:
         most = layer.height * layer.width * layer.channels - 1
         if values.min() < 0 or values.max() > most:
             raise InputError(f"indices must be 0..{most}, not {values.min()}..{values.max()}")
-    if values.shape != shape:
-        raise InputError(f"{name} must be of shape {shape}, not {values.shape}")
+    require(values.shape == shape, f"{name} must be of shape {shape}, not {values.shape}")
     return {name: values}
 
 
@@ -314,6 +307,5 @@ def _numbers(name: str, values: NDArray[Any]) -> int | tuple[int, ...]:
     else:
         numbers = _single_number(name, values)
     for shift in np.atleast_1d(numbers) if name.startswith("shift") else ():
-        if not 0 <= shift <= MAX_SHIFT:
-            raise InputError(f"shift must be 0..{MAX_SHIFT}, not {shift}")
+        require(0 <= shift <= MAX_SHIFT, f"shift must be 0..{MAX_SHIFT}, not {shift}")
     return numbers

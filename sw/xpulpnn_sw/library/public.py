@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.gather.row_format import element_order
 from xpulpnn_sw.kernels.kernel import KernelRun
@@ -80,8 +80,7 @@ class PublicFunctions:
     def __init__(
         self, precisions: Sequence[Precision], rule: Rule, config: CoreConfig, windows: Sequence[str] = WINDOWS
     ) -> None:
-        if rule not in PUBLIC_RULES:
-            raise InputError(f"--requantise with --pulp-nn must be bn32 or bn64, not {rule.value}")
+        require(rule in PUBLIC_RULES, f"--requantise with --pulp-nn must be bn32 or bn64, not {rule.value}")
         for precision in precisions:
             if not precision.w_signed or not {precision.x, precision.w, precision.y} <= set(_WIDTHS):
                 raise InputError(f"--precision with --pulp-nn must be 8, 4 or 2 bits, weights signed, not {precision}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE, WORD_BYTES
 from xpulpnn_sw.assembly.disasm import register_number
@@ -113,8 +113,7 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
     wants_planes, wants_groups = isinstance(stage.layer, DepthwiseLayer), getattr(stage.tensors, "from_groups", False)
     wanted = orders[1 if wants_planes else 2 * wants_groups]
     own = orders[1 if output.planes or output.flat else 2 * output.grouped]
-    if wanted != own:
-        raise LayerError(f"inputs of {stage.name} must be {wanted}, not {own} as of {before.name}")
+    require(wanted == own, f"inputs of {stage.name} must be {wanted}, not {own} as of {before.name}", LayerError)
     if wants_planes:
         return
     shape, distance = written.output.shape, written.output.pixel_bytes
@@ -128,8 +127,7 @@ def _check_edge(before: Stage, written: KernelRun, stage: Stage, read: KernelRun
     else:
         # padding of words is 0 and adds nothing, but single bits have no 0
         fits = distance == pixel_distance(stage, read, symbol) and (is_dense or before.precision.y != SIGN_BITS)
-    if not fits:
-        raise LayerError(f"channels of {before.name} must fill whole words, not {channels}")
+    require(fits, f"channels of {before.name} must fill whole words, not {channels}", LayerError)
 
 
 def _layout_key(stage: Stage, run: KernelRun, symbol: str) -> tuple[object, ...]:
@@ -208,8 +206,7 @@ def _check_size(network: Network, runs: Sequence[KernelRun]) -> None:
     data = inputs + sum(map_bytes(network, runs).values()) + sum(run.weight_bytes for run in runs)
     code = sum(run.function.words.nbytes for run in runs)
     for name, size, most in (("data", data, _MOST_DATA), ("code", code, _MOST_CODE)):
-        if size > most:
-            raise LayerError(f"{name} of {network.name} must be at most {most} bytes, not {size}")
+        require(size <= most, f"{name} of {network.name} must be at most {most} bytes, not {size}", LayerError)
 
 
 def _program(stages: Sequence[Stage], runs: Sequence[KernelRun], offsets: Sequence[int]) -> Program:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sw.kernels.catalogue import kernel_of
 from xpulpnn_sw.kernels.kernel import Kernel
@@ -93,8 +93,7 @@ class Stage:
             and level.vectors(self.precision) <= {*widths}
             and level.computes(self.precision)
         ]
-        if not able:
-            raise LayerError(f"core must be one that computes {self.kind.name} of {self.precision} in {self.name}")
+        require(able, f"core must be one that computes {self.kind.name} of {self.precision} in {self.name}", LayerError)
         return able[-1]
 
 
@@ -138,8 +137,7 @@ class Scaling:
         given = {"subtract": self.subtract or 0, "multiply": self.multiply, "add": self.add}
         columns = {name: (own,) * colours if isinstance(own, int) else own for name, own in given.items()}
         for name, column in columns.items():
-            if len(column) != colours:
-                raise LayerError(f"{name} must have {colours} numbers, not {len(column)}")
+            require(len(column) == colours, f"{name} must have {colours} numbers, not {len(column)}", LayerError)
         return [(subtract, multiply, add) for subtract, multiply, add in zip(*columns.values(), strict=True)]
 
     def scaled(self, samples: Ints, bits: int, *, signed: bool) -> Ints:

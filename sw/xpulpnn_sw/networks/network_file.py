@@ -25,7 +25,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from xpulpnn.errors import InputError, LayerError, unreadable
+from xpulpnn.errors import InputError, LayerError, require, unreadable
 from xpulpnn_sw.kernels.catalogue import find_kernel, kernel_of
 from xpulpnn_sw.kernels.kernel import Kernel
 from xpulpnn_sw.kernels.layout import Ints
@@ -129,8 +129,7 @@ class NetworkBuilder:
 
     def finish(self, scaling: Scaling | None = None, labels: Sequence[str] = ()) -> NetworkModel:
         """Return the network; raises :class:`LayerError` unless its layers fit together."""
-        if not self.stages:
-            raise LayerError("layers must be one at least, not none")
+        require(self.stages, "layers must be one at least, not none", LayerError)
         network = Network(name=self.name, stages=tuple(self.stages))
         check_network(network)
         described = NetworkModel(network=network, scaling=scaling or Scaling(), labels=tuple(labels))
@@ -186,11 +185,9 @@ def _object(content: Any, what: str, rules: Mapping[str, _Rule], *, is_first: bo
     if missing := [name for name in known if name not in (*entries, *_OPTIONAL)]:
         raise InputError(f"{what} must be an object with {missing[0]}, not without")
     for name, value in entries.items():
-        if name not in known:
-            raise InputError(f"{what} must be an object of {', '.join(known)}, not also {name}")
+        require(name in known, f"{what} must be an object of {', '.join(known)}, not also {name}")
         rule, fits = rules[name]
-        if not fits(value):
-            raise InputError(f"{name} of {what} must be {rule}, not {value}")
+        require(fits(value), f"{name} of {what} must be {rule}, not {value}")
     return entries
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_EXACT_SHIFT, MAX_SHIFT
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
@@ -48,8 +48,7 @@ def exact(factors: Sequence[float], zero: int) -> dict[str, Any]:
 def mantissa(factor: float) -> tuple[int, int]:
     fraction, exponent = frexp(factor)
     shift = ACCUMULATOR_BITS - 1 - exponent
-    if shift < 1:
-        raise LayerError(f"factors must be below 2**30, not {factor:g}")
+    require(shift >= 1, f"factors must be below 2**30, not {factor:g}", LayerError)
     if shift > MAX_EXACT_SHIFT:
         # products of 32-bit sums then round to 0
         return 0, 1

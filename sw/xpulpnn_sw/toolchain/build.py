@@ -17,7 +17,7 @@ from pathlib import Path
 from string import Template
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
 from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, BuildStage, ClusterLayout, Options, core_note, link_script
 from xpulpnn_sw.toolchain.compilers import (
@@ -60,10 +60,8 @@ _GLOBAL = re.compile(r"^\s*\.globl\s+([\w.$]+)", re.MULTILINE)
 
 def _check_sources(sources: Iterable[Path]) -> None:
     for path in sources:
-        if path.suffix not in SOURCE_SUFFIXES:
-            raise InputError(f"source must end in one of {', '.join(SOURCE_SUFFIXES)}, not {path}")
-        if not path.is_file():
-            raise InputError(f"source must be an existing file, not {path}")
+        require(path.suffix in SOURCE_SUFFIXES, f"source must end in one of {', '.join(SOURCE_SUFFIXES)}, not {path}")
+        require(path.is_file(), f"source must be an existing file, not {path}")
 
 
 @dataclass(frozen=True, slots=True)

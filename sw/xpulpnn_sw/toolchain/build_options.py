@@ -15,7 +15,7 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn.isa.csr import CsrGroup
 from xpulpnn.isa.formats import STOCK_EXTENSIONS, Extension
@@ -162,8 +162,7 @@ class ClusterLayout:
     core_stack: int = DEFAULT_CORE_STACK  # bytes of the stack of each other core, a multiple of 16
 
     def __post_init__(self) -> None:
-        if not 1 <= self.cores <= MAX_CORES:
-            raise InputError(f"cores must be 1 to {MAX_CORES}, not {self.cores}")
+        require(1 <= self.cores <= MAX_CORES, f"cores must be 1 to {MAX_CORES}, not {self.cores}")
         if not 0 < self.tcdm <= MAX_TCDM or self.tcdm.bit_count() != 1:
             raise InputError(f"TCDM must be a power of two up to {MAX_TCDM} bytes, not {self.tcdm}")
         for name, size in (("stack", self.stack), ("core stack", self.core_stack)):
@@ -202,14 +201,11 @@ class Options:
     jobs: int = field(default_factory=lambda: os.cpu_count() or 1)  # parallel compilers
 
     def __post_init__(self) -> None:
-        if not 0 < self.ram <= MAX_RAM:
-            raise InputError(f"ram must be 1..{MAX_RAM} bytes, not {self.ram}")
+        require(0 < self.ram <= MAX_RAM, f"ram must be 1..{MAX_RAM} bytes, not {self.ram}")
         if self.cluster is None and not 0 < self.stack <= self.ram:
             raise InputError(f"stack must be 1..{self.ram} bytes, the size of the ram, not {self.stack}")
-        if not 0 <= self.heap <= self.ram:
-            raise InputError(f"heap must be 1..{self.ram} bytes, the size of the ram, not {self.heap}")
-        if self.jobs < 1:
-            raise InputError(f"jobs must be at least 1, not {self.jobs}")
+        require(0 <= self.heap <= self.ram, f"heap must be 1..{self.ram} bytes, the size of the ram, not {self.heap}")
+        require(self.jobs >= 1, f"jobs must be at least 1, not {self.jobs}")
 
 
 def parse_size(text: str, what: str) -> int:
@@ -219,8 +215,7 @@ def parse_size(text: str, what: str) -> int:
         size = int(text if unit == 1 else text[:-1], 0) * unit
     except ValueError:
         size = 0
-    if size <= 0:
-        raise InputError(f"{what} must be a number of bytes such as 65536, 64K or 1M, not {text}")
+    require(size > 0, f"{what} must be a number of bytes such as 65536, 64K or 1M, not {text}")
     return size
 
 

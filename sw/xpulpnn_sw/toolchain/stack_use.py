@@ -14,7 +14,7 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn.isa.compressed import compressed_insn, expand_compressed
 from xpulpnn.isa.machine import HALF_BYTES, WORD_MASK, XLEN, instruction_size
 from xpulpnn.isa.table import INSNS, Decoder
@@ -73,8 +73,7 @@ def check_stacks(content: bytes, options: Options) -> None:
     layout = options.cluster
     sizes = {"stack": options.stack} if layout is None else {"stack": layout.stack, "core stack": layout.core_stack}
     for (name, size), path in zip(sizes.items(), stack_paths(content), strict=False):
-        if path.size > size:
-            raise InputError(f"{name} must be at least {path.size} bytes, not {size}, for {path}")
+        require(path.size <= size, f"{name} must be at least {path.size} bytes, not {size}, for {path}")
 
 
 def _shown(function: _Function) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES
@@ -128,10 +128,9 @@ _MOST_PHASES = 12
 _LONGEST = 40  # blocks of a hart in a phase
 
 
-def require(config: ClusterConfig) -> None:
+def require_programmable(config: ClusterConfig) -> None:
     """Raise :class:`InputError` unless random programs can run on the cluster."""
-    if not config.core.xpulpv2:
-        raise InputError("xpulpv2 must be true for programs of several harts, not false: they wait with p.elw")
+    require(config.core.xpulpv2, "xpulpv2 must be true for programs of several harts, not false: they wait with p.elw")
     if config.tcdm_bytes < program.LEAST_TCDM:
         raise InputError(f"tcdm_bytes must be at least {program.LEAST_TCDM}, not {config.tcdm_bytes}")
 
@@ -197,7 +196,7 @@ class _Writer:
 
 def generate_cluster(config: ClusterConfig, seed: int, *, budget: int = BUDGET) -> ClusterProgram:
     """Return the random program number ``seed``."""
-    require(config)
+    require_programmable(config)
     rng = Random(f"cluster program {seed}")
     writer = _Writer(config, rng)
     count = rng.randrange(2, _MOST_PHASES + 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Value
 from xpulpnn_sw.kernels.channelwise import maps as map_kernels
@@ -46,10 +46,8 @@ class AvgPoolTensors:
     shift: int  # right shift of the requantisation
 
     def __post_init__(self) -> None:
-        if self.factor < 0:
-            raise LayerError(f"factor must be at least 0, not {self.factor}")
-        if not 0 <= self.shift < XLEN:
-            raise LayerError(f"shift must be 0..{XLEN - 1}, not {self.shift}")
+        require(self.factor >= 0, f"factor must be at least 0, not {self.factor}", LayerError)
+        require(0 <= self.shift < XLEN, f"shift must be 0..{XLEN - 1}, not {self.shift}", LayerError)
 
 
 def random_avgpool(layer: AvgPoolLayer, precision: Precision, rng: np.random.Generator) -> AvgPoolTensors:

@@ -14,7 +14,7 @@ from enum import Enum
 
 import numpy as np
 
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, WORD_BYTES, XLEN
 from xpulpnn_sw.kernels.layout import Ints, Words, pad_axis
@@ -64,8 +64,7 @@ class Packing:
         # scheme and register, such as P1-32, or bytes
         self.name = scheme.value if scheme is Scheme.BYTES else f"{scheme.value}-{register}"
         for name, bits in (("weights", w), ("activations", a)):
-            if not 1 <= bits <= _WIDEST:
-                raise LayerError(f"{name} must be 1..{_WIDEST} bits, not {bits}")
+            require(1 <= bits <= _WIDEST, f"{name} must be 1..{_WIDEST} bits, not {bits}", LayerError)
         legal = legal_depths(scheme, register, w, a, lanes)
         if depth not in legal:
             shown = ", ".join(map(str, legal)) or "left out: nothing fits"
@@ -179,6 +178,5 @@ METHODS: tuple[Method, ...] = (
 
 
 def methods(isa: str) -> tuple[Method, ...]:
-    if isa not in ISAS:
-        raise LayerError(f"isa must be one of {', '.join(ISAS)}, not {isa}")
+    require(isa in ISAS, f"isa must be one of {', '.join(ISAS)}, not {isa}", LayerError)
     return tuple(method for method in METHODS if method.isa == isa)

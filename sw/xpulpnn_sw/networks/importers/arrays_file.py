@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.npz import npz_arrays
@@ -45,8 +45,7 @@ def _cmsis(arrays: Arrays, name: str) -> NetworkModel:
     """
     for key, shape in CMSIS_SHAPES.items():
         values = arrays[key]
-        if values.shape != shape:
-            raise InputError(f"shape of {key} must be {shape}, not {values.shape}")
+        require(values.shape == shape, f"shape of {key} must be {shape}, not {values.shape}")
         if values.min() < -128 or values.max() > 127:
             raise InputError(f"{key} must be -128..127, not {values.min()}..{values.max()}")
     builder, names = NetworkBuilder(name), tuple(CMSIS_SHAPES)
@@ -110,19 +109,16 @@ def _signs(packed: NDArray[Any], name: str, products: int) -> Ints:
 
 
 def _sums(thresholds: NDArray[Any], number: int, outputs: int, products: int) -> Ints:
-    if thresholds.shape != (outputs,):
-        raise InputError(f"shape of t{number} must be ({outputs},), not {thresholds.shape}")
+    require(thresholds.shape == (outputs,), f"shape of t{number} must be ({outputs},), not {thresholds.shape}")
     whole = thresholds.astype(np.int64)
     return (2 * whole - products if number else whole >> 1)[:, np.newaxis]
 
 
 def _classes(arrays: Arrays, outputs: int) -> int:
     given = arrays.get("classes", np.array(_CLASSES))
-    if given.size != 1:
-        raise InputError(f"classes must be one number, not of shape {given.shape}")
+    require(given.size == 1, f"classes must be one number, not of shape {given.shape}")
     count = int(given.ravel()[0])
-    if not 0 < count <= outputs:
-        raise InputError(f"classes must be 1..{outputs}, not {count}")
+    require(0 < count <= outputs, f"classes must be 1..{outputs}, not {count}")
     return count
 
 
@@ -159,9 +155,7 @@ def network_in(path: Path, name: str, forms: Sequence[ArrayFormat] = ARRAY_FORMA
     if form is None:
         raise InputError(f"arrays must be {' or '.join(map(str, forms))}, not {', '.join(arrays) or 'none'}, in {path}")
     for key in form.arrays:
-        if key not in arrays:
-            raise InputError(f"arrays must be {form}, not without {key}, in {path}")
+        require(key in arrays, f"arrays must be {form}, not without {key}, in {path}")
     for key in arrays:
-        if key not in (*form.arrays, *form.optional):
-            raise InputError(f"arrays must be {form}, not also {key}, in {path}")
+        require(key in (*form.arrays, *form.optional), f"arrays must be {form}, not also {key}, in {path}")
     return form.network(arrays, name)

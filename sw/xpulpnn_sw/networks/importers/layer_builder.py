@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
@@ -184,8 +184,7 @@ class LayerBuilder:
         if value.scale > 0:
             return value
         value = self.with_padding(value)
-        if value.bits == SIGN_BITS:
-            raise InputError("numbers of one bit must have a positive scale, not a negative one")
+        require(value.bits != SIGN_BITS, "numbers of one bit must have a positive scale, not a negative one")
         scale, mirrored = -value.scale, value.low + value.high
         zero = mirrored - value.offset / scale
         quantiser = replace(uniform_quantiser(scale, zero, value.low, value.high, "ROUND"), bits=value.bits)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
@@ -30,8 +30,7 @@ def placed(net: LayerBuilder, value: Map, order: Ints) -> Map:
     is_whole = value.shape == order.shape or (value.stage != INPUT and prod(value.shape) == order.size)
     if is_whole and np.array_equal(order, indices):
         return replace(value, shape=(height, width, channels), indices=indices)
-    if value.bits == SIGN_BITS:
-        raise InputError("maps of one bit must keep their order, which a layer cannot change")
+    require(value.bits != SIGN_BITS, "maps of one bit must keep their order, which a layer cannot change")
     stage = net.channelwise(
         "gather", f"{dims(net.written_shape(value))}:{dims(order.shape)}", value, "order", {"indices": order}
     )
@@ -46,8 +45,7 @@ def arranged(net: LayerBuilder, value: Map) -> Map:
     if axes not in (_SEQUENCE_AXES, _MAP_AXES):
         row = placed(net, value, value.indices.reshape(1, 1, -1))
         return replace(row, indices=row.indices.reshape(value.indices.shape))
-    if len(value.indices) != 1:
-        raise InputError(f"maps must be of one image, not of shape {dims(value.indices.shape)}")
+    require(len(value.indices) == 1, f"maps must be of one image, not of shape {dims(value.indices.shape)}")
     order = value.indices[0].transpose(1, 2, 0) if axes == _MAP_AXES else value.indices[0].T[np.newaxis]
     moved = placed(net, value, order)
     return replace(moved, indices=standard_indices(moved.shape, axes))
@@ -79,8 +77,7 @@ def broadcast(net: LayerBuilder, maps: Sequence[Map]) -> list[Map]:
 def with_element(net: LayerBuilder, value: Map, code: int) -> tuple[Map, int]:
     """Return a map with ``code`` somewhere behind its other elements, and the place of this element."""
     value = net.with_padding(value)
-    if value.bits == SIGN_BITS:
-        raise InputError("maps of one bit must keep their size, which a layer cannot change")
+    require(value.bits != SIGN_BITS, "maps of one bit must keep their size, which a layer cannot change")
     return replace(net.framed(value, (0, 1, 0, 0), code, "pad"), indices=value.indices), value.shape[0] * (
         value.shape[1] * value.shape[2]
     )
@@ -165,8 +162,7 @@ def linear_windows(own: int, new: int, options: Mapping[str, Any]) -> Ints:
     exact = (_position(own, new, place, options) for place in range(new))
     positions = [min(max(position, Fraction(0)), Fraction(own - 1)) for position in exact]
     parts = lcm(*(position.denominator for position in positions))
-    if parts > _FINEST:
-        raise InputError(f"sizes must be in a ratio of small numbers, not {own} to {new}")
+    require(parts <= _FINEST, f"sizes must be in a ratio of small numbers, not {own} to {new}")
     rows = [(int(position), int(position % 1 * parts)) for position in positions]
     return np.array([[first] * (parts - rest) + [min(first + 1, own - 1)] * rest for first, rest in rows])
 
@@ -186,8 +182,7 @@ def spread_windows(own: int, reach: int, step: int, pads: Sequence[int], results
     """Return the elements of each window with gaps; an element of the window stands in for those of the pads."""
     rows = np.arange(results)[:, np.newaxis] * step - pads[0] + np.arange(0, reach, distance)
     inside = (rows >= 0) & (rows < own)
-    if not inside.any(axis=1).all():
-        raise InputError("windows of a pooling must have an element of the map, not only pads")
+    require(inside.any(axis=1).all(), "windows of a pooling must have an element of the map, not only pads")
     return np.where(inside, rows, rows[np.arange(results), inside.argmax(axis=1)][:, np.newaxis])
 
 

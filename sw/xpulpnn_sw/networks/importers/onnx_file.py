@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError, LayerError, require
 from xpulpnn_sw.networks.importers.calibration import Calibration, Probe, Tensors
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.moved_maps import arranged, concatenate, has_memory_order, unsigned
@@ -237,8 +237,7 @@ def _finished(result: Map | Sums, net: LayerBuilder, output: str, sign: int) -> 
 
 def _compute(node: OnnxNode, values: dict[str, Value], net: LayerBuilder, model: Any) -> None:
     for name in node.inputs:
-        if name and name not in values:
-            raise InputError(f"{node}: inputs must be those of nodes before it, not {name}")
+        require(not name or name in values, f"{node}: inputs must be those of nodes before it, not {name}")
     given = [values[name] if name else None for name in node.inputs]
     live = [value for value in given if isinstance(value, Map | Sums)]
     entry = OPERATORS.get(node.operator)
@@ -281,8 +280,7 @@ def _loaded(path: Path) -> Any:
     except Exception as error:
         # exceptions of protobuf and onnx have no common class
         raise InputError(f"model must be an ONNX file, not {path}: {reason_of(error)}") from None
-    if not model.graph.node:
-        raise InputError(f"model must be an ONNX file with nodes, not {path}")
+    require(model.graph.node, f"model must be an ONNX file with nodes, not {path}")
     return model
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.layers.text import check_elements
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
@@ -44,8 +44,7 @@ _WEIGHTS = range(-128, 128)
 def _weight_bits(values: Any, source: Map) -> int:
     if source.bits == SIGN_BITS and bool((np.abs(values) == 1).all()):
         return SIGN_BITS
-    if source.bits == SIGN_BITS:
-        raise InputError("weights must be -1 and 1 for inputs of one bit, not others")
+    require(source.bits != SIGN_BITS, "weights must be -1 and 1 for inputs of one bit, not others")
     low, high = int(values.min()), int(values.max())
     for bits in ELEMENT_WIDTHS:
         if low >= -(1 << (bits - 1)) and high < 1 << (bits - 1):
@@ -66,8 +65,7 @@ def _products(
 ) -> Sums:
     rows = weights.values.reshape(len(weights.values), -1)
     scales = weights.scale.reshape(rows.shape)
-    if not bool((scales == scales[:, :1]).all()):
-        raise InputError("scales of weights must be those of output channels, not of inputs")
+    require(bool((scales == scales[:, :1]).all()), "scales of weights must be those of output channels, not of inputs")
     pad = 0
     if pads:
         zero = -source.offset / source.scale
@@ -123,8 +121,7 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         source, weights = _split_weights(net, node, source, weights)
         groups, node = 1, replace(node, attributes={**node.attributes, "group": 1})
     shape, size = map_shape(source), weights.values.shape
-    if len(size) != MAP_AXES:
-        raise InputError(f"weights must be [out][channel][row][column], not of shape {size}")
+    require(len(size) == MAP_AXES, f"weights must be [out][channel][row][column], not of shape {size}")
     kernel = node.numbers("kernel_shape", size[2:])
     if kernel != list(size[2:]) or groups < 1 or size[1] * groups != shape[2] or size[0] % groups:
         raise InputError(f"weights must go with {shape[2]} channels in {groups} groups, not have the shape {size}")
@@ -210,8 +207,7 @@ def _linear(net: LayerBuilder, node: OnnxNode, source: Map, weights: Quantised) 
     outputs, inputs = weights.values.shape
     order = source.indices.ravel()
     before: tuple[int, ...] = source.indices.shape[:-1]
-    if source.indices.shape[-1] != inputs:
-        raise InputError(f"inputs must be rows of {inputs}, not of shape {source.indices.shape}")
+    require(source.indices.shape[-1] == inputs, f"inputs must be rows of {inputs}, not of shape {source.indices.shape}")
     if len(order) != inputs:
         return _rows(node, placed(net, source, source.indices.reshape(1, -1, inputs)), weights, before)
     if not np.array_equal(np.sort(order), np.arange(prod(source.shape))):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
@@ -60,8 +60,7 @@ def multiply_maps(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
 
 def _alike(net: LayerBuilder, node: OnnxNode, given: Inputs) -> list[Map]:
     maps = moved_maps.broadcast(net, [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)])
-    if any(value.bits == SIGN_BITS for value in maps):
-        raise InputError("maps must have two bits at least, not one")
+    require(all(value.bits != SIGN_BITS for value in maps), "maps must have two bits at least, not one")
     return maps
 
 
@@ -121,8 +120,7 @@ def concatenation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     # the axis becomes that of the channels
     order = (0, axis, *(place for place in range(1, len(shape)) if place != axis))
     sides = [value.indices.transpose(order) for value in maps] if axis else []
-    if not sides:
-        raise InputError("axis must not be that of the batch, 0")
+    require(sides, "axis must not be that of the batch, 0")
     flat = [replace(value, indices=side.reshape(1, side.shape[1], -1)) for value, side in zip(maps, sides, strict=True)]
     joined = live(_concatenated(net, node, flat))
     indices = joined.indices.reshape(1, -1, *sides[0].shape[2:]).transpose(np.argsort(order))
@@ -137,8 +135,7 @@ def _concatenated(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         row: Ints = np.arange(shape[2])[np.newaxis]
         return standard_indices(shape, axes) if axes > row.ndim else row
 
-    if any(source.bits == SIGN_BITS for source in maps):
-        raise InputError("maps must have two bits at least, not one")
+    require(all(source.bits != SIGN_BITS for source in maps), "maps must have two bits at least, not one")
     joined = moved_maps.concatenate(net, maps, node.name)
     joined = replace(joined, indices=ordered(joined.shape))
     if all((source.scale, source.offset) == (first.scale, first.offset) for source in maps):
@@ -211,8 +208,7 @@ def resized(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         places = [moved_maps.nearest_places(own, new, options, _ROUNDINGS[rounding]) for own, new in pairs]
         return replace(value, indices=value.indices[np.ix_(*map(np.arange, sizes[:2]), *places)])
     source = moved_maps.arranged(net, net.map_of(value, node.inputs[0]))
-    if source.indices.ndim != MAP_AXES:
-        raise InputError("linear resizing must be of a map with rows and columns, not of another")
+    require(source.indices.ndim == MAP_AXES, "linear resizing must be of a map with rows and columns, not of another")
     windows, size = moved_maps.pooled_windows(
         net, source, *(moved_maps.linear_windows(own, new, options) for own, new in pairs)
     )

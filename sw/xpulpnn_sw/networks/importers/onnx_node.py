@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.layers.text import join
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
 from xpulpnn_sw.networks.importers.quantiser import uniform_quantiser
@@ -46,8 +46,7 @@ class OnnxNode:
     def check(self, model: Any) -> None:
         from onnx import defs
 
-        if not self.outputs:
-            raise InputError(f"{self}: outputs must be one at least, not none")
+        require(self.outputs, f"{self}: outputs must be one at least, not none")
         versions = [opset.version for opset in model.opset_import if opset.domain in _STANDARD]
         version = versions[0] if versions else defs.onnx_opset_version()
         if not defs.has(self.operator):
@@ -56,8 +55,7 @@ class OnnxNode:
             raise InputError(f"{self}: domain of the operator must be that of ONNX, not {domain}")
         if defs.has(self.operator, max_inclusive_version=version, domain=""):
             least = defs.get_schema(self.operator, version).min_input
-            if len(self.inputs) < least:
-                raise InputError(f"{self}: inputs must be {least} at least, not {len(self.inputs)}")
+            require(len(self.inputs) >= least, f"{self}: inputs must be {least} at least, not {len(self.inputs)}")
 
     def text(self, name: str, default: str) -> str:
         value = self.attributes.get(name, default)
@@ -207,8 +205,7 @@ class ModelInput:
             raise InputError(f"input {proto.name} must be one image of known size, not of shape {sizes}")
         known = {number: name for name, number in TensorProto.DataType.items()}
         type_ = known.get(tensor.elem_type, "another type")
-        if type_ not in (*_REAL, *_SIGNED):
-            raise InputError(f"input {proto.name} must be of FLOAT, UINT8 or INT8, not {type_}")
+        require(type_ in (*_REAL, *_SIGNED), f"input {proto.name} must be of FLOAT, UINT8 or INT8, not {type_}")
         return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_)
 
     def sampled(self, options: ImportOptions) -> ImportOptions:
@@ -228,8 +225,7 @@ class ModelInput:
         if self.type in _SIGNED:
             return self._codes(options, builder, stored, indices)
         low, high = options.ends
-        if high <= low:
-            raise InputError(f"range of the input must be ascending, not {float(low)}..{float(high)}")
+        require(high > low, f"range of the input must be ascending, not {float(low)}..{float(high)}")
         quantiser = uniform_quantiser(Fraction(high - low, _SAMPLES), Fraction(0), 0, _SAMPLES, "ROUND")
         image = replace(Map.of(quantiser, INPUT, stored, indices), offset=Fraction(low))
         spread = options.by_colour(stored[2])

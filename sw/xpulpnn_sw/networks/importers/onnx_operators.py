@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.networks.importers import onnx_maps
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_functions import FUNCTIONS, MOVES
@@ -72,8 +72,7 @@ def _curved(curve: Callable[[OnnxNode], Curve]) -> OnnxOperator:
 
 def _slope(node: OnnxNode) -> Curve:
     alpha = Fraction(node.real("alpha", 0.01))
-    if alpha <= 0:
-        raise InputError(f"alpha must be greater than 0, not {float(alpha)}")
+    require(alpha > 0, f"alpha must be greater than 0, not {float(alpha)}")
     return lambda result: result if result >= 0 else result / alpha
 
 
@@ -115,10 +114,8 @@ def _multiply(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 def _divide(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     value, numbers, tensor, is_second = _constant_of(node, given, "divisor")
-    if not is_second:
-        raise InputError("divisor must be a constant, not depend on the input")
-    if not all(numbers):
-        raise InputError("divisor must be other than 0, not 0")
+    require(is_second, "divisor must be a constant, not depend on the input")
+    require(all(numbers), "divisor must be other than 0, not 0")
     return net.scaled(value, tensor, [1 / number for number in numbers])
 
 
@@ -131,8 +128,7 @@ def _batch_normalisation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Va
     value = live(given[0])
     channels = value.shape[2]
     shape = (1, -1, *[1] * (value.indices.ndim - 2))
-    if node.number("training_mode", 0):
-        raise InputError("training_mode must be 0, not 1")
+    require(not node.number("training_mode", 0), "training_mode must be 0, not 1")
     parameters = [
         parameter.real if isinstance(parameter, Quantised) else constant_value(parameter, "parameter")
         for parameter in given[1:5]
@@ -141,8 +137,7 @@ def _batch_normalisation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Va
     scale, bias, mean, variance = (by_channel(array, value.indices, channels) for array in arrays)
     epsilon = exact_number(node.real("epsilon", 1e-5))
     squares = [number + epsilon for number in variance]
-    if min(squares) <= 0:
-        raise InputError("variances must be greater than 0, not less")
+    require(min(squares) > 0, "variances must be greater than 0, not less")
     roots = [
         Fraction(isqrt((square.numerator << 2 * _ROOT_BITS) // square.denominator), 1 << _ROOT_BITS)
         for square in squares

@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import partial
 from math import prod
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.importers.layer_builder import LayerBuilder
@@ -53,8 +53,7 @@ def overlaps(window: PlacedWindow) -> bool:
 def maximum_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``MaxPool``; a pooling of sums is moved after their quantiser, which is monotonic."""
     value = live(given[0])
-    if len(node.outputs) > 1:
-        raise InputError("output must be one, not more")
+    require(len(node.outputs) <= 1, "output must be one, not more")
     if isinstance(value, Map):
         value = arranged(net, net.with_positive_scale(value))
     axes = value.indices.ndim
@@ -74,10 +73,8 @@ def maximum_pool(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         node, value = _side_by_side(net, node, value, window, spread_windows)
         window, layer = _pooled(node, value.shape, node.numbers("kernel_shape", ()))
         pads = NO_PADS
-    if window.dilations != (1, 1):
-        raise InputError("dilated pooling must be that of a quantiser's results, not of sums")
-    if not overlaps(window):
-        raise InputError(f"pads of a pooling must be below its window, not {max(window.pads)}")
+    require(window.dilations == (1, 1), "dilated pooling must be that of a quantiser's results, not of sums")
+    require(overlaps(window), f"pads of a pooling must be below its window, not {max(window.pads)}")
     after = (*window.results, shape[2])
     indices = standard_indices(after, axes)
     if isinstance(value, Sums):
@@ -98,8 +95,7 @@ def average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs, *, is_global:
         window, layer = _pooled(node, source.shape, node.numbers("kernel_shape", ()))
     if node.number("ceil_mode", 0) and any(window.pads):
         raise InputError("windows of an average must lie within the map and its pads, not reach further by ceil_mode")
-    if source.bits == SIGN_BITS:
-        raise InputError("inputs of an average must have two bits at least, not one")
+    require(source.bits != SIGN_BITS, "inputs of an average must have two bits at least, not one")
     if any(window.pads) and source.offset:
         source = net.with_padding(replace(source, pads=window.pads))
         node = replace(node, attributes={**node.attributes, "pads": NO_PADS, "auto_pad": "NOTSET"})

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode, OnnxOperator
@@ -30,8 +30,7 @@ def _number(value: Value | None, what: str) -> Fraction:
 
 def _mode(node: OnnxNode, usual: str) -> str:
     mode = node.text("rounding_mode", usual).upper()
-    if mode not in ("ROUND", "FLOOR", "CEIL"):
-        raise InputError(f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
+    require(mode in ("ROUND", "FLOOR", "CEIL"), f"rounding_mode must be ROUND, FLOOR or CEIL, not {mode}")
     return mode
 
 
@@ -55,8 +54,7 @@ def quant(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     value, scale, zero, width = given[:4]
     bits = _number(width, "bit width")
     mode = _mode(node, "ROUND")
-    if bits.denominator != 1 or not 1 <= bits <= 32:
-        raise InputError(f"bit width must be a whole number up to 32, not {float(bits)}")
+    require(bits.denominator == 1 and 1 <= bits <= 32, f"bit width must be a whole number up to 32, not {float(bits)}")
     low, high = _ends(node, int(bits))
     if isinstance(value, np.ndarray):
         return _constants(value, scale, zero, (low, high), mode)
@@ -96,16 +94,14 @@ def bipolar(net: LayerBuilder, _: OnnxNode, given: Inputs) -> Value:
             raise InputError("scales must be greater than 0, not others")
         return _scaled(np.where(value >= 0, 1, -1), scale)
     number = _number(scale, "scale")
-    if number <= 0:
-        raise InputError(f"scale must be greater than 0, not {float(number)}")
+    require(number > 0, f"scale must be greater than 0, not {float(number)}")
     return _end(value, sign_quantiser(number), net)
 
 
 def multi_threshold(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``MultiThreshold`` of QONNX, which counts the thresholds of a channel up to a value."""
     value, table = live(given[0]), constant_value(given[1], "thresholds")
-    if table.ndim != 2:
-        raise InputError("thresholds must be [channel][level], not another value")
+    require(table.ndim == 2, "thresholds must be [channel][level], not another value")
     scale, bias = (exact_number(node.real(name, usual)) for name, usual in (("out_scale", 1), ("out_bias", 0)))
     channels, count = value.shape[2], table.shape[1]
     if scale <= 0 or len(table) not in (1, channels):
@@ -126,16 +122,14 @@ def multi_threshold(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
 
 
 def truncation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-    if len(given) not in _TRUNC_INPUTS:
-        raise InputError(f"Trunc must have 5 or 6 inputs, not {len(given)}")
+    require(len(given) in _TRUNC_INPUTS, f"Trunc must have 5 or 6 inputs, not {len(given)}")
     value, (scale, zero, before, *more) = given[0], [_number(parameter, "parameter") for parameter in given[1:]]
     after, mode = more[-1], _mode(node, "FLOOR")
     if scale <= 0 or min(before, after) < 1 or max(before, after) > ACCUMULATOR_BITS or max(more) <= 0:
         raise InputError("scales must be greater than 0 and widths 1..32, not others")
     is_second = len(more) > 1
     lower = round(log2(more[0] / scale)) if is_second else int(before - after)
-    if lower < 0:
-        raise InputError(f"Trunc must take bits away, not add {-lower}")
+    require(lower >= 0, f"Trunc must take bits away, not add {-lower}")
     sums = sums_of(live(value))
     if is_second:
         low, high = _ends(node, int(after))
@@ -181,8 +175,7 @@ def quantise_onnx(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     least, most = _limits(node, given[2] if len(given) > 2 else None)
     # attributes of a Clip that was folded into it
     low, high = max(least, node.number("min", least)), min(most, node.number("max", most))
-    if low >= high:
-        raise InputError(f"integers must be clipped to two at least, not to {low}..{high}")
+    require(low < high, f"integers must be clipped to two at least, not to {low}..{high}")
     zero = given[2] if len(given) > 2 and given[2] is not None else np.zeros(())
     if isinstance(value, np.ndarray):
         axis = node.number("axis", 1)
@@ -202,11 +195,9 @@ def dequantise(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         if value.codes is None:
             raise InputError("input must be that of a quantiser, not what its results stand for")
         if value.stage == INPUT and value.codes == INPUT_CODES:
-            if number <= 0:
-                raise InputError(f"scale must be greater than 0, not {float(number)}")
+            require(number > 0, f"scale must be greater than 0, not {float(number)}")
             return replace(value, scale=number, offset=-zero * number, codes=None)
-        if value.codes != (number, zero):
-            raise InputError("scale and zero point must be those of the quantiser before, not others")
+        require(value.codes == (number, zero), "scale and zero point must be those of the quantiser before, not others")
         return replace(value, codes=None)
     if isinstance(value, Quantised):
         return value
@@ -234,8 +225,7 @@ def _limits(node: OnnxNode, zero: Value | None) -> tuple[int, int]:
 
         chosen = node.number("output_dtype", 0)
         name = helper.tensor_dtype_to_np_dtype(chosen).name if chosen else "uint8"
-    if name not in _LIMITS:
-        raise InputError(f"quantised numbers must be one of {', '.join(_LIMITS)}, not {name}")
+    require(name in _LIMITS, f"quantised numbers must be one of {', '.join(_LIMITS)}, not {name}")
     return _LIMITS[name]
 
 
@@ -259,10 +249,8 @@ def on_integers(compute: OnnxOperator, axes: Sequence[Axis], *, least: int, resu
     """
 
     def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
-        if len(given) < least:
-            raise InputError(f"inputs must be {least} at least, not {len(given)}")
-        if node.number("channels_last", 0):
-            raise InputError("channels_last must be 0, not 1")
+        require(len(given) >= least, f"inputs must be {least} at least, not {len(given)}")
+        require(not node.number("channels_last", 0), "channels_last must be 0, not 1")
         every: list[Value | None] = [*given, *[None] * (result + 2)]
         indices = [3 * number for number in range(len(axes))]
         operands: list[Value | None] = [

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 
 ELEMENT_WIDTHS = (2, 4, 8)  # of maps and weights, other than single bits
@@ -106,8 +106,7 @@ def uniform_quantiser(
     ``mode`` is ROUND, half to even, FLOOR or CEIL; with ``rounds_first`` the zero point is added after rounding, which
     changes ties. Raises :class:`InputError` for a scale that is not positive.
     """
-    if scale <= 0:
-        raise InputError(f"scale must be greater than 0, not {float(scale)}")
+    require(scale > 0, f"scale must be greater than 0, not {float(scale)}")
 
     def bound(result: int, _: int) -> Bound:
         if mode == "FLOOR":

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError, unreadable
+from xpulpnn.errors import InputError, require, unreadable
 from xpulpnn_sw.networks.importers.quantiser import ELEMENT_WIDTHS
 from xpulpnn_sw.networks.network import NetworkModel
 
@@ -68,8 +68,7 @@ class WidthRequest:
         names = [reader.name for reader in readers]
         weighted = [reader.name for reader in readers if reader.weights]
         for name in self.named:
-            if name not in names:
-                raise InputError(f"bits must name one of {', '.join(names)}, not {name}")
+            require(name in names, f"bits must name one of {', '.join(names)}, not {name}")
         if len(self.listed) == 1:
             return {**dict.fromkeys(names, self.listed[0]), **self.named}
         if self.listed and len(self.listed) != len(weighted):
@@ -136,8 +135,7 @@ class ImportOptions:
         pairs = list(self.normalisation) * (colours if len(self.normalisation) == 1 else 1)
         if pairs and len(pairs) != colours:
             raise InputError(f"mean and deviation must have 1 or {colours} numbers, not {len(pairs)}")
-        if any(deviation <= 0 for _, deviation in pairs):
-            raise InputError("deviations must be greater than 0, not others")
+        require(all(deviation > 0 for _, deviation in pairs), "deviations must be greater than 0, not others")
         return pairs
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError, LayerError, require
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.channelwise.attention import most_left
 from xpulpnn_sw.kernels.channelwise.moves import PRODUCT_BITS
@@ -60,8 +60,7 @@ def addition(
     The sum is ``factors[0] * x0 + factors[1] * x1 + common.b``, clipped as ``common``. Raises :class:`InputError` for
     results of one bit and on overflow of 32 bits.
     """
-    if quantiser.bits == SIGN_BITS:
-        raise InputError("results of an addition must have two bits at least, not one")
+    require(quantiser.bits != SIGN_BITS, "results of an addition must have two bits at least, not one")
     first, second = (np.arange(source.low, source.high + 1) for source in maps)
     expected = _expected(first, second, factors, common, quantiser)
     least, most = quantiser.results.start - 1, quantiser.results.stop - 1
@@ -211,8 +210,7 @@ def fit_products(sums: Sums, quantiser: Quantiser) -> RuleFit:
     arrays: dict[str, Any] = {"weights": weights, **fit.arrays}
     if is_negated.any():
         negatable = {"kappa", "factors", "bias"} & {*arrays}
-        if not negatable:
-            raise InputError("weights of a channel with a negative factor must be above their least number")
+        require(negatable, "weights of a channel with a negative factor must be above their least number")
         arrays |= {name: np.where(is_negated, -arrays[name], arrays[name]) for name in negatable}
     return replace(fit, arrays=arrays, total=len(channels) * len(quantiser.results))
 
@@ -250,8 +248,7 @@ def fit_average(sums: Sums, quantiser: Quantiser) -> RuleFit:
     affine = sums.channels[0]
     if affine.a < 0 or not have_equal_channels(sums):
         raise InputError("what follows an average must be one factor for all channels, not negative")
-    if quantiser.bits == SIGN_BITS:
-        raise InputError("results of an average must have two bits at least, not one")
+    require(quantiser.bits != SIGN_BITS, "results of an average must have two bits at least, not one")
     channel, *others = (Channel.of(quantiser, affine, number) for number in range(len(sums.channels)))
     if any(other.steps != channel.steps for other in others):
         raise InputError("quantiser of an average must be the same for all channels, not different ones")
@@ -306,10 +303,8 @@ def obstacle_to_raw(sums: Sums) -> str:
 def fit_addition(sums: Sums, factors: tuple[Fraction, Fraction], quantiser: Quantiser) -> RuleFit:
     first, second = sums.sources
     affine = sums.channels[0]
-    if not have_equal_channels(sums):
-        raise InputError("what follows an addition must be the same for all channels")
-    if not affine.a:
-        raise InputError("factor of a sum must be other than 0, not 0")
+    require(have_equal_channels(sums), "what follows an addition must be the same for all channels")
+    require(affine.a, "factor of a sum must be other than 0, not 0")
     return addition((first, second), (factors[0] * affine.a, factors[1] * affine.a), affine, quantiser)
 
 
@@ -352,8 +347,7 @@ def fit_product(sums: Sums, quantiser: Quantiser, products: int = 1) -> RuleFit:
 def product_arrays(sums: Sums, numbers: Mapping[str, int]) -> dict[str, Any]:
     """Return the arrays of a product of two maps with these ``numbers`` and their zero points."""
     zeros = [-source.offset / source.scale for source in sums.sources]
-    if any(zero.denominator != 1 for zero in zeros):
-        raise InputError("factors must have zero points that are whole numbers")
+    require(all(zero.denominator == 1 for zero in zeros), "factors must have zero points that are whole numbers")
     known = {"twice": 0, **numbers} if sums.kernel == "batchmatmul" else numbers
     return {name: np.array(number) for name, number in known.items()} | {"zeros": np.array(zeros, np.int64)}
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError, unreadable
+from xpulpnn.errors import InputError, require, unreadable
 from xpulpnn_sw.networks.importers.registry import TFLITE_MAGIC
 
 _DTYPES = {"INT8": "<i1", "INT32": "<i4", "UINT8": "<u1", "INT16": "<i2", "INT64": "<i8", "FLOAT32": "<f4"}
@@ -80,8 +80,7 @@ def read_graph(path: Path) -> TfliteModel:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(unreadable(path, error)) from None
-    if content[4:8] != TFLITE_MAGIC:
-        raise InputError(f"model must be a TFLite file, not {path}")
+    require(content[4:8] == TFLITE_MAGIC, f"model must be a TFLite file, not {path}")
     try:
         return _model(library, content)
     except (struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, OverflowError) as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.moved_maps import nearest_places
 from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator
@@ -26,8 +26,7 @@ def layer_operators(
 ) -> tuple[list[TfliteOperator], list[int], list[int]]:
     """Return the operators that become layers, and the input and output tensors' indices; report removed ones."""
     operators, inputs, outputs = _needed(model.operators, model.outputs), [*model.inputs], [*model.outputs]
-    if not operators:
-        raise InputError("operators of the model must be one at least, not none")
+    require(operators, "operators of the model must be one at least, not none")
     for place, first in enumerate(inputs):
         readers = [operator for operator in operators if first in operator.inputs]
         if [operator.kind for operator in readers] == ["QUANTIZE"]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
@@ -38,11 +38,6 @@ _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "RSQRT": lambda real: 1 / sqrt(real) if real > 0 else inf,
 }
 TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
-
-
-def require(condition: bool, what: str) -> None:
-    if not condition:
-        raise InputError(what)
 
 
 def tensor_codes(tensor: TfliteTensor) -> Quantiser:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError, LayerError, require
 from xpulpnn_sw.networks.importers.layer_builder import INPUT
 from xpulpnn_sw.networks.importers.moved_maps import concatenate, unsigned
 from xpulpnn_sw.networks.importers.onnx_ends import INSTEAD
@@ -26,7 +26,6 @@ from xpulpnn_sw.networks.importers.tflite_layer_builder import (
     LEAST,
     TABLE_KINDS,
     code_table,
-    require,
     short_factor,
     tensor_codes,
     zero_point_of,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers import moved_maps, onnx_maps, onnx_pooling
@@ -24,7 +24,6 @@ from xpulpnn_sw.networks.importers.tflite_layer_builder import (
     GREATEST,
     LEAST,
     TfliteLayerBuilder,
-    require,
     short_sum,
     tensor_codes,
     zero_point_of,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.quantiser import Affine, Quantiser
 
@@ -67,8 +67,7 @@ class Map:
         return cls(stage, indices, shape, *own)
 
     def check_unpadded(self) -> None:
-        if self.pads != NO_PADS:
-            raise InputError("padding must be right before a convolution or a maximum pooling, not here")
+        require(self.pads == NO_PADS, "padding must be right before a convolution or a maximum pooling, not here")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -105,8 +104,7 @@ def standard_indices(shape: Shape, axes: int = 4) -> Ints:
 
 
 def _check_size(elements: int) -> None:
-    if not 1 <= elements <= _MOST_ELEMENTS:
-        raise InputError(f"maps must have 1..{_MOST_ELEMENTS} elements, not {elements}")
+    require(1 <= elements <= _MOST_ELEMENTS, f"maps must have 1..{_MOST_ELEMENTS} elements, not {elements}")
 
 
 def by_channel(values: Constant, indices: Ints, channels: int) -> list[Fraction]:
@@ -208,8 +206,7 @@ def reshaped(value: Map, shape: tuple[int, ...]) -> Map:
     """Return a map with another shape; its elements are contiguous in memory."""
     elements = prod(value.shape)
     _check_size(elements)
-    if prod(shape) != elements:
-        raise InputError(f"shape must be of {elements} elements, not {dims(shape)}")
+    require(prod(shape) == elements, f"shape must be of {elements} elements, not {dims(shape)}")
     value.check_unpadded()
     stored = (*(1,) * (_MAP_AXES - len(shape)), *shape)
     if len(stored) == _MAP_AXES:
