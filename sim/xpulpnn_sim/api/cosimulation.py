@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from xpulpnn.config import BOTH_FORMS, CLUSTER_PRESETS, DEFAULT_PRESET, Arbiter, ClusterConfig, CoreConfig, preset
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn.isa.formats import Extension
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -126,8 +126,7 @@ def cosim(
     ToolError
         If the model cannot be built.
     """
-    if engine not in ENGINES:
-        raise InputError(f"engine must be one of {', '.join(ENGINES)}, not {engine}")
+    require(engine in ENGINES, f"engine must be one of {', '.join(ENGINES)}, not {engine}")
     how = _case_fields(machine, checked=check, specialise=specialise, rule=rule)
     cases = kernel_cases(find_kernel(kernel), _cores(config, exact=exact), layers, precisions, variants, **how)
     return _collect(run_cases(cases, jobs, engine), progress)
@@ -277,8 +276,7 @@ def cluster_cases(
 ) -> list[Case]:
     """Return every case on every variation of ``cluster``, checked; errors as in :func:`cosim_cluster`."""
     for placement in placements:
-        if placement not in PLACEMENTS:
-            raise InputError(f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
+        require(placement in PLACEMENTS, f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
     clusters = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)
     clustered = [
         replace(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn_sim.cosimulation.workloads.packed_products import SweepPoint
 from xpulpnn_sw.kernels.ulppack.packing import (
     ISAS,
@@ -183,9 +183,7 @@ def sweep_points(names: Sequence[str], request: SweepRequest) -> list[SweepPoint
     legal point."""
     points: list[SweepPoint] = []
     for name in names:
-        if name not in SWEEPS:
-            raise InputError(f"sweep must be one of {', '.join(SWEEPS)}, not {name}")
+        require(name in SWEEPS, f"sweep must be one of {', '.join(SWEEPS)}, not {name}")
         points += [replace(point, sweep=name) for point in SWEEPS[name](request)]
-    if not points:
-        raise LayerError("scheme, depth, iter and block must leave something that is legal, not nothing")
+    require(points, "scheme, depth, iter and block must leave something that is legal, not nothing", LayerError)
     return points

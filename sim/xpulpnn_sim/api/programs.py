@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.field_values import apply_settings
 from xpulpnn.xif.config import HOST_NAME, XifHost
 from xpulpnn_sim.api.cosimulation import resolve_config
@@ -73,8 +73,7 @@ def check_vectors(
     ToolError
         If the model cannot be built.
     """
-    if engine not in ENGINES:
-        raise InputError(f"engine must be one of {', '.join(ENGINES)}, not {engine}")
+    require(engine in ENGINES, f"engine must be one of {', '.join(ENGINES)}, not {engine}")
     chosen = resolve_config(config).core
     reader = VectorReader(chosen)
     source = (vector for path in files for vector in reader.read(Path(path)))

@@ -12,7 +12,7 @@ from operator import attrgetter
 from random import Random
 from typing import Any
 
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import InputError, LayerError, require
 from xpulpnn_sim.api.cosimulation import CoreChoice
 from xpulpnn_sim.api.kernel_sweep import CHANNELS, PIXELS, precisions_of, small_layer
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -49,8 +49,7 @@ def random_cases(
     timing: bool = True,
 ) -> list[Case]:
     """Return cases with random layers, determined by ``machine.seed``; raise :class:`InputError` if none exists."""
-    if count < 1:
-        raise InputError(f"number of random layers must be at least 1, not {count}")
+    require(count >= 1, f"number of random layers must be at least 1, not {count}")
     cases: list[Case] = []
     all_turns = turns(kernel, cores, precisions=precisions, variants=variants, rules=rules)
     for number in range(count):

@@ -51,7 +51,7 @@ from xpulpnn.debug.module import DebugModule
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.dotp.widener import WeightWidener
-from xpulpnn.errors import ConfigError
+from xpulpnn.errors import ConfigError, require
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, DMA_LENGTH_BITS, EVENT_UNIT, EVENT_UNIT_BYTES, TIMER
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
@@ -106,8 +106,7 @@ class BenchedUnit:
 
         Raises :class:`~xpulpnn.errors.ConfigError` if that configuration has no such unit, or one without a bench.
         """
-        if not self.design:
-            raise ConfigError("it has no configuration")
+        require(self.design, "it has no configuration", ConfigError)
         own = self.design.split()
         words = [preset, *(word for word in own if word.startswith("rvfi="))] if preset else own
         design = " ".join([*words, *settings])
@@ -115,8 +114,7 @@ class BenchedUnit:
         if type(config) is not type(self.config):
             raise ConfigError(f"it is in a {_DESIGNS[type(self.config)]}")
         for holds, text in self.needs:
-            if not holds(config):
-                raise ConfigError(f"it needs {text}")
+            require(holds(config), f"it needs {text}", ConfigError)
         own, other = (type(unit.make()).__name__ for unit in (self, changed))
         if own != other:
             known = (name for name, unit in UNITS.items() if unit.design and type(unit.make()).__name__ == other)

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, progress_bar, remark, tell
 from xpulpnn_sim.cli.configurations import Hosted
 from xpulpnn_sim.cli.kernels import CompilerChoice
@@ -152,8 +152,7 @@ def cc_command(request: CcOptions) -> int:
         names = _write_headers(request, request.headers, config)
         tell(f"{request.headers}: {len(names)} files; {request.headers / 'README.txt'} tells what they are for")
         return finish(request.json, {"files": names})
-    if not request.files:
-        raise InputError("FILE must be given at least once, not left out")
+    require(request.files, "FILE must be given at least once, not left out")
     for name in (str(path).partition("=")[0] for path in request.files):
         if name.startswith("-"):
             known = [f"--{item.name.replace('_', '-')}" for item in fields(CcOptions)]
@@ -267,8 +266,7 @@ def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[
     if target is not None and target in files:
         raise InputError(f"-o must be another file than the sources, not {target}")
     if stage is None:
-        if not {"-MMD", "-MD"}.isdisjoint(options.extra):
-            raise InputError("-MMD must come with -c or -S, not with a program")
+        require({"-MMD", "-MD"}.isdisjoint(options.extra), "-MMD must come with -c or -S, not with a program")
         program = target or Path(files[0].name).with_suffix(".elf")
         require_folder(program.parent, "-o")
         return [program], build(files, program, compiler=compiler, options=options)

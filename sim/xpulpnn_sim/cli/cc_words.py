@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sw.toolchain.compilers import SOURCE_SUFFIXES, TARGETS, find_compiler
 
 _WITH_VALUE = ("-I", "-D", "-j", "-T", "-o")  # options of `cc` whose value may follow without space
@@ -91,8 +91,7 @@ def _expanded(words: Iterable[str], within: tuple[str, ...] = ()) -> Iterator[st
         if not (word.startswith("@") and path.is_file()):
             yield word
             continue
-        if word in within:
-            raise InputError(f"{word} must be a file without itself in it")
+        require(word not in within, f"{word} must be a file without itself in it")
         try:
             inner = shlex.split(path.read_text(errors="surrogateescape"))
         except ValueError as error:

@@ -8,7 +8,7 @@ from cyclopts import Parameter, Token
 
 from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, ClusterConfig, CoreConfig, preset
 from xpulpnn.debug.config import DebugConfig
-from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.errors import ConfigError, InputError, require
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn.xif.config import HOST_NAME, XIF_PRESETS, XifConfig, XifHost, xif_preset
@@ -33,8 +33,7 @@ class Settings:
         assignments: dict[str, str] = {}
         for text in self.settings:
             key, equals, value = text.partition("=")
-            if not equals or not key:
-                raise InputError(f"--set must be KEY=VALUE, not {text}")
+            require(equals and key, f"--set must be KEY=VALUE, not {text}")
             assignments[key] = value
         return assignments
 
@@ -97,8 +96,7 @@ class Hosted(Configuration):
     def core(self) -> CoreConfig:
         if not self.xif:
             return super().core
-        if self.preset not in ("", DEFAULT_PRESET):
-            raise InputError(f"--preset must be left out with --xif, not {self.preset}")
+        require(self.preset in ("", DEFAULT_PRESET), f"--preset must be left out with --xif, not {self.preset}")
         return XifHost.of(self.assignments)
 
     @property
@@ -177,8 +175,7 @@ class Simulated(Configuration, Exact):
     @property
     def cluster(self) -> ClusterConfig:
         for name, option in _OPTION_OF_FIELD.items():
-            if name in self.assignments:
-                raise InputError(f"--set {name} must be left out, for --{option} says it")
+            require(name not in self.assignments, f"--set {name} must be left out, for --{option} says it")
         return self.for_simulation(apply_settings(self.base_cluster, self.assignments))
 
     @property

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
 from xpulpnn_sim.api.packed_sweeps import SWEEPS, USUAL_MATMUL, USUAL_PAIRS, SweepRequest, sweep_points
 from xpulpnn_sim.cli.common import Columns, finish, pick, plain, quotient, record_table, run_results, table, tell
@@ -217,8 +217,7 @@ def _ways(options: BnnOptions) -> list[tuple[str, str]]:
         raise InputError(f"--variant must be without {_WINDOW} with --cores: its maps do not fit into the TCDM")
     popcounts = options.popcount or (POPCOUNTS if alone else POPCOUNTS[:1])
     ways = [way for way in product(variants, popcounts) if way != (_CRUMBS, SOFTWARE)]
-    if not ways:
-        raise InputError(f"--popcount must be {HARDWARE} with {_CRUMBS}, not {SOFTWARE}")
+    require(ways, f"--popcount must be {HARDWARE} with {_CRUMBS}, not {SOFTWARE}")
     return ways
 
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any, Literal
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn_sim.cosimulation.model.host import Host, host_config
 
 HostName = Literal["cv32e40x", "cv32e40x-mended"]
@@ -20,7 +20,6 @@ def host_of(options: Any, named: str = "") -> tuple[Host, CoreConfig]:
     Raises :class:`InputError` for options of our own cores."""
     given = (field.name for field in fields(options) if getattr(options, field.name) != field.default)
     for name in given:
-        if name in _OWN_OPTIONS:
-            raise InputError(f"--{name.replace('_', '-')} must be left out with --host")
+        require(name not in _OWN_OPTIONS, f"--{name.replace('_', '-')} must be left out with --host")
     config = host_config(named, options.assignments)
     return Host.of(options.host, config), config

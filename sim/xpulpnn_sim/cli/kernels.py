@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from xpulpnn.config import DEFAULT_PRESET, preset
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
 from xpulpnn_sim.cli.configurations import Configuration
 from xpulpnn_sim.cli.options import Json, NewFile, NewFolder, Seed, Words, arguments, command, listed
@@ -43,8 +43,7 @@ class Precisions:
 
     def precisions(self, kernel: Kernel, default: Sequence[int] = (8,)) -> list[Precision]:
         if self.precision:
-            if self.bits:
-                raise InputError("--bits must be left out with --precision")
+            require(not self.bits, "--bits must be left out with --precision")
             return [Precision.parse(text) for text in self.precision]
         if self.bits:
             # only products have single-bit operands
@@ -110,8 +109,7 @@ def kernel_command(options: KernelOptions) -> int:
     config = options.core
     kernel = find_kernel(options.kernel)
     precisions = options.precisions(kernel)
-    if len(precisions) != 1:
-        raise InputError(f"--bits and --precision must be one, not {len(precisions)}")
+    require(len(precisions) == 1, f"--bits and --precision must be one, not {len(precisions)}")
     layer = kernel.layer.parse(options.layer or kernel.usual)
     variant = options.variant or ("nn_4x2" if options.kernel == "matmul" else "nn_4x4")
     how = {"machine": Machine(seed=options.seed), "checked": False, "variant": variant, **pick(options, "specialise")}
@@ -219,8 +217,7 @@ def pack_command(options: PackOptions) -> int:
     xpulpnn pack linear 512:64 weights.npz --requantise thresholds -o build/layer.npz  # for scripts
     """
     path: Path = options.output
-    if path.suffix not in _SUFFIXES:
-        raise InputError(f"--output must end in one of {', '.join(_SUFFIXES)}, not {path}")
+    require(path.suffix in _SUFFIXES, f"--output must end in one of {', '.join(_SUFFIXES)}, not {path}")
     if path.suffix != ".npz" and not re.fullmatch(r"[A-Za-z]\w*", path.stem, re.ASCII):
         raise InputError(f"--output must be called like a name in C, not {path.name}")
     computing = find_kernel(options.kernel)

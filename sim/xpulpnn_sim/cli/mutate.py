@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import DEFAULT_PRESET, PRESETS
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.benches.units import UNITS
 from xpulpnn_sim.cli.common import OK, Stop, finish, interruptible, progress_bar, table, tell
@@ -130,10 +130,8 @@ def _units(names: Sequence[str]) -> list[str]:
     if list(names) == [_ALL]:
         return [name for name, unit in UNITS.items() if unit.bench not in _WHOLE]
     for name in names:
-        if name not in UNITS:
-            raise InputError(f"UNIT must be {_ALL}, or one that --list shows, not {name}")
-    if not names:
-        raise InputError(f"UNIT must be given: {_ALL}, or one or more that --list shows")
+        require(name in UNITS, f"UNIT must be {_ALL}, or one that --list shows, not {name}")
+    require(names, f"UNIT must be given: {_ALL}, or one or more that --list shows")
     return list(dict.fromkeys(names))
 
 

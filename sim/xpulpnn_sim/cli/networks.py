@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 from rich.table import Table
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sim.cli.common import Columns, finish, plain, progress_bar, record_table, remark, table, tell
 from xpulpnn_sim.cli.configurations import Cores
 from xpulpnn_sim.cli.kernels import CompilerChoice, Specialising
@@ -62,8 +62,7 @@ class Samples:
             low, high = map(Fraction, self.samples.split(":"))
         except (ValueError, ZeroDivisionError):
             raise InputError(f"--samples must be LOW:HIGH, two numbers, not {self.samples}") from None
-        if low >= high:
-            raise InputError(f"--samples must be LOW:HIGH, the first the smaller one, not {self.samples}")
+        require(low < high, f"--samples must be LOW:HIGH, the first the smaller one, not {self.samples}")
         return low, high
 
     @property
@@ -111,8 +110,7 @@ def net_import_command(request: ImportArguments) -> int:
     xpulpnn net import model.onnx -o build/model.json --quantise 4 --images calibration.npz  # one in floating point
     """
     path: Path = request.output
-    if path.suffix != ".json":
-        raise InputError(f"--output must end in .json, not {path}")
+    require(path.suffix == ".json", f"--output must end in .json, not {path}")
     if request.quantise is not None and request.images is None:
         raise InputError("--quantise must come with --images, not alone")
     if request.quantise is None and request.images is not None and not request.fast:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, dataclass_transform, get_ty
 from cyclopts import App, Parameter, Token
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.xif.config import XIF_PRESETS
 from xpulpnn_sim.cli.tree import COMMANDS, sentence
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_place, require_writable
@@ -147,8 +147,7 @@ def _path(check: Callable[[Path, str], object], metavar: str) -> Parameter:
     def convert(_kind: type, tokens: Sequence[Token]) -> Path:
         (token,) = tokens
         name = "--output" if token.keyword == "-o" else token.keyword or metavar
-        if not token.value:
-            raise InputError(f"{name} must be a path, not empty")
+        require(token.value, f"{name} must be a path, not empty")
         check(Path(token.value), name)
         return Path(token.value)
 
@@ -156,16 +155,14 @@ def _path(check: Callable[[Path, str], object], metavar: str) -> Parameter:
 
 
 def _require_existing(path: Path, option: str) -> None:
-    if not path.is_file():
-        raise InputError(f"{option} must be an existing file, not {path}")
+    require(path.is_file(), f"{option} must be an existing file, not {path}")
 
 
 OldFile = Annotated[Path, _path(_require_existing, "FILE")]  # an existing file
 
 
 def _require_new(path: Path, option: str) -> None:
-    if path == STANDARD_OUTPUT:
-        raise InputError(f"{option} must be a file, not - for standard output")
+    require(path != STANDARD_OUTPUT, f"{option} must be a file, not - for standard output")
     require_writable(path, option)
 
 

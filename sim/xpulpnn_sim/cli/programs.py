@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from cyclopts import Parameter
 
 from xpulpnn.config import CLUSTER_PRESETS, ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import IRQ_BITS
 from xpulpnn.xif.config import HOST_NAME
@@ -153,8 +153,7 @@ def dumps(options: ProgramOptions, executable: Executable, added: Sequence[Windo
             size = parse_number(length)
         except ValueError:
             address, size = 0, -1
-        if size < 0 or not name:
-            raise InputError(f"--dump must be ADDR:LEN:FILE with a number or symbol as ADDR, not {text}")
+        require(size >= 0 and name, f"--dump must be ADDR:LEN:FILE with a number or symbol as ADDR, not {text}")
         if not any(base <= address and address + size <= base + extent for base, extent in memory):
             raise InputError(f"--dump must be inside memory, not 0x{address:08x} with {size} bytes")
         path = Path(name)
@@ -309,8 +308,7 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
         return
     if options.trace is not None:
         raise InputError(f"--trace must be left out with --cores, not {options.trace}")
-    if options.irq:
-        raise InputError("--irq must be left out with --cores, whose event unit raises interrupts")
+    require(not options.irq, "--irq must be left out with --cores, whose event unit raises interrupts")
     if options.hart_id:
         raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")
 

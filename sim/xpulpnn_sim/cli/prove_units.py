@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 from cyclopts import Parameter
 
 from xpulpnn.config import CLUSTER_PRESETS, DEFAULT_PRESET, PRESETS, CoreConfig, Multiplier, RegFileStorage, preset
-from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.errors import ConfigError, InputError, require
 from xpulpnn.field_values import apply_settings
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn_sim.cli.common import Columns, finish, progress_bar
@@ -155,8 +155,7 @@ def _unit_structures(options: UnitOptions, describe: Callable[[str], None]) -> l
             # two structures may have the same gates
             if name not in presets:
                 presets.append(name)
-    if not structures:
-        raise InputError(f"preset must have the unit {options.unit}, not be {options.preset}")
+    require(structures, f"preset must have the unit {options.unit}, not be {options.preset}")
     return list(structures.values())
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cli import programs
 from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress_bar, record_table, remark, tell
@@ -173,14 +173,11 @@ def _run(
 
 def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreConfig | ClusterConfig:
     if options.jtag is None:
-        if options.hold:
-            raise InputError("--hold must come with --jtag, not alone")
+        require(not options.hold, "--hold must come with --jtag, not alone")
         return config
     for name in ("lockstep", "trace"):
-        if getattr(options, name):
-            raise InputError(f"--{name} must be left out with --jtag")
-    if options.check == "all":
-        raise InputError("--check all must be left out with --jtag, which changes what the program does")
+        require(not getattr(options, name), f"--{name} must be left out with --jtag")
+    require(options.check != "all", "--check all must be left out with --jtag, which changes what the program does")
     return debugged(config)
 
 
@@ -194,8 +191,7 @@ def _wave_window(options: RunOptions) -> tuple[int, int]:
 
 
 def _require_waves(path: Path) -> None:
-    if path.suffix != WAVE_SUFFIX:
-        raise InputError(f"--waves must be a file with the suffix {WAVE_SUFFIX}, not {path}")
+    require(path.suffix == WAVE_SUFFIX, f"--waves must be a file with the suffix {WAVE_SUFFIX}, not {path}")
     # slow import
     from xpulpnn_sim.cosimulation.model.waves import save_files
 

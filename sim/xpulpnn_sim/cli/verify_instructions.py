@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from xpulpnn.config import BOTH_FORMS, CoreConfig
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn.xif.config import HOST_NAME, XifHost
 from xpulpnn_sim.api.programs import ENGINES, check_vectors
@@ -58,8 +58,7 @@ def verify_c_command(options: CProgramsOptions) -> int:
     xpulpnn verify c --generator csmith --programs 20 --every  # programs of Csmith, with every compiler and level
     """
     config = options.core
-    if not config.xpulpv2:
-        raise InputError("--preset must have XpulpV2, not leave it out")
+    require(config.xpulpv2, "--preset must have XpulpV2, not leave it out")
     comparison.host_compiler()
     comparison.GENERATORS[options.generator].folder()
     settings = _settings(options, config)
@@ -197,8 +196,7 @@ def verify_vectors_command(options: VectorOptions) -> int:
     """
     config = options.core
     if options.draw is not None:
-        if len(options.files) != 1:
-            raise InputError(f"FILE must be a single one with --draw, not {len(options.files)}")
+        require(len(options.files) == 1, f"FILE must be a single one with --draw, not {len(options.files)}")
         require_writable(options.files[0], "FILE")
         write_vectors(options.files[0], config, options.draw, options.seed)
     with progress_bar("vectors", None) as bar:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from xpulpnn.config import PRESETS, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn_sim.api.kernel_sweep import Combination, SweepResult, combinations, run_combinations, select_pass
 from xpulpnn_sim.cli.common import Columns, finish, interruptible, plain, progress_bar, record_table, tell
 from xpulpnn_sim.cli.configurations import Settings
@@ -50,8 +50,7 @@ def verify_kernels_command(options: KernelSweepOptions) -> int:
     xpulpnn verify kernels --kernel pointwise --preset xpulpnn3 --passes 2  # all of a kernel on one core, twice
     """
     known_combinations = list(combinations(options.kernel, options.cores))
-    if not known_combinations:
-        raise InputError("--kernel must be one that a core of --preset can run")
+    require(known_combinations, "--kernel must be one that a core of --preset can run")
     batches = list(_batches(known_combinations, options))
     store = cached_results("kernels")
     if options.fresh:

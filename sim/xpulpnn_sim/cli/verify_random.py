@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from xpulpnn.config import BOTH_FORMS, PRESETS, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sim.cli.common import (
     INTERRUPTED,
     Columns,
@@ -307,8 +307,7 @@ class CoverageOptions(StressedPrograms, Report):
 
     def source(self) -> CoverageSource:
         sources = self.sources()
-        if len(sources) > 1:
-            raise InputError(f"--preset must be one for coverage, not {len(sources)}")
+        require(len(sources) <= 1, f"--preset must be one for coverage, not {len(sources)}")
         (core,) = sources
         if self.aim:
             states = crosses_of(core.config).states

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sim.benches.runner import OTHER_SIMULATORS, SIMULATORS, available
 from xpulpnn_sim.benches.units import UNITS, BenchedUnit
 from xpulpnn_sim.cli.common import OK, Columns, finish, interruptible, plain, progress_bar, record_table, table, tell
@@ -133,8 +133,7 @@ _COLUMNS: Columns = {
 
 def _require_options(options: UnitBenchOptions, units: Mapping[str, BenchedUnit]) -> None:
     for simulator in options.simulator:
-        if not available(simulator):
-            raise InputError(f"--simulator must be installed, not missing as {simulator}")
+        require(available(simulator), f"--simulator must be installed, not missing as {simulator}")
     if "icarus" in options.simulator and '"' in str(options.output.absolute()):
         raise InputError(f'--output must be a folder without " in its path for icarus, not {options.output.absolute()}')
     runs = len(units) * len(options.simulator) * options.repeat

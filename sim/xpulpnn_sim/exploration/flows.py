@@ -9,7 +9,7 @@ from typing import Self
 
 from xpulpnn.config import ClusterConfig
 from xpulpnn.debug.config import DebugConfig
-from xpulpnn.errors import InputError, LayerError, XpulpnnError
+from xpulpnn.errors import InputError, LayerError, XpulpnnError, require
 from xpulpnn.field_values import apply_settings
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cosimulation.model.libraries import simulated
@@ -62,8 +62,7 @@ class KernelSpec:
             ("bits", bits, _WIDTHS),
             ("variant", variant, (FASTEST, *VARIANTS)),
         ):
-            if value not in known:
-                raise InputError(f"{what} of kernel must be one of {', '.join(known)}, not {value or 'empty'}")
+            require(value in known, f"{what} of kernel must be one of {', '.join(known)}, not {value or 'empty'}")
         written = parts[_PARTS] if len(parts) > _PARTS else SMALL_LAYERS[kernel]
         try:
             layer = ConvLayer.parse(written) if kernel == "conv" else MatmulLayer.parse(written)
@@ -207,8 +206,7 @@ def flow_steps(options: ExploreOptions) -> list[PointStep]:
     flows: list[Flow] = []
     for name in names:
         if name in DEVICE_FAMILIES:
-            if top in CLUSTER_NAMES:
-                raise InputError(f"flow must be asic or builtin for {top}, not {name}")
+            require(top not in CLUSTER_NAMES, f"flow must be asic or builtin for {top}, not {name}")
             flows.append(FpgaFlow(name, options.seeds, clock_ns=clock_ns, yosys=options.yosys))
             continue
         corners = libraries(() if name == "builtin" else options.liberty)

@@ -9,7 +9,7 @@ from typing import Annotated, get_args, get_origin, get_type_hints
 from cyclopts import Parameter
 
 from xpulpnn.config import DEFAULT_PRESET
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn_sim.exploration.library import NO_WIRES, SCRIPTS
 from xpulpnn_sim.exploration.results import Constraint
 from xpulpnn_sim.exploration.search import OBJECTIVES
@@ -156,8 +156,7 @@ class ExploreOptions:
             (part and runs, f"{runs} must be left out with {self.component}, which runs no programs"),
             (self.energy and not self.kernel, "energy must come with a kernel, such as conv:8"),
         ):
-            if is_wrong:
-                raise InputError(rule)
+            require(not is_wrong, rule)
 
     @property
     def component(self) -> str:

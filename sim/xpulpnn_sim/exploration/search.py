@@ -14,7 +14,7 @@ from operator import lt
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from xpulpnn.config import CoreConfig, DotpConfig
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import InputError, ToolError, require
 from xpulpnn_sim.exploration.results import Configuration, PointResult
 from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, Point, Skipped, Space, make_point
 from xpulpnn_sim.tools.component_names import CLUSTER_NAMES, DEBUG_NAMES, XIF
@@ -70,8 +70,7 @@ def objectives(names: str, flows: Sequence[str], *, kernels: bool, energies: boo
     listed: list[Objective] = []
     for text in names.split(",") if names else default:
         name, at, flow = text.strip().partition("@")
-        if name not in _HEADINGS:
-            raise InputError(f"objective must be a list out of {','.join(OBJECTIVES)}, not {name or 'empty'}")
+        require(name in _HEADINGS, f"objective must be a list out of {','.join(OBJECTIVES)}, not {name or 'empty'}")
         if at and flow not in flows:
             raise InputError(f"objective {name} must be of a flow out of {','.join(flows)}, not {flow or 'empty'}")
         able = [flow_name for flow_name in flows if name in _OF_FLOWS[flow_name.partition("-")[0]]]
@@ -152,8 +151,7 @@ def structures(top: str, given: Mapping[str, str]) -> dict[str, list[str]]:
         and name != "regfile"  # for simulators and FPGAs
         and name in _OF_TOP.get(top, frozenset({name}))
     }
-    if not choices:
-        raise InputError(f"sweep must be given to search {top}, which has no other structures, not left out")
+    require(choices, f"sweep must be given to search {top}, which has no other structures, not left out")
     return choices
 
 
@@ -196,8 +194,7 @@ class Search:
             for (trial, key, _), result in zip(batch, results, strict=True):
                 self._known[key] = objective_values(result, self.objectives)
                 self._tell(trial, key)
-        if not self._points:
-            raise InputError(f"search must be of a space with possible points, not none of {self.size}")
+        require(self._points, f"search must be of a space with possible points, not none of {self.size}")
         return Space(points=tuple(self._points), skipped=tuple(self._skipped))
 
     def _unchanged(self) -> dict[str, str]:

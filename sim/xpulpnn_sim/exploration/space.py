@@ -9,7 +9,7 @@ from math import prod
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, CoreConfig, DotpConfig, preset
 from xpulpnn.debug.config import DebugConfig
-from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.errors import ConfigError, InputError, require
 from xpulpnn.field_values import apply_settings, with_setting
 from xpulpnn.xif.config import XIF_PRESETS, XifConfig, xif_preset
 from xpulpnn_sim.exploration.results import Configuration
@@ -58,8 +58,7 @@ class Space:
 def build_space(top: str, presets: Sequence[str], settings: Sequence[str], sweeps: Sequence[str]) -> Space:
     names, common, swept = parse_space(top, presets, settings, sweeps)
     size = len(names) * prod(len(values) for values in swept.values())
-    if size > MOST_COMBINATIONS:
-        raise InputError(f"sweep must describe at most {MOST_COMBINATIONS} combinations, not {size}")
+    require(size <= MOST_COMBINATIONS, f"sweep must describe at most {MOST_COMBINATIONS} combinations, not {size}")
     made = [
         make_point(top, name, common | dict(zip(swept, values, strict=True)))
         for name, *values in product(names, *swept.values())
@@ -83,8 +82,7 @@ def parse_space(
         usual, known = XifConfig(), tuple(XIF_PRESETS)
     common, swept = dict[str, str](), dict[str, list[str]]()
     for key, value in _split(settings, "set", "KEY=VALUE"):
-        if key in common:
-            raise InputError(f"set must give each setting once, not {key} twice")
+        require(key not in common, f"set must give each setting once, not {key} twice")
         check_value(key, value, usual)
         common[key] = value
     for key, listed in _split(sweeps, "sweep", "KEY=V1,V2,..."):
@@ -116,8 +114,7 @@ def make_point(top: str, name: str, changes: Mapping[str, str]) -> Point | Skipp
 def _split(texts: Sequence[str], option: str, form: str) -> Iterator[tuple[str, str]]:
     for text in texts:
         key, _, value = text.partition("=")
-        if not key or not value:
-            raise InputError(f"{option} must be {form}, not {text or 'empty'}")
+        require(key and value, f"{option} must be {form}, not {text or 'empty'}")
         yield plain_key(key), value.strip()
 
 

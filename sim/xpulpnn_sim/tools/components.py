@@ -35,7 +35,7 @@ from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.debug.module import DebugModule
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
-from xpulpnn.errors import ConfigError
+from xpulpnn.errors import ConfigError, require
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn.wishbone.cluster import ClusterWishbone
@@ -47,8 +47,7 @@ from xpulpnn_sim.tools.on_wishbone import ClusterOnWishbone, CoreOnWishbone
 
 
 def _nnrf(config: CoreConfig) -> wiring.Component:
-    if not config.mac_load:
-        raise ConfigError("mac_load_nn or mac_load_cu must be true for nnrf, not both false")
+    require(config.mac_load, "mac_load_nn or mac_load_cu must be true for nnrf, not both false", ConfigError)
     return NnRf(config.nnrf_entries, pairs=config.mac_load_pair, reads_factor=config.reads_factor)
 
 

@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import InputError, ToolError, require
 from xpulpnn_sim.tools.files import write_bytes
 from xpulpnn_sim.tools.pool import Call, Pool, Result, Versions
 from xpulpnn_sim.tools.worker_process import CallError, Shared, WorkerAnswer, WorkerProcess, pack_object
@@ -124,8 +124,7 @@ class _DaskPool(Pool):
 
     def check_workers(self) -> None:
         workers = self._workers()
-        if not workers:
-            raise InputError(f"Dask address must be that of a scheduler with workers, not {self._address} without any")
+        require(workers, f"Dask address must be that of a scheduler with workers, not {self._address} without any")
         futures = {
             worker: self._client.submit(
                 _difference, self._versions, self._expected, key=self._key("versions"), workers=[worker], pure=False

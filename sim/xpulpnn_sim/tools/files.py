@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 
 STANDARD_OUTPUT = Path("-")  # stands for stdout
 LOCK = ".lock"  # file in a folder that names the process using it
@@ -215,8 +215,7 @@ def require_room(path: Path) -> None:
 def require_place(folder: Path, option: str) -> None:
     """Raise :class:`InputError` unless ``folder`` is writable or could be created; create nothing."""
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not existing.is_dir():
-        raise InputError(f"{option} must be in a folder, not in the file {existing}")
+    require(existing.is_dir(), f"{option} must be in a folder, not in the file {existing}")
     if not os.access(existing, os.W_OK) or existing.is_relative_to("/proc"):
         raise InputError(f"{option} must be in a writable folder, not {folder}")
 
@@ -225,6 +224,5 @@ def require_writable(path: Path | None, option: str) -> None:
     """Raise :class:`InputError` unless the file can be created; None always passes."""
     if path is None:
         return
-    if path.is_dir():
-        raise InputError(f"{option} must be a file, not the folder {path}")
+    require(not path.is_dir(), f"{option} must be a file, not the folder {path}")
     require_place(path.parent, option)

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn_sim.tools.dask_workers import dask_workers
 from xpulpnn_sim.tools.pool import Call, Pool, Result, Versions
 from xpulpnn_sim.tools.worker_process import Shared, WorkerProcess, pack_object
@@ -25,8 +25,7 @@ def executor(
     jobs: int, *, dask: str = "", timeout_s: float | None = None, versions: Versions | None = None
 ) -> AbstractContextManager[Pool]:
     """Return an executor that kills calls longer than ``timeout_s``; Dask workers must have the same ``versions``."""
-    if jobs < 1:
-        raise InputError(f"jobs must be at least 1, not {jobs}")
+    require(jobs >= 1, f"jobs must be at least 1, not {jobs}")
     if dask:
         return dask_workers(dask, versions or dict, math.inf if timeout_s is None else timeout_s)
     if jobs == 1 and timeout_s is None:

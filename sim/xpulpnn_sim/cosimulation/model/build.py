@@ -17,7 +17,7 @@ from importlib import util
 from pathlib import Path
 from typing import Any, Literal
 
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn.user_cache import cached_file
 from xpulpnn_sim.cosimulation.model.schema import JTAG, KINDS, RETIRE, PortKind, cpp_header
 from xpulpnn_sim.reference.programs.trace import WORD_FIELDS
@@ -205,8 +205,7 @@ def compiler() -> str:
     chosen = os.environ.get(COMPILER_VARIABLE)
     if chosen is None:
         return MODEL_COMPILERS[0] if _zig() is not None else MODEL_COMPILERS[1]
-    if chosen not in MODEL_COMPILERS:
-        raise InputError(f"{COMPILER_VARIABLE} must be {' or '.join(MODEL_COMPILERS)}, not {chosen}")
+    require(chosen in MODEL_COMPILERS, f"{COMPILER_VARIABLE} must be {' or '.join(MODEL_COMPILERS)}, not {chosen}")
     if chosen == MODEL_COMPILERS[0] and _zig() is None:
         raise ToolError(f"ziglang must be installed for {COMPILER_VARIABLE}={chosen}: pip install ziglang")
     return chosen
@@ -214,8 +213,7 @@ def compiler() -> str:
 
 def _optimisation() -> tuple[str, str]:
     level = os.environ.get(LEVEL_VARIABLE, "3")
-    if level not in ("0", "1", "2", "3"):
-        raise InputError(f"{LEVEL_VARIABLE} must be 0 to 3, not {level}")
+    require(level in ("0", "1", "2", "3"), f"{LEVEL_VARIABLE} must be 0 to 3, not {level}")
     return f"OPT_FAST=-O{level} {_UNCHECKED}", f"OPT_GLOBAL=-O0 {_UNCHECKED}"
 
 

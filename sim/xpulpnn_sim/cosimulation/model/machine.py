@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.cluster import hart_number
 from xpulpnn.isa.machine import CLINT_BASE, IRQ_LINES, WORD_BYTES
 from xpulpnn_sim.reference.bare.debugger import EXCEPTION as EXCEPTION_ADDRESS
@@ -169,12 +169,10 @@ def hart_ids(config: CoreConfig | ClusterConfig, machine: Machine) -> tuple[int,
     if machine.halts and not (isinstance(config, CoreConfig) and config.debug):
         raise InputError("requests to halt must be left out for a cluster and for a core without debug mode")
     if isinstance(config, CoreConfig):
-        if machine.l2_latency != 1:
-            raise InputError(f"latency of the L2 must be 1 without a cluster, not {machine.l2_latency}")
+        require(machine.l2_latency == 1, f"latency of the L2 must be 1 without a cluster, not {machine.l2_latency}")
         return (machine.hart_id,)
     given = {"hart number": machine.hart_id, "interrupt rate": machine.irq_rate, "interrupts": machine.irqs}
     given["a CLINT beside it"] = machine.clint
     for option, value in given.items():
-        if value:
-            raise InputError(f"{option} must be left out for a cluster, whose event unit raises interrupts")
+        require(not value, f"{option} must be left out for a cluster, whose event unit raises interrupts")
     return tuple(hart_number(0, core) for core in range(config.cores))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from xpulpnn.errors import InputError, unreadable
+from xpulpnn.errors import InputError, require, unreadable
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sw.layers.npz import npz_arrays
 
@@ -29,8 +29,7 @@ def read_png(path: Path) -> NDArray[np.uint8]:
         raise InputError(unreadable(path, error)) from None
     try:
         with Image.open(BytesIO(content), formats=["PNG"]) as image:
-            if content[_FORM_AT : _FORM_AT + 2] not in _FORMS:
-                raise InputError(f"image must be 8-bit RGB or grey, not {path}")
+            require(content[_FORM_AT : _FORM_AT + 2] in _FORMS, f"image must be 8-bit RGB or grey, not {path}")
             samples = np.array(image)
     except (OSError, SyntaxError, ValueError):
         raise InputError(f"image must be a whole PNG file, not {path}") from None
@@ -99,8 +98,7 @@ def read_images(path: Path, labels: Path | None = None) -> Images:
 
 def _folder(folder: Path) -> Images:
     paths = sorted(folder.glob("*.png"))
-    if not paths:
-        raise InputError(f"images must be a folder of PNG files, not {folder}")
+    require(paths, f"images must be a folder of PNG files, not {folder}")
     samples = [read_png(path) for path in paths]
     for path, pixels in zip(paths, samples, strict=True):
         if pixels.shape != samples[0].shape:
@@ -120,11 +118,9 @@ def _arrays(path: Path) -> Images:
         arrays = {name: values for name, values in npz_arrays(path, "images").items() if name in _ARRAYS}
     except InputError:
         raise InputError(f"images must be {FORMS}, not {path}") from None
-    if "images" not in arrays:
-        raise InputError(f"images must be an npz file with images, not {path} without them")
+    require("images" in arrays, f"images must be an npz file with images, not {path} without them")
     for name, values in arrays.items():
-        if values.dtype.kind not in "iu":
-            raise InputError(f"{name} must be integers, not {values.dtype}, in {path}")
+        require(values.dtype.kind in "iu", f"{name} must be integers, not {values.dtype}, in {path}")
     labels = arrays["labels"].astype(np.int64) if "labels" in arrays else None
     return Images(path=path, samples=arrays["images"], labels=labels)
 
@@ -137,8 +133,7 @@ def _idx(path: Path) -> NDArray[np.uint8]:
         raise InputError(f"images must be {FORMS}, not {path}: {error}") from None
     count = content[3] if len(content) > 3 else 0
     start = WORD_BYTES * (1 + count)
-    if content[:3] != bytes((0, 0, _IDX_BYTES)) or len(content) < start:
-        raise InputError(f"images must be {FORMS}, not {path}")
+    require(content[:3] == bytes((0, 0, _IDX_BYTES)) and len(content) >= start, f"images must be {FORMS}, not {path}")
     sizes = np.frombuffer(content[4:start], ">u4").tolist()
     if len(content) - start != prod(sizes):
         raise InputError(f"IDX file must have {prod(sizes)} elements, not {len(content) - start}: {path}")

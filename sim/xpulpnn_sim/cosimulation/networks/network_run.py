@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BYTES, QUANTISED_PIXELS, WORD_BYTES
@@ -31,8 +31,7 @@ _LOAD, _STORE = "load", "store"  # names of steps without a layer
 
 class BuiltDeployment(network_work.BuiltNetwork):
     def __init__(self, case: network_work.NetworkCase, cluster: ClusterConfig) -> None:
-        if not cluster.dma:
-            raise InputError("dma of the cluster must be true for networks, not false")
+        require(cluster.dma, "dma of the cluster must be true for networks, not false")
         room = {"cores": cluster.cores, "memory": cluster.tcdm_bytes}
         self.cluster = cluster
         self.program = deployed_program(case.legalised, case.legalised_input, case.variants, **room)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.host import Host
@@ -118,8 +118,7 @@ class Case:
             )
         computing, core = kernel_of(self.layer), self.config.core
         if self.rule is not Rule.BN32 and self.rule not in computing.rules:
-            if not computing.rules:
-                raise InputError(f"requantisation must be left out with {computing.name}")
+            require(computing.rules, f"requantisation must be left out with {computing.name}")
             known = ", ".join(rule.value for rule in computing.rules)
             raise InputError(f"requantisation must be one of {known} with {computing.name}, not {self.rule.value}")
         if self.rule is Rule.QNT and Extension.XPULPQNT not in core.extensions:

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError, LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.images import Images
 from xpulpnn_sim.cosimulation.networks.network_run import build_network
@@ -51,8 +51,7 @@ class StudiedModel:
     def space(self, bits: tuple[int, ...]) -> WidthSpace:
         """Return all assignments of the widths ``bits``; layers that read samples have activations of fixed width."""
         weighted = [reader for reader in self.onnx.readers if reader.weights]
-        if not weighted:
-            raise InputError("model must have layers with weights, not none")
+        require(weighted, "model must have layers with weights, not none")
         ladder = tuple(sorted(bits))
         samples = Choices(weights=ladder, activations=(SAMPLE_BITS,))
         free = Choices(weights=ladder, activations=ladder)

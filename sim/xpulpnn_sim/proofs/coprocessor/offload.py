@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from xpulpnn.component import signals
 from xpulpnn.core.insn_word import InsnWord
-from xpulpnn.errors import ConfigError
+from xpulpnn.errors import ConfigError, require
 from xpulpnn.isa.machine import XLEN
 from xpulpnn.isa.xif import FILTERS, PIXELS, STEP_BITS
 from xpulpnn.isa.xpulpnn import MAC_LOAD
@@ -310,6 +310,5 @@ class OffloadClaims(Obligation):
 
 def coprocessor_claims(name: str, config: XifConfig) -> list[Obligation]:
     """Return the claims about a coprocessor with accumulators; ``name`` is that of the core beside it."""
-    if not config.accumulators:
-        raise ConfigError("accumulators must be true for proofs of the coprocessor, not false")
+    require(config.accumulators, "accumulators must be true for proofs of the coprocessor, not false", ConfigError)
     return [OffloadClaims(name, config), *([StepsClaims(config)] if config.memory != "none" else [])]

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.fields import Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
@@ -107,8 +107,7 @@ class Gates:
         if name in ("quotient", "remainder"):
             x, y = arguments
             return self.z.opaque(name, x, y)
-        if name not in _FUNCTIONS:
-            raise InputError(f"function must be one of the notation, not {name}")
+        require(name in _FUNCTIONS, f"function must be one of the notation, not {name}")
         return _FUNCTIONS[name](self.z, *arguments)
 
     def total(self, terms: Sequence[Number]) -> Number:

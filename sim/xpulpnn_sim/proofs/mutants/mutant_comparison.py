@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, Latches, ask_abc, cycles_from_reset, find_case, to_aiger
 from xpulpnn_sim.proofs.mutants.mutated_gates import NEXT, Bit, GateMachine, MutatedGates
@@ -275,8 +275,7 @@ class MutantComparer:
         whole, bracket, place = name.partition("[")
         if bracket and whole in self._gates.words:
             return [self._gates.words[whole][int(place[:-1])]]
-        if name not in self._gates.words:
-            raise ToolError(f"situations must name words of the unit, not {name}")
+        require(name in self._gates.words, f"situations must name words of the unit, not {name}", ToolError)
         return self._gates.words[name]
 
     def _words(self, ones: Collection[int]) -> dict[str, int]:

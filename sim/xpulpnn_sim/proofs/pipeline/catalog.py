@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn_sim.tools.probes import LOOP_REGISTERS, NNRF_REGISTERS, PIPELINE_CUTS
 
 WINDOW = 16
@@ -109,8 +109,7 @@ _COMMON = (
 
 def pipeline_properties(config: CoreConfig) -> list[PipelineProperty]:
     """Return the properties that apply to a core; raise :class:`InputError` for a core with pv.qnt."""
-    if config.qnt:
-        raise InputError("qnt must be false for these properties, not true")
+    require(not config.qnt, "qnt must be false for these properties, not true")
     properties = [_LOOPS] if config.xpulpv2 else []
     properties += [_MAC_LOAD] if config.mac_load else []
     return [*properties, *_COMMON, *([_HALTS] if config.debug else [])]

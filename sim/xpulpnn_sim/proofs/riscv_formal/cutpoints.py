@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockedGates
 from xpulpnn_sim.tools import probes
@@ -176,8 +176,7 @@ def emit_cut_design(config: CoreConfig, masks: Mapping[str, int]) -> EmittedVeri
     from xpulpnn_sim.proofs.riscv_formal.hardware.altops import AltopsDivider, AltopsMult
     from xpulpnn_sim.proofs.riscv_formal.hardware.rvfi_wrapper import RvfiWrapper
 
-    if config.qnt or config.requantise:
-        raise InputError("qnt and requantise must be false for formal, not true")
+    require(not config.qnt and not config.requantise, "qnt and requantise must be false for formal, not true")
     if config.multiplies_by_dotp:
         raise InputError("multiplier must be booth or inferred for formal, which replaces it, not dot-product")
     config = replace(config, rvfi=True)

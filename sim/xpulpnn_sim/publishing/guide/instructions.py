@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from xpulpnn.config import PRESETS
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import STOCK_EXTENSIONS, Extension
 from xpulpnn.isa.insn import Insn
@@ -69,8 +69,7 @@ GROUPS: dict[str, Callable[[Insn], bool]] = {
 
 
 def rows(group: str) -> list[Insn]:
-    if group not in GROUPS:
-        raise InputError(f"instructions must be one of {', '.join(GROUPS)}, not {group}")
+    require(group in GROUPS, f"instructions must be one of {', '.join(GROUPS)}, not {group}")
     return [insn for insn in ALL_INSNS if next(name for name, takes in GROUPS.items() if takes(insn)) == group]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn.field_values import setting_text
 from xpulpnn.isa import cluster
 from xpulpnn.isa.cluster import Barrier, Control, EventLine, EventRegister, Timer, TimerConfig
@@ -44,8 +44,7 @@ def address(value: int) -> str:
 
 
 def registers(block: str) -> str:
-    if block not in _REGISTERS:
-        raise InputError(f"registers must be of one of {', '.join(_REGISTERS)}, not {block}")
+    require(block in _REGISTERS, f"registers must be of one of {', '.join(_REGISTERS)}, not {block}")
     rows = [
         [html.code(f"0x{register.value:02X}"), html.code(register.name), escape(meaning)]
         for register, meaning in comments_beside(_REGISTERS[block]).items()

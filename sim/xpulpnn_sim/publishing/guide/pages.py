@@ -14,7 +14,7 @@ from xpulpnn.emit.declarations import declared_meanings, declared_type
 from xpulpnn.emit.hierarchy import component_ports
 from xpulpnn.emit.members import member_meanings
 from xpulpnn.emit.names import port_name
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.field_values import setting_text
 from xpulpnn.xif.config import XIF_PRESETS
 from xpulpnn_sim.publishing.guide import drawings, html, machine
@@ -32,8 +32,7 @@ _CLOCKING = (
 def ports(top: str) -> str:
     """Return a table of the ports of ``top`` in the preset ``xpulpnn`` or ``cluster``, only element 0 of arrays;
     raise :class:`InputError` for an unknown component."""
-    if top not in ALL_TOPS:
-        raise InputError(f"ports must be of one of {', '.join(ALL_TOPS)}, not {top}")
+    require(top in ALL_TOPS, f"ports must be of one of {', '.join(ALL_TOPS)}, not {top}")
     configs = dict.fromkeys(DEBUG_TOPS, DebugConfig()) | dict.fromkeys(CLUSTER_TOPS, CLUSTER_PRESETS["cluster"])
     # never elaborated, see the first line
     component = component_of(top, {**configs, **XIF_PRESETS}.get(top, preset("xpulpnn")))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn_sim.publishing.guide.svg import SMALL, STYLE, inline, line, standalone, svg, text
 from xpulpnn_sim.tools.files import write_text
 
@@ -97,8 +97,7 @@ CHARTS: dict[str, Callable[[], str]] = {"macs": macs, "area": area}
 
 def picture(name: str) -> str:
     known = {path.stem: path for path in sorted(FOLDER.glob("*.svg"))}
-    if name not in known:
-        raise InputError(f"picture must be one of {', '.join(known)}, not {name}")
+    require(name in known, f"picture must be one of {', '.join(known)}, not {name}")
     return inline(known[name].read_text())
 
 

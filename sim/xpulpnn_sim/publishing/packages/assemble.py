@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import distribution
 from pathlib import Path
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn_sim.publishing.packages import documents
 from xpulpnn_sim.publishing.packages.cocotb_bench import cocotb_files
 from xpulpnn_sim.publishing.packages.design import CLOCK, JTAG_CLOCK, Design, description, fill
@@ -42,8 +42,7 @@ PACKAGED = (
 
 
 def package_files(design: Design) -> dict[str, str]:
-    if design.top not in PACKAGED:
-        raise InputError(f"TOP must be one of {', '.join(PACKAGED)} with --package, not {design.top}")
+    require(design.top in PACKAGED, f"TOP must be one of {', '.join(PACKAGED)} with --package, not {design.top}")
     # the vectors hold results in the same cycle
     is_late = design.top == "ex-stage" and design.config.late_results
     testbench = None if is_late else TESTBENCHES.get(design.top)

@@ -14,7 +14,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import Segment as ElfSegment
 
 from xpulpnn.config import TCDM_SPACE, ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError, unreadable
+from xpulpnn.errors import InputError, require, unreadable
 from xpulpnn.isa.cluster import CONTROL, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import ADDRESS_SPACE, HALF_BYTES, WORD_BYTES, XLEN
 from xpulpnn_sim.reference.programs.foreign import MAGIC, described
@@ -149,8 +149,7 @@ def load(path: Path, *, ram: Sequence[Window] = ()) -> Executable:
     content = content_of(path)
     if not content.startswith(MAGIC):
         raise ElfError(f"{path} must be an ELF file, not {described(path, content)}")
-    if len(content) < _HEADER_BYTES:
-        raise ElfError(f"{path} must be a whole ELF file, not truncated in its header")
+    require(len(content) >= _HEADER_BYTES, f"{path} must be a whole ELF file, not truncated in its header", ElfError)
     with well_formed(path):
         executable = _executable(path, ELFFile(BytesIO(content)), len(content))
     memory = windows(executable, ram)
@@ -196,8 +195,7 @@ def _check_whole(path: Path, elf: ELFFile, size: int) -> None:
 
     # the headers are checked before what they describe is read
     for where, end in ends():
-        if end > size:
-            raise ElfError(f"{path} must be a whole ELF file, not truncated {where}")
+        require(end <= size, f"{path} must be a whole ELF file, not truncated {where}", ElfError)
 
 
 def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
@@ -208,8 +206,7 @@ def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
     kind, machine = elf.header["e_type"], elf.header["e_machine"]
     if kind != "ET_EXEC":
         raise ElfError(f"{path} must be an executable, not {_KINDS.get(kind, f'of type {kind}')}")
-    if machine != "EM_RISCV":
-        raise ElfError(f"{path} must be a RISC-V program, not for machine {machine}")
+    require(machine == "EM_RISCV", f"{path} must be a RISC-V program, not for machine {machine}", ElfError)
     sections = list(elf.iter_sections())
     table = symbols_of(elf)
     code = {
@@ -219,8 +216,7 @@ def _executable(path: Path, elf: ELFFile, size: int) -> Executable:
     }
     symbols = {symbol.name: symbol.value for symbol in sorted(table, key=lambda symbol: symbol.is_global)}
     segments = _disjoint(path, [part for segment in elf.iter_segments("PT_LOAD") for part in _placed(segment)])
-    if TOHOST not in symbols:
-        raise ElfError(f"{path} must define the symbol {TOHOST}, not end without telling its result")
+    require(TOHOST in symbols, f"{path} must define the symbol {TOHOST}, not end without telling its result", ElfError)
     notes = b"".join(section.data() for section in sections if section.name == NOTE_SECTION)
     return Executable(
         path=path,
@@ -346,8 +342,7 @@ def require_fitting(executable: Executable, config: CoreConfig | ClusterConfig, 
             ("cores", config.cores, needed.cores),
             ("tcdm_bytes", config.tcdm_bytes, needed.tcdm_bytes),
         ):
-            if own < least:
-                raise InputError(f"{name} must be at least {least}, which {path} is compiled for, not {own}")
+            require(own >= least, f"{name} must be at least {least}, which {path} is compiled for, not {own}")
     segments = [(segment.address, segment.size) for segment in executable.segments]
     for who, pieces in ((str(path), segments), ("ram", ram)):
         for base, size in pieces:

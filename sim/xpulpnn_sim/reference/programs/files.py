@@ -9,7 +9,7 @@ from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, Window, content_of, windows
 
@@ -20,8 +20,7 @@ _NAME_BYTES = 100  # of a header; names end with a zero
 
 def with_files(executable: Executable, folder: Path, ram: tuple[Window, ...]) -> Executable:
     """Return the program with the files of ``folder`` in its memory; unchanged if it opens none."""
-    if not folder.is_dir():
-        raise InputError(f"--files must be an existing folder, not {folder}")
+    require(folder.is_dir(), f"--files must be an existing folder, not {folder}")
     if "xp_files" not in executable.symbols:
         return executable
     return _with_segment(executable, FILES_BASE, _archive(folder), "xp_files", [FILES_BASE], ram)
@@ -66,8 +65,7 @@ def _patched(segment: Segment, address: int, value: bytes) -> Segment:
 def _archive(folder: Path) -> bytes:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     total = sum(path.stat().st_size for path in paths)
-    if total > MAX_FILES:
-        raise InputError(f"files in {folder} must have at most {MAX_FILES} bytes together, not {total}")
+    require(total <= MAX_FILES, f"files in {folder} must have at most {MAX_FILES} bytes together, not {total}")
     written = BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for path in paths:

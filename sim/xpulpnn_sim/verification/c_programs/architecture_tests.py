@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
@@ -55,8 +55,7 @@ def architecture_tests(path: Path) -> list[ArchitectureTest]:
     tests = [
         ArchitectureTest(file, _macros(file.read_text(errors="replace"))) for file in found if "rv64" not in str(file)
     ]
-    if not tests:
-        raise InputError(f"PATH must hold tests of riscv-arch-test, *.S, not {path}")
+    require(tests, f"PATH must hold tests of riscv-arch-test, *.S, not {path}")
     return tests
 
 

@@ -10,7 +10,7 @@ from struct import pack
 from typing import NamedTuple
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.cluster import L2_BASE, TCDM_ALIAS, TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -136,8 +136,7 @@ class LitmusProgram:
     def __init__(self, test: Litmus, config: ClusterConfig, rounds: int, seed: int = 0) -> None:
         if config.cores < len(test.threads):
             raise InputError(f"cores must be at least {len(test.threads)} for {test.name}, not {config.cores}")
-        if not 1 <= rounds <= MOST_ROUNDS:
-            raise InputError(f"rounds must be 1 to {MOST_ROUNDS}, not {rounds}")
+        require(1 <= rounds <= MOST_ROUNDS, f"rounds must be 1 to {MOST_ROUNDS}, not {rounds}")
         self._test, self._config, self._rounds = test, config, rounds
         self._rng = Random(f"litmus {test.name} {seed}")
         # bytes of rows and of results of a hart

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.build import TOP
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission, model_library, observed, write_coverage
@@ -63,8 +63,7 @@ class CoveragePoint:
 def read_counts(path: Path) -> NDArray[np.int64]:
     """Read the counts of a coverage file in the order of :func:`read_points`; raise :class:`ToolError` if invalid."""
     data = path.read_bytes()
-    if not data.startswith(_HEAD):
-        raise ToolError(f"{path.name} must be coverage in Verilator's format 3, not another one")
+    require(data.startswith(_HEAD), f"{path.name} must be coverage in Verilator's format 3, not another one", ToolError)
     return np.array(_COUNT.findall(data), np.int64)
 
 

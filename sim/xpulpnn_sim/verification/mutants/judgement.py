@@ -13,7 +13,7 @@ from amaranth.back import rtlil
 import xpulpnn
 import xpulpnn_sim.proofs.mutants
 import xpulpnn_sim.verification.mutants
-from xpulpnn.errors import InputError, ToolError
+from xpulpnn.errors import InputError, ToolError, require
 from xpulpnn_sim.proofs.mutants.mutated_gates import MutatedGates
 from xpulpnn_sim.tools.files import write_text
 from xpulpnn_sim.tools.results import Results, digest, report_counts
@@ -118,8 +118,7 @@ def collected(folder: Path) -> Mapping[str, Sequence[Judged]]:
             ]
         except (OSError, ValueError, LookupError, TypeError):
             raise InputError(f"{path} must be what a campaign wrote, not something else") from None
-    if not results:
-        raise InputError(f"folder must hold results of campaigns, not none: {folder}")
+    require(results, f"folder must hold results of campaigns, not none: {folder}")
     return results
 
 
