@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.fields import FieldKind, Operand, Token, parse_operands, parse_tokens
@@ -70,13 +71,18 @@ _CLASS_OF_OP = {op: insn_class for insn_class, ops in _CLASSES.items() for op in
 
 
 class _OpIn:
-    """Property of an instruction that is true if its operation is one of ``ops``."""
+    """Cached property of an instruction that is true if its operation is one of ``ops``."""
 
     def __init__(self, ops: Iterable[str]) -> None:
         self._ops = frozenset(ops)
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
     def __get__(self, insn: "Insn | None", owner: type | None = None) -> bool:
-        return insn is not None and insn.op in self._ops
+        if insn is None:
+            return False
+        return vars(insn).setdefault(self._name, insn.op in self._ops)
 
 
 def pattern(
@@ -94,7 +100,7 @@ def pattern(
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Insn:
     """An instruction: mnemonic and operand form, bit pattern, and operation."""
 
@@ -157,6 +163,9 @@ class Insn:
         own = InsnClass.MAC_LOAD if self.is_mac_load and self.writes_base else _CLASS_OF_OP.get(self.op, InsnClass.ALU)
         object.__setattr__(self, "insn_class", own)
 
+    def __hash__(self) -> int:
+        return hash(self.key)
+
     @property
     def elements(self) -> ElemFmt:
         """Element format of a row that has one."""
@@ -168,7 +177,7 @@ class Insn:
         """True if a Mac&Load has both update bits set: it reloads the activation that its product does not use."""
         return self.extension is Extension.XPULPML_CROSS
 
-    @property
+    @cached_property
     def size(self) -> int:
         return len(self.pattern) // 8
 
@@ -177,18 +186,18 @@ class Insn:
         """Extensions that a core must have to execute the instruction."""
         return tuple(filter(None, (self.extension, self.second_extension)))
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, str]:
         return self.mnemonic, self.operands
 
-    @property
+    @cached_property
     def forms(self) -> tuple[Operand, ...]:
         return parse_operands(self.operands, self.size)
 
     def _registers(self) -> Iterator[Token]:
         return (token for token in self.tokens if token.field.kind is FieldKind.REGISTER)
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """Register fields read: ``rs1`` [19:15], ``rs2`` [24:20], ``rd`` [11:7] (accumulators and ``rs3``).
 
@@ -197,11 +206,11 @@ class Insn:
         names = {token.field.name for token in self._registers() if token.updated or token.field.name != "rd"}
         return frozenset("rd" if name == "rs3" else name for name in names)
 
-    @property
+    @cached_property
     def writes_rd(self) -> bool:
         return any(token.updated or token.field.name == "rd" for token in self._registers())
 
-    @property
+    @cached_property
     def writes_base(self) -> bool:
         """True if the instruction writes its base register (post-increment, Mac&Load)."""
         return any(operand.increment for operand in self.forms)

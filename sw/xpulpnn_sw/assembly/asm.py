@@ -223,9 +223,7 @@ def operand_texts(insn: Insn, operands: tuple[str, ...]) -> Iterator[tuple[Token
             yield operand.base, base
 
 
-def _word(insn: Insn, operands: tuple[str, ...], symbols: Mapping[str, int], pc: int) -> int:
-    texts = operand_texts(insn, operands)
-    values = {token.field.name: token_value(token, text, symbols, pc) for token, text in texts}
+def _encode(insn: Insn, values: Mapping[str, int]) -> int:
     try:
         return insn.encode(**values)
     except EncodingError:
@@ -238,11 +236,13 @@ def _word(insn: Insn, operands: tuple[str, ...], symbols: Mapping[str, int], pc:
 @lru_cache(_LINES)
 def _fixed_word(insn: Insn, operands: tuple[str, ...]) -> int:
     """Return the word of an instruction without symbols or targets, else 0."""
+    values: dict[str, int] = {}
     for token, text in operand_texts(insn, operands):
         named = token.field.kind in (FieldKind.REGISTER, FieldKind.LOOP)
         if not named and (token.field.kind is FieldKind.TARGET or not NUMBER.fullmatch(text.removeprefix("-"))):
             return 0
-    return _word(insn, operands, {}, 0)
+        values[token.field.name] = token_value(token, text, {}, 0)
+    return _encode(insn, values)
 
 
 class _Assembler:
@@ -296,11 +296,13 @@ class _Assembler:
                 raise EncodingError(f"local label must be defined, not {match[0]}")
             return f"pc{places[index] - pc:+d}"
 
-        return _LOCAL.sub(address, operand) if self.locals else operand
+        return _LOCAL.sub(address, operand)
 
     def encode(self, statement: _Statement) -> int:
         mnemonic, pc = statement.mnemonic, statement.pc
-        operands = tuple(self._resolve_locals(operand, pc) for operand in statement.operands)
+        operands = statement.operands
+        if self.locals:
+            operands = tuple(self._resolve_locals(operand, pc) for operand in operands)
         if mnemonic in _DATA_SIZES:
             bits = BYTE_BITS * _DATA_SIZES[mnemonic]
             value = evaluate(operands[0], self.symbols, pc)
@@ -308,7 +310,10 @@ class _Assembler:
                 raise EncodingError(f"{mnemonic} must be a {bits}-bit value, not {value}")
             return value & (1 << bits) - 1
         insn = select(mnemonic, operands)
-        return _fixed_word(insn, operands) or _word(insn, operands, self.symbols, pc)
+        if word := _fixed_word(insn, operands):
+            return word
+        texts = operand_texts(insn, operands)
+        return _encode(insn, {token.field.name: token_value(token, text, self.symbols, pc) for token, text in texts})
 
 
 def assemble(text: str, base: int = 0) -> Assembled:

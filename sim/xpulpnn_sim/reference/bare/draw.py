@@ -96,6 +96,7 @@ def _dealt(rng: Random, rows: Sequence[Insn]) -> Iterator[Insn]:
         yield from reversed(left)
 
 
+@cache
 def written_fields(insn: Insn) -> tuple[str, ...]:
     """Return the operand fields whose registers an instruction writes; those of incremented bases come first."""
     bases = [operand.base.field.name for operand in insn.forms if operand.increment and operand.base]

@@ -1,6 +1,6 @@
 """Decoded instructions: properties that do not depend on the state of the hart."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from typing import Any
@@ -20,6 +20,8 @@ _WORDS = 1 << 14  # words whose instructions are cached
 REGISTER_MASK = machine.REGISTERS - 1
 RD_LSB, RS1_LSB, RS2_LSB = 7, 15, 20
 
+_READS = {"rs1": 1, "rs2": 2, "rd": 4}  # bits of the registers read
+
 EVENTS = {name: number for number, name in enumerate(PERFORMANCE_EVENTS)}  # numbers of the performance counters
 
 
@@ -36,25 +38,25 @@ class Fetched:
     word: int  # 32-bit form
     length: int  # bytes in memory
 
-    @cached_property
+    @property
     def rd(self) -> int:
         """The register number in the field rd, which stores with a register offset use for rs3."""
         return self.word >> RD_LSB & REGISTER_MASK
 
-    @cached_property
+    @property
     def rs1(self) -> int:
         return self.word >> RS1_LSB & REGISTER_MASK
 
-    @cached_property
+    @property
     def rs2(self) -> int:
         return self.word >> RS2_LSB & REGISTER_MASK
 
-    @cached_property
+    @property
     def read_as_rs2(self) -> int:
         """The register that is read as rs2. For Mac&Load of two products this is the second sum."""
         return self.rd | 1 if self.insn.is_pair else self.rs2
 
-    @cached_property
+    @property
     def destination(self) -> int:
         return self.rd if self.insn.writes_rd else 0
 
@@ -62,7 +64,7 @@ class Fetched:
     def operands(self) -> dict[str, int]:
         return self.insn.decode(self.word)
 
-    @cached_property
+    @property
     def reads(self) -> frozenset[str]:
         """Register fields that are read, except the base of a Mac&Load that does not load; ``rs2`` is also the second
         sum of a pair product."""
@@ -84,13 +86,13 @@ class Fetched:
             return self.rs2 & machine.ACTIVATION_SELECT ^ self.insn.reloads_other
         return self.nn_weight if self.rs2 & machine.RELOADS_WEIGHT else None
 
-    @cached_property
+    @property
     def nn_activation(self) -> int | None:
         if self.insn.is_pair:
             return machine.SECOND_PAIR * self.operands["p"]
         return self.rs2 & machine.ACTIVATION_SELECT if self.insn.is_nn_form else None
 
-    @cached_property
+    @property
     def nn_weight(self) -> int | None:
         if self.insn.is_nn_form or self.insn.is_pair:
             return machine.FIRST_WEIGHT + (self.rs2 >> machine.WEIGHT_SELECT_LSB & machine.WEIGHT_SELECT)
@@ -104,52 +106,67 @@ class Fetched:
             return 0 if self.nn_loaded is None else machine.INCREMENT
         return _bytes_accessed(insn) if insn.is_load or insn.is_store else 0
 
-    @cached_property
+    @property
     def base(self) -> int:
         """The base register that the access increments, 0 if none."""
         return self.rs1 if self.size and self.insn.writes_base else 0
 
-    @cached_property
+    @property
     def events(self) -> tuple[int, ...]:
         """Numbers of the counted events that the instruction causes whatever its operands."""
-        insn = self.insn
-        loads = 2 * insn.fmt.width if insn.op == "pv.qnt" and insn.fmt is not None else 0
-        if self.size and not insn.is_store:
-            loads = 1
-        happen = (
-            ("instructions", 1),
-            ("loads", loads),
-            ("stores", insn.is_store),
-            ("jumps", insn.is_jump),
-            ("branches", insn.is_branch),
-            ("compressed", self.length == machine.HALF_BYTES),
-        )
-        return tuple(EVENTS[name] for name, times in happen for _ in range(times))
+        return _events(self.insn, self.size > 0, self.length == machine.HALF_BYTES)
 
     @cached_property
     def operation(self) -> Any:
         """The instruction as the compiled simulator executes it."""
-        insn, operands = self.insn, self.operands
+        insn, operands, events, reads = self.insn, self.operands, self.events, self.reads
         to_itself = operands.get("boff13", operands.get("joff21")) == 0
-        stops = to_itself or insn.insn_class in (InsnClass.CSR, InsnClass.SYSTEM)
-        kinds = (insn.is_branch, insn.is_jump, insn.op == "jalr", leads(insn), insn.is_store)
         entries = {"activation": self.nn_activation, "weight": self.nn_weight, "loaded": self.nn_loaded}
-        same = {name: getattr(self, name) for name in ("raw", "length", "rs1", "rd", "destination", "size")}
         return library.Operation(
             run=library.function_of(insn),
             operands=tuple(operands.values()),
-            events=sum(1 << event for event in {*self.events}),
-            flags=_mask((stops, *kinds, self.base > 0, insn.is_pair)),
-            reads=_mask(name in self.reads for name in ("rs1", "rs2", "rd")),
+            raw=self.raw,
+            events=sum(1 << event for event in {*events}),
+            length=self.length,
+            flags=_flags(insn) | library.STOP * to_itself | library.UPDATES * (self.base > 0),
+            reads=sum(bit for name, bit in _READS.items() if name in reads),
+            rs1=self.rs1,
             rs2=self.read_as_rs2,
-            loads=self.events.count(EVENTS["loads"]),
-            **same,
+            rd=self.rd,
+            destination=self.destination,
+            loads=events.count(EVENTS["loads"]),
+            size=self.size,
             **{name: -1 if number is None else number for name, number in entries.items()},
         )
 
 
-def _mask(bits: Iterable[bool]) -> int:
-    return sum(bit << place for place, bit in enumerate(bits))
+@cache
+def _events(insn: Insn, accesses: bool, compressed: bool) -> tuple[int, ...]:
+    loads = 2 * insn.fmt.width if insn.op == "pv.qnt" and insn.fmt is not None else 0
+    happen = {
+        "instructions": 1,
+        "loads": 1 if accesses and not insn.is_store else loads,
+        "stores": insn.is_store,
+        "jumps": insn.is_jump,
+        "branches": insn.is_branch,
+        "compressed": compressed,
+    }
+    return tuple(EVENTS[name] for name, times in happen.items() for _ in range(times))
+
+
+@cache
+def _flags(insn: Insn) -> int:
+    """Return the flags of an operation that do not depend on its operands."""
+    happen = {
+        library.STOP: insn.insn_class in (InsnClass.CSR, InsnClass.SYSTEM),
+        library.BRANCH: insn.is_branch,
+        library.JUMP: insn.is_jump,
+        library.REGISTER_JUMP: insn.op == "jalr",
+        library.LEADS: leads(insn),
+        library.STORE: insn.is_store,
+        library.PAIR: insn.is_pair,
+    }
+    return sum(flag for flag, is_set in happen.items() if is_set)
 
 
 @cache

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, HALF_BYTES, LENGTH_MASK, WORD_BYTES
+from xpulpnn.isa.machine import ADDRESS_SPACE, BYTE_BITS, HALF_BYTES, HALF_MASK, LENGTH_MASK, WORD_BYTES
 from xpulpnn_sim.reference.iss import library
 from xpulpnn_sim.reference.iss.library import PAGE_BITS
 
@@ -164,6 +164,10 @@ class Memory:
 
     def fetch(self, address: int) -> int:
         """Return the half-word at ``address`` if it is a compressed instruction, else the word."""
+        number, offset = address >> PAGE_BITS, address % _PAGE
+        if self._tables[0][number] and offset <= _PAGE - WORD_BYTES:
+            word = int.from_bytes(self._pages[number][offset : offset + WORD_BYTES], "little")
+            return word if word & LENGTH_MASK == LENGTH_MASK else word & HALF_MASK
         half, behind = self._read(address, HALF_BYTES, "fetch"), address + HALF_BYTES & _ADDRESS_MASK
         if half & LENGTH_MASK != LENGTH_MASK:
             return half

@@ -161,6 +161,9 @@ def reference_design(
     return Verdict(end.reason, end.text, len(records), int(records["cycle"][-1]) + 1 if len(records) else 0)
 
 
+_model = cache(model_library)  # without it, looking for the model takes a tenth of the time of a program
+
+
 def core_design(
     executable: Executable,
     config: CoreConfig,
@@ -171,7 +174,7 @@ def core_design(
     host: Host | None = None,
 ) -> Verdict:
     if library is None:
-        library = model_library(engine, config) if host is None else host.library()
+        library = _model(engine, config) if host is None else host.library()
     return Verdict.of(
         run_program(
             executable,
@@ -199,7 +202,7 @@ def prepare(engine: str, configs: Iterable[CoreConfig]) -> None:
     """Compile the models once, before processes run programs side by side."""
     if engine in MODELS:
         for config in configs:
-            model_library(MODELS[engine], config)
+            _model(MODELS[engine], config)
 
 
 @cache
