@@ -22,11 +22,11 @@ from xpulpnn_sw.assembly.looppass.optimise import has_volatile, optimise
 from xpulpnn_sw.toolchain.build_options import HEAP_SHARE, BuildStage, ClusterLayout, Options, core_note, link_script
 from xpulpnn_sw.toolchain.compilers import (
     C_SUFFIXES,
+    CONVERSIONS,
     CPP_SUFFIXES,
     LIBRARIES,
     LINKED_SUFFIXES,
     LINKING,
-    PRINTF,
     RUNTIME,
     SOURCE_SUFFIXES,
     TARGETS,
@@ -356,7 +356,8 @@ def write_all(folder: Path, config: CoreConfig, core: str, cluster: ClusterLayou
         zig=" ".join(TARGETS["zig"]),
         gcc_libraries=" ".join(LIBRARIES["gcc"]),
     )
-    sources = "".join(f"{path}\n" for path in (folder / "runtime" / PRINTF, *(library / path for path in compiled)))
+    places = (*(folder / "runtime" / name for name in CONVERSIONS), *(library / path for path in compiled))
+    sources = "".join(f"{path}\n" for path in places)
     script = link_script(Options(config=config, cluster=cluster))
     for name, text in (("link.ld", script), ("README.txt", readme), ("picolibc/sources", sources)):
         paths.append(folder / name)

@@ -90,7 +90,7 @@ _PRIVATE_HEADERS = "libm/common"
 # other files that sources include
 _INCLUDED = (
     *("libc/locale/*.h", "libc/tinystdio/conv_flt.c", "libc/ctype/*.[ct]*", "libc/posix/engine.c"),
-    *("libc/string/*.t", "libc/tinystdio/ultoa_invert.c"),
+    *("libc/string/*.t", "libc/tinystdio/ultoa_invert.c", "libc/tinystdio/strtod.c"),
 )
 # functions of C99 without fma, tgamma and lgamma, which are inexact in picolibc; trunc, and floor and ceil of double
 # precision, are in the runtime
@@ -134,9 +134,9 @@ _EXCLUDED = {
     *("vfprintf", "vfprintff", "vfiprintf", "vfiscanf", "vfscanff", "sprintff", "snprintff", "dtoa_engine"),
     *("dtoa_data", "ftoa_engine", "ftoa_data", "atod_engine", "atof_engine", "conv_flt", "ultoa_invert", "fmemopen"),
     *("mktemp", "posixiob", "remove", "tmpfile", "tmpnam", "fflush", "strdup_r", "strndup_r", "gcvtf", "strfromf"),
-    *("wcsftime", "compare_exchange", "exchange", "clock", "time"),
+    *("wcsftime", "compare_exchange", "exchange", "clock", "time", "strtod", "strtof"),
 }
-PRINTF = "printf.c"  # compiled with the library
+CONVERSIONS = ("printf.c", "strtod.c")  # compiled with the library
 
 
 class CompileError(ToolError):
@@ -249,9 +249,9 @@ def library_files() -> tuple[list[Path], list[Path]]:
 
 def library_archive(compiler: Compiler, jobs: int) -> Path:
     """Return the path of the compiled C library, which is built unless it is in the cache."""
-    configuration = [(RUNTIME / name).read_text() for name in ("include/picolibc.h", PRINTF, "conversion.h")]
+    configuration = [(RUNTIME / name).read_text() for name in ("include/picolibc.h", *CONVERSIONS, "conversion.h")]
     flags = [*target_flags(compiler.kind), *header_flags(), f"-isystem{RUNTIME / 'include'}", *source_flags()]
-    return _archive(compiler, jobs, flags, [*_sources(), RUNTIME / PRINTF], configuration)
+    return _archive(compiler, jobs, flags, [*_sources(), *(RUNTIME / name for name in CONVERSIONS)], configuration)
 
 
 def cpp_archives(compiler: Compiler, objects: Iterable[Path], jobs: int) -> list[Path]:

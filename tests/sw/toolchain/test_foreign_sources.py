@@ -1,10 +1,13 @@
 """Programs nobody here wrote expect more of a toolchain: C++, a whole C library, GCC's command lines."""
 
+import math
 import random
 import re
 import shutil
 import subprocess
 import sys
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -75,6 +78,51 @@ def test_printf_is_that_of_the_host(kind: str, tmp_path: Path):
     subprocess.run([host, "-w", "main.c", "-o", "host"], cwd=tmp_path, check=True)
     expected = subprocess.run([tmp_path / "host"], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines() == expected.splitlines()
+
+
+def number_texts(seed: int, count: int) -> list[str]:
+    """Decimal numbers, many of them close to the middle between two of double or single precision."""
+    rng = random.Random(seed)
+    greatest = "1.79769313486231580793728971405303415"
+    texts = ["9007199254740993.0000001", "2.4703282292062328e-324", f"{greatest}07e308", f"{greatest}08e308", "1e-9999"]
+    texts += ["16777217.000000001", "123456789012345678", "0.1234567890123456789e-9999"]
+    for _ in range(count):
+        digits = str(rng.getrandbits(rng.choice((40, 70, 200))) + 1)
+        texts.append(
+            f"{rng.choice(('', '-', '+'))}{digits[:3]}.{digits[3:]}e{rng.randrange(-330, 320) - rng.randrange(3)}"
+        )
+        digits = rng.choice((24, 53))
+        middle = Fraction(2 * rng.getrandbits(digits) | 1 | 2 << digits) * Fraction(2) ** rng.randrange(-120, 60)
+        change = rng.choice((-1, 0, 1)) * Fraction(1, 10 ** rng.randrange(1, 60))
+        texts.append(format(Decimal((middle + change).numerator) / Decimal((middle + change).denominator), "f"))
+    return texts
+
+
+@pytest.mark.flow
+def test_numbers_are_read_to_the_last_digit(kind: str, tmp_path: Path):
+    with localcontext(prec=400):
+        texts = number_texts(seed=58, count=30)
+    pairs = [(float(text), single(Fraction(text))) for text in texts]
+    values = ", ".join(f'"{text}"' for text in texts)
+    program = (
+        "#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n"
+        f"const char *texts[] = {{{values}}};\n"
+        f'for (int i = 0; i < {len(texts)}; ++i) printf("%a %a\\n", strtod(texts[i], NULL), strtof(texts[i], NULL));\n'
+        "return 0;\n}\n"
+    )
+    lines = output(kind, tmp_path, "main.c", program).splitlines()
+    read = [tuple(map(float.fromhex, line.split())) for line in lines]
+    assert [text for text, pair, got in zip(texts, pairs, read, strict=True) if repr(pair) != repr(got)] == []
+
+
+def single(number: Fraction) -> float:
+    """The nearest number of single precision, the even one of two."""
+    size = abs(number)
+    exponent = -149
+    while size / Fraction(2) ** exponent >= 1 << 24:
+        exponent += 1
+    rounded = round(size / Fraction(2) ** exponent) * Fraction(2) ** exponent
+    return (float(rounded) if rounded < 1 << 128 else math.inf) * (-1 if number < 0 else 1)
 
 
 NAMES = """
