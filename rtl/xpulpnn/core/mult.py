@@ -1,6 +1,7 @@
 """Multiplier (guide, "RV32M" and "Multiplication")."""
 
 import re
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -91,6 +92,26 @@ def registered(m: Module, mult: Any, made: Value, total: Value, half_total: Valu
             sums[id(word)] = Signal.like(word, name=f"late_{name}")
             m.d.sync += sums[id(word)].eq(word)
     return mult.start & ready, sums[id(total)], sums[id(half_total)]
+
+
+def booth_sums(m: Module, rows: Sequence[Value], addends: Iterable[Value], adder: str) -> tuple[Value, Value]:
+    """Return the sum of Booth rows, those of a product, and addends, and an earlier sum of one word.
+
+    The earlier sum is equal if the recoded factor is a half-word. ``adder`` names the adder of the whole sum.
+    """
+    *rows, negative = rows
+    width = len(negative)
+    # an unsigned half-word needs one more row than a signed one: its sign is the bit above
+    split = XLEN // 4 + 1
+    place = 2 * split
+    lower = carry_save(m, [*rows[:split], negative[:place], *addends], width, "lower")
+    upper = carry_save(m, [*rows[split:], Cat(Const(0, place), negative[place:])], width, "upper")
+    whole = carry_save(m, [*lower, *upper], width, "whole")
+    m.submodules.half_adder = half_adder = PrefixAdder(XLEN)
+    m.submodules[adder] = whole_adder = PrefixAdder(width)
+    for part, ((_, x), (_, y)) in ((half_adder, lower), (whole_adder, whole)):
+        m.d.comb += [part.a.eq(x[: part.width]), part.b.eq(y[: part.width])]
+    return whole_adder.result, half_adder.result
 
 
 class Mult(Component):
@@ -220,25 +241,10 @@ class Mult(Component):
     def _sums(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
         """Return the sum for ``WORD``, and the sum for ``HALF`` and ``HIGH``."""
         if self.multiplier == "booth":
-            return self.add_booth(m, a, b, addend, rounding)
+            return booth_sums(m, booth_rows(m, a, b), (addend, rounding), "word_adder")
         total = Signal(XLEN, name="total")
         m.d.comb += total.eq(a * b + addend + rounding)
         return total, total
-
-    def add_booth(self, m: Module, a: Value, b: Value, addend: Value, rounding: Value) -> tuple[Value, Value]:
-        """Return ``a * b`` with both addends, and an earlier sum that is equal if factor ``b`` is a half-word."""
-        *rows, negative = booth_rows(m, a, b)
-        # an unsigned half-word needs one more row than a signed one: its sign is the bit above
-        split = len(rows) // 2 + 1
-        place = split * XLEN // len(rows)
-        lower = carry_save(m, [*rows[:split], negative[:place], addend, rounding], XLEN, "lower")
-        upper = carry_save(m, [*rows[split:], Cat(Const(0, place), negative[place:])], XLEN, "upper")
-        whole = carry_save(m, [*lower, *upper], XLEN, "whole")
-        m.submodules.half_adder = half_adder = PrefixAdder(XLEN)
-        m.submodules.word_adder = word_adder = PrefixAdder(XLEN)
-        for adder, ((_, x), (_, y)) in ((half_adder, lower), (word_adder, whole)):
-            m.d.comb += [adder.a.eq(x), adder.b.eq(y)]
-        return word_adder.result, half_adder.result
 
     def add_steps(
         self, m: Module, step: Any, added: Any, total: Value, carried: Signal, carried_signed: Signal

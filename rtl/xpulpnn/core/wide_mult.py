@@ -3,11 +3,10 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from xpulpnn.arith.carry_save import carry_save, product_rows
-from xpulpnn.arith.prefix_adder import PrefixAdder
+from xpulpnn.arith.carry_save import product_rows
 from xpulpnn.component import Component, In, Out, signals
 from xpulpnn.config import CoreConfig, Multiplier
-from xpulpnn.core.mult import HALF, Mult, MultCtrl, MultOp, registered
+from xpulpnn.core.mult import HALF, Mult, MultCtrl, MultOp, booth_sums, registered
 from xpulpnn.core.product_unit import ProductUnit
 from xpulpnn.isa.machine import XLEN
 
@@ -74,7 +73,8 @@ class WideMult(Component):
         signed_a = Cat(factor_a, factor_a[-1] & ctrl.a_signed)
         unsigned_top = factor_b[-1] & ~ctrl.b_signed
         if self.multiplier == "booth":
-            total, half_total = self._booth(m, signed_a, factor_b, unsigned_top, addend, rounding)
+            rows = product_rows(m, signed_a, factor_b, unsigned_top)
+            total, half_total = booth_sums(m, rows, (addend, rounding), "product_adder")
         else:
             total = half_total = Signal(PRODUCT, name="total")
             signed_b = Cat(factor_b, factor_b[-1] & ctrl.b_signed)
@@ -110,20 +110,3 @@ class WideMult(Component):
             factor.eq(Cat(half, Mux(self._takes_halves, filled, operand[HALF:]))),
         ]
         return factor
-
-    def _booth(
-        self, m: Module, a: Value, b: Signal, unsigned_top: Value, addend: Signal, rounding: Signal
-    ) -> tuple[Value, Value]:
-        """Return ``a * b`` with both addends, and an earlier sum of one word that is equal if ``b`` is a half-word."""
-        *rows, negative = product_rows(m, a, b, unsigned_top)
-        # an unsigned half-word needs one more row than a signed one: its sign is the bit above
-        split = len(b) // 4 + 1
-        place = 2 * split
-        lower = carry_save(m, [*rows[:split], negative[:place], addend, rounding], PRODUCT, "lower")
-        upper = carry_save(m, [*rows[split:], Cat(Const(0, place), negative[place:])], PRODUCT, "upper")
-        whole = carry_save(m, [*lower, *upper], PRODUCT, "whole")
-        m.submodules.half_adder = half_adder = PrefixAdder(XLEN)
-        m.submodules.product_adder = product_adder = PrefixAdder(PRODUCT)
-        for adder, ((_, x), (_, y)) in ((half_adder, lower), (product_adder, whole)):
-            m.d.comb += [adder.a.eq(x[: adder.width]), adder.b.eq(y[: adder.width])]
-        return product_adder.result, half_adder.result
