@@ -21,22 +21,11 @@ class Memory {
     }
 
     bool fails(uint32_t address) const {
-        for (const Window& window : errors_) {
-            if (address - window.base < window.size) return true;
-        }
-        if (__builtin_expect(!guarded_, 1)) return false;
-        for (const Window& window : windows_) {
-            if (address - window.base < window.size) return false;
-        }
-        return true;
+        if (holding(errors_, address)) return true;
+        return __builtin_expect(guarded_, 0) && !window(address);
     }
 
-    const Window* window(uint32_t address) const {
-        for (const Window& window : windows_) {
-            if (address - window.base < window.size) return &window;
-        }
-        return nullptr;
-    }
+    const Window* window(uint32_t address) const { return holding(windows_, address); }
 
     uint8_t* locate(uint32_t address) {
         address &= ~3u;
@@ -67,6 +56,13 @@ class Memory {
     static constexpr uint32_t PAGE_BITS = 12;
     static constexpr uint32_t PAGE_BYTES = 1u << PAGE_BITS;
     using Page = std::array<uint8_t, PAGE_BYTES>;
+
+    static const Window* holding(const std::vector<Window>& windows, uint32_t address) {
+        for (const Window& window : windows) {
+            if (address - window.base < window.size) return &window;
+        }
+        return nullptr;
+    }
 
     bool sparse_, guarded_;
     std::vector<Window> windows_;
