@@ -388,7 +388,5 @@ and with XpulpNN 3 cores."""
 
 def preset(name: str) -> CoreConfig:
     """Return the preset called ``name``; raise :class:`ConfigError` for an unknown name."""
-    try:
-        return PRESETS[name]
-    except KeyError:
-        raise ConfigError(f"preset must be one of {', '.join(PRESETS)}, not {name}") from None
+    require(name in PRESETS, f"preset must be one of {', '.join(PRESETS)}, not {name}", ConfigError)
+    return PRESETS[name]

@@ -163,7 +163,5 @@ HOST_NAME = "xif"
 
 def xif_preset(name: str) -> XifConfig:
     """Return the configuration called ``name``; raise :class:`ConfigError` for an unknown name."""
-    try:
-        return XIF_PRESETS[name]
-    except KeyError:
-        raise ConfigError(f"preset must be one of {', '.join(XIF_PRESETS)} for xif, not {name}") from None
+    require(name in XIF_PRESETS, f"preset must be one of {', '.join(XIF_PRESETS)} for xif, not {name}", ConfigError)
+    return XIF_PRESETS[name]

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain
 from random import Random
 
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn_sw.kernels import products
 from xpulpnn_sw.kernels.channelwise.attention import BATCH_MATMUL
 from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL
@@ -133,10 +133,8 @@ _BY_LAYER = {kernel.layer: kernel for kernel in _KERNELS} | {layers.ImageConvLay
 
 
 def find_kernel(name: str) -> Kernel:
-    try:
-        return KERNELS[name]
-    except KeyError:
-        raise InputError(f"kernel must be one of {', '.join(KERNELS)}, not {name}") from None
+    require(name in KERNELS, f"kernel must be one of {', '.join(KERNELS)}, not {name}")
+    return KERNELS[name]
 
 
 def kernel_of(layer: layers.Layer) -> Kernel:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xpulpnn.errors import LayerError
+from xpulpnn.errors import LayerError, require
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.machine import TEXT_BASE, WORD_BYTES, WORD_MASK
 from xpulpnn_sw.kernels.builder import WORD, ZERO, Builder, Label
@@ -254,10 +254,8 @@ class Kernel:
         return self.random(layer, precision, rng, rule=rule) if self.rules else self.random(layer, precision, rng)
 
     def variant(self, name: str) -> Level:
-        try:
-            return self.variants[name]
-        except KeyError:
-            raise LayerError(f"variant must be one of {', '.join(self.variants)}, not {name}") from None
+        require(name in self.variants, f"variant must be one of {', '.join(self.variants)}, not {name}", LayerError)
+        return self.variants[name]
 
     def build(
         self,

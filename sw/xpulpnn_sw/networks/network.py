@@ -227,10 +227,10 @@ def _check_source(stage: Stage, source: str, taken: MapType, known: dict[str, Ma
     if isinstance(stage.layer, LinearLayer) or len(written.shape) == 1:
         fits = prod(written.shape) == prod(taken.shape)
     else:
-        fits = _plain(written.shape) == _plain(taken.shape)
+        fits = without_ones(written.shape) == without_ones(taken.shape)
     if not fits or (written.bits, written.signed) != (taken.bits, taken.signed):
         raise LayerError(f"inputs of {stage.name} must be {written} as {source} leaves them, not {taken}")
 
 
-def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
+def without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*(size for size in shape[:-1] if size > 1), shape[-1])

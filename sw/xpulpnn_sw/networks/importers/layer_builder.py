@@ -42,7 +42,7 @@ from xpulpnn_sw.networks.importers.values import (
     scaled,
     standard_indices,
 )
-from xpulpnn_sw.networks.network import NetworkModel, Scaling, by_colour
+from xpulpnn_sw.networks.network import NetworkModel, Scaling, by_colour, without_ones
 from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 INPUT = "input"
@@ -126,7 +126,7 @@ class LayerBuilder:
     def _shaped(self, source: Map) -> str:
         written, shape, bits = self.written_shape(source), source.shape, source.bits
         is_row = prod(written[:-1]) == 1 and shape[-1] * bits % XLEN == 0
-        if _plain(written) == _plain(shape) or is_row or source.stage == INPUT or bits == SIGN_BITS:
+        if without_ones(written) == without_ones(shape) or is_row or source.stage == INPUT or bits == SIGN_BITS:
             return source.stage
         key = source.stage, shape
         if key not in self._copies:
@@ -386,7 +386,3 @@ class LayerBuilder:
                 self.note("biases of the last layer are rounded to whole sums")
         layer = f"{sums.layer}:raw" if sums.kernel == "linear" else sums.layer
         self.add(replace(sums, layer=layer), RuleFit(arrays=arrays), ACCUMULATOR_BITS, signed=True)
-
-
-def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return (*(size for size in shape[:-1] if size > 1), shape[-1])

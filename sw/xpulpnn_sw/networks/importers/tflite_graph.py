@@ -183,9 +183,7 @@ def _numbers_of(operator: TfliteOperator, shape: Sequence[int], given: Sequence[
             return np.asarray(moved(operator.kind, known[0], known[1:], {**_PLAIN, **operator.options}, 1)[0])
         case "REDUCE_PROD":
             return np.asarray(known[0].prod())
-        case "PACK":
-            return np.concatenate([value.reshape(-1) for value in known])
-        case "CONCATENATION":
+        case "PACK" | "CONCATENATION":
             return np.concatenate([value.reshape(-1) for value in known])
         case _:
             return None
@@ -256,13 +254,10 @@ def _slices(begins: list[int], ends: list[int], steps: list[int], options: Mappi
         if options["ShrinkAxisMask"] >> axis & 1:
             slices.append(begin)
             continue
-        start, stop = (None if options[f"{name}Mask"] >> axis & 1 else value for name, value in _pairs(begin, end))
+        bounds = {"BeginMask": begin, "EndMask": end}
+        start, stop = (None if options[mask] >> axis & 1 else bound for mask, bound in bounds.items())
         slices.append(slice(start, stop, step))
     return tuple(slices)
-
-
-def _pairs(begin: int, end: int) -> tuple[tuple[str, int], tuple[str, int]]:
-    return ("Begin", begin), ("End", end)
 
 
 def _blocks(places: Ints, size: int, *, is_deep: bool) -> Ints:
