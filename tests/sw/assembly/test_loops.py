@@ -116,6 +116,29 @@ def test_calls_outside_of_loops_are_left_to_the_linker():
     assert directives(outer.format(inner.format(".p2align 3\n"))) == padded
 
 
+def test_a_nested_loop_that_ends_behind_the_outer_one_is_not_aligned_by_the_linker():
+    body = """
+        li a4,100
+        .L2:
+        li a5,8
+        .L3:
+        lw a3,0(a0)
+        addi a0,a0,4
+        bne a3,zero,.L5
+        sw a4,0(a0)
+        .L4:
+        addi a4,a4,-1
+        bne a4,zero,.L2
+        ret
+        .L5:
+        addi a5,a5,-1
+        bne a5,zero,.L3
+        j .L4
+    """
+    setups = ["lp.setup 1,a4,.Lxp_end_0_1", "lp.setup 0,a5,.Lxp_end_0_0"]
+    assert directives(body) == [".balign 4", ".option push", ".option norvc", setups[0], ".option pop", setups[1]]
+
+
 COUNTED = "li a5,{}\n.L2:\nmul a0,a0,a0\naddi a5,a5,{}\nbne a5,{},.L2\n"
 
 

@@ -131,12 +131,15 @@ class ListedFunction:
         are 32 bits long.
         """
         for start, end in self.loops:
-            if any(first <= start and end <= last for first, last in self.loops if (first, last) != (start, end)):
+            if any(first < start <= stop or (first == start and end < stop) for first, stop in self.loops):
                 continue
+            # a compiler may put part of a nested loop behind the end of the outer one
+            for first, stop in sorted(self.loops):
+                end = max(end, stop) if start <= first <= end else end
             for block in self.blocks[start : end + 1]:
                 block.is_looped = True
             opening = ["\t.balign 4"]
-            inner = sorted(first for first, last in self.loops if start < first and last <= end)
+            inner = sorted(first for first, _ in self.loops if start < first <= end)
             padded = self.blocks[start : max(inner, default=start) + 1]
             are_words = not any(_ENCODING.match(text) for block in padded for _, text in block.anchors)
             for first in inner:
