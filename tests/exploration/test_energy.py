@@ -12,7 +12,7 @@ from tests.exploration.sample_results import Cells, netlist
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
-from xpulpnn_sim.exploration.energy.gate_model import Circuit
+from xpulpnn_sim.exploration.energy.gate_model import CLOCK_GATE, Circuit
 from xpulpnn_sim.exploration.energy.programs import general_code
 from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
 from xpulpnn_sim.exploration.mapped_netlist import GATED
@@ -180,6 +180,37 @@ def test_energy_of_clocks(tmp_path: Path, liberty: Liberty) -> None:
     # the clock rests at 0 while D switches
     assert module.internal == pytest.approx(31 / 63 * (5 + 3 + 1.5 + 0.5))
     assert module.leakage == pytest.approx((8 + 16 + 4 + 2 + 1) * PERIOD_NS * 1e-3)
+
+
+def behind_a_gate(cells: Cells, clock: int, enable: int) -> Cells:
+    """Registers whose clock, net 2, a clock gate of the design with the output 4 lets through."""
+    moved = {
+        name: (kind, {pin: 4 if net == 2 else net for pin, net in pins.items()}) for name, (kind, pins) in cells.items()
+    }
+    return {**moved, "gate": (CLOCK_GATE, {"clk": clock, "enable": enable, "test_en": "0", "gated": 4})}
+
+
+def test_energy_behind_a_clock_gate_of_the_design(tmp_path: Path, liberty: Liberty) -> None:
+    inputs = {"clk": 2, "en": 3, "awake": 5}
+    enable, awake = [0, 1] * (BITS // 2), [0] * (BITS // 2) + [1] * (BITS // 2)
+    clocked = [open_ & on for open_, on in zip(enable, awake, strict=True)]
+    states = [sum(clocked[:cycle]) % 2 for cycle in range(BITS)]
+    behind = circuit(tmp_path, liberty, behind_a_gate(counter(1, gated=True), 2, 5), inputs, {"y": 10})
+    seen = Activity(behind, bits(enable, awake), bits(states), BITS, calm(behind))
+    assert seen.clocked.sum() == BITS // 4
+    (module,) = charges(behind, liberty).modules(seen, {"top": "top"})
+    register = (1.5 * VOLTAGE**2 + (4 + 3) / 2) / 4
+    clock_pin = 2 * VOLTAGE**2 + (1 + 2)
+    inner = clock_pin / 2 + (3 + 4) / 4 + 7
+    outer = clock_pin + (3 + 4) / 2 + 7 / (BITS - 1)
+    assert module.clock == pytest.approx(register + inner + outer)
+    assert charges(behind, liberty).clock_gates == 2
+    # without an enable of its own, the register stands behind the gate of the design alone
+    free = circuit(tmp_path, liberty, behind_a_gate(counter(1, gated=False), 2, 5), inputs, {"y": 10})
+    states = [sum(awake[:cycle]) % 2 for cycle in range(BITS)]
+    seen = Activity(free, bits(enable, awake), bits(states), BITS, calm(free))
+    (module,) = charges(free, liberty).modules(seen, {"top": "top"})
+    assert module.clock == pytest.approx((1.5 * VOLTAGE**2 + (4 + 3) / 2) / 2 + outer)
 
 
 HAZARD: Cells = {

@@ -9,10 +9,19 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
 from xpulpnn.isa.formats import ElemFmt
+from xpulpnn.isa.machine import Interrupt
+from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.exploration.energy import estimate
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity, pack_cycles
-from xpulpnn_sim.exploration.energy.estimate import METHOD, clock_gated_netlist, estimate_energy, kernel_workload
+from xpulpnn_sim.exploration.energy.estimate import (
+    METHOD,
+    clock_gated_netlist,
+    estimate_energy,
+    kernel_workload,
+    program_workload,
+)
 from xpulpnn_sim.exploration.energy.gate_model import Circuit
+from xpulpnn_sim.exploration.energy.programs import sleeping
 from xpulpnn_sim.exploration.flows import KernelSpec
 from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.liberty import expression
@@ -84,6 +93,20 @@ def test_isolation_quiets_the_idle_region() -> None:
     assert idle[1] == 0
     # the operands still reach the data inputs of the region's registers
     assert idle[2] < idle[0] / 10
+
+
+def test_a_core_asleep_behind_its_clock_gate() -> None:
+    woken = Machine(irqs=((1000, Interrupt.EXTERNAL),))
+    program, results = sleeping("asleep", Interrupt.EXTERNAL), []
+    for config in (PLAIN, replace(PLAIN, clock_gate=True)):
+        workload = program_workload(program, config, woken)
+        results += estimate_energy(config, workload, generic_library(), window=512)[:1]
+    free, gated = results
+    # cycles 250 to 762 of about 1010, all of them asleep
+    assert gated.part_fj("clock") < free.part_fj("clock") / 3
+    # the clock gate, and what enables it
+    assert free.part_fj("leakage") < gated.part_fj("leakage") < 1.05 * free.part_fj("leakage")
+    assert gated.part_fj("clock") > 0
 
 
 def test_estimate_of_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from time import perf_counter, time
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.finished_run import FinishedRun
-from xpulpnn_sim.exploration.flows import KernelSpec, energy_step, flow_steps, kernel_step, libraries
+from xpulpnn_sim.exploration.flows import PROGRAMS, KernelSpec, energy_step, flow_steps, kernel_step, libraries
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
 from xpulpnn_sim.exploration.report.cluster_blocks import cluster_tables
@@ -283,7 +283,7 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Po
     top = options.component
     names, common, swept = parse_space(top, options.presets, options.settings, options.sweep)
     point_steps = _PointSteps(options)
-    names_of_flows, measured = [step.name for step in point_steps.flows], options.energy or options.general
+    names_of_flows, measured = [step.name for step in point_steps.flows], options.measures_energy
     chosen = objectives(options.objective or "", names_of_flows, kernels=bool(options.kernel), energies=measured)
     search = Search(
         top=top,
@@ -309,14 +309,14 @@ class _PointSteps:
     def __init__(self, options: ExploreOptions) -> None:
         self._specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
         self._of_kernel: list[Callable[[KernelSpec], PointStep]] = [kernel_step]
-        self._general: list[PointStep] = []
-        if options.energy or options.general:
+        self._programs: list[PointStep] = []
+        if options.measures_energy:
             cells, yosys = libraries(options.liberty[:1])[0], options.yosys
             on_core = options.component == "core"
             if options.energy:
                 self._of_kernel.append(lambda spec: energy_step(cells, spec, core=on_core, yosys=yosys))
-            if options.general:
-                self._general.append(energy_step(cells, None, yosys=yosys))
+            named = [name for option, names in PROGRAMS.items() if getattr(options, option) for name in names]
+            self._programs += [energy_step(cells, name, yosys=yosys) for name in named]
         self.flows = flow_steps(options)
 
     def obstacle(self, config: Configuration) -> str:
@@ -335,5 +335,5 @@ class _PointSteps:
         for number, point in enumerate(points):
             able = [spec.for_config(point.config) for spec in self._specs if not obstacles_of[spec][number]]
             steps[number] += [step(spec) for step in self._of_kernel for spec in dict.fromkeys(able)]
-            steps[number] += self._general
+            steps[number] += self._programs
         return steps

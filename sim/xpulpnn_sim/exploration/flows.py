@@ -11,6 +11,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import InputError, LayerError, XpulpnnError, require
 from xpulpnn.field_values import apply_settings
+from xpulpnn.isa.machine import Interrupt
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -114,13 +115,18 @@ def _run_kernel(spec: KernelSpec, design: EmittedDesign) -> StepOutcome:
     return StepOutcome(result=result.record, error=error)
 
 
+GENERAL_CODE = "general code"
+SLEEP, SLEEP_GATED = "sleep", "sleep behind a clock gate"
+PROGRAMS = {"general": (GENERAL_CODE,), "sleep": (SLEEP, SLEEP_GATED)}  # programs of options for energies
+
+
 def energy_step(
-    library: Library, spec: KernelSpec | None, *, core: bool = False, yosys: str = "", window: int = WINDOW_CYCLES
+    library: Library, spec: KernelSpec | str, *, core: bool = False, yosys: str = "", window: int = WINDOW_CYCLES
 ) -> PointStep:
-    """Return the step for the energy of ``spec``, on the back end alone unless ``core``, or of general code."""
+    """Return the step for the energy of a kernel, on the back end alone unless ``core``, or of a named program."""
     run = partial(_run_energy, library, spec, core=core, yosys=yosys, window=window)
     settings = partial(_energy_settings, library, core=core, yosys=yosys, window=window)
-    return PointStep(f"energy of {spec or 'general code'}", "energies", settings, run)
+    return PointStep(f"energy of {spec}", "energies", settings, run)
 
 
 def _energy_settings(library: Library, *, core: bool, yosys: str, window: int) -> dict[str, str]:
@@ -128,20 +134,26 @@ def _energy_settings(library: Library, *, core: bool, yosys: str, window: int) -
 
 
 def _run_energy(
-    library: Library, spec: KernelSpec | None, design: EmittedDesign, *, core: bool, yosys: str, window: int
+    library: Library, spec: KernelSpec | str, design: EmittedDesign, *, core: bool, yosys: str, window: int
 ) -> StepOutcome:
     from xpulpnn_sim.exploration.energy.cluster import estimate_cluster
     from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
-    from xpulpnn_sim.exploration.energy.programs import general_code
+    from xpulpnn_sim.exploration.energy.programs import SLEEP_CYCLES, general_code, sleeping
 
     assert not isinstance(design.config, DebugConfig | XifConfig)
-    config, case = design.config.core, spec and replace(spec.case(design.config), config=design.config)
-    if case is not None and isinstance(design.config, ClusterConfig):
-        result, files, known = estimate_cluster(case, library, window, yosys)
-        return StepOutcome(result=result, cached=known, files=files)
-    workload = program_workload(general_code(), config)
-    if case is not None:
+    config = design.config.core
+    if isinstance(spec, KernelSpec):
+        case = replace(spec.case(design.config), config=design.config)
+        if isinstance(design.config, ClusterConfig):
+            result, files, known = estimate_cluster(case, library, window, yosys)
+            return StepOutcome(result=result, cached=known, files=files)
         workload = kernel_workload(case, "core" if core else "backend")
+    elif spec == GENERAL_CODE:
+        workload = program_workload(general_code(), config, Machine())
+    else:
+        config = replace(config, clock_gate=spec == SLEEP_GATED)
+        woken = Machine(irqs=((SLEEP_CYCLES, Interrupt.EXTERNAL),))
+        workload = program_workload(sleeping(spec, Interrupt.EXTERNAL), config, woken)
     result, files, known = estimate_energy(config, workload, library, window, yosys)
     if isinstance(design.config, ClusterConfig):
         result = replace(result, conditions=[_ONE_CORE, *result.conditions])

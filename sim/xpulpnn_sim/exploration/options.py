@@ -28,7 +28,7 @@ DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
 DEFAULT_OUTPUT = Path("build/explore")
 MOST_POINTS = 200  # limit without ``yes``
-_SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "baseline", "search")
+_SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "sleep", "baseline", "search")
 """Options that cannot be combined with ``paper``, which determines them."""
 
 # Sphinx reads annotations without values that are computed in them.
@@ -98,6 +98,8 @@ class ExploreOptions:
     """Energy of every --kernel, of a cluster on all its cores."""
     general: bool = False
     """Energy of general code too, of a cluster on one core."""
+    sleep: bool = False
+    """Energy of the core in wfi too, with its clock running and behind a clock gate (clock_gate)."""
     no_energy: bool = False
     """Leave energies and cycles out of --paper."""
     jobs: _Count = 2
@@ -126,6 +128,10 @@ class ExploreOptions:
                 one = Path(value) if Path in (kind, *get_args(kind)) else value
                 object.__setattr__(self, name, (one,) if get_origin(kind) is tuple else one)
 
+    @property
+    def measures_energy(self) -> bool:
+        return self.energy or self.general or self.sleep
+
     def check(self) -> None:
         for name in ("jobs", "seeds", "repeat", "search", "max_points"):
             number = getattr(self, name)
@@ -137,7 +143,7 @@ class ExploreOptions:
             require_writable(self.json, "json")
         swept = next((name for name in _SWEPT if getattr(self, name)), "")
         part = self.component in (*CLUSTER_NAMES, *DEBUG_NAMES, XIF) and self.component not in WHOLE_CLUSTERS
-        runs = next((name for name in ("kernel", "energy", "general") if getattr(self, name)), "")
+        runs = next((name for name in ("kernel", "energy", "general", "sleep") if getattr(self, name)), "")
         absent = next((path for path in self.liberty if not path.is_file()), None)
         for is_wrong, rule in (
             (self.search_seed < 0, f"search_seed must be at least 0, not {self.search_seed}"),

@@ -45,6 +45,8 @@ class Activity:
         self.toggles = np.zeros(circuit.net_count, np.int64)  # transitions of each net
         # cycles in which the clock reached a register, by its next and its current state
         self.clocked = np.zeros((len(circuit.registers), 2, 2), np.int64)
+        # cycles in which a clock gate of the design let the clock through, by its enable
+        self.opened = Counter[int]({ONE: self.cycles})
         step = max(BLOCK_WORDS // self._chunk, 1) * self._chunk
         for first in range(0, states.shape[1], step):
             self._add(sources[:, first : first + step], states[:, first : first + step])
@@ -78,8 +80,9 @@ class Activity:
 
     def _check(self, values: NetWords, states: NetWords) -> None:
         """Compare computed next states with the recorded states, and count the clock edges of each register."""
+        self.opened.update({net: ones(values[net]) for net in self._circuit.clock_gates})
         for number, (register, state) in enumerate(zip(self._circuit.registers, states, strict=True)):
-            data, enable = values[register.data], values[register.enable]
+            data, enable = values[register.data], values[register.enable] & values[register.clock]
             following = data & enable | state & ~enable
             if (self._delayed(following, state) != state).any():
                 names = " ".join(filter(None, (register.path, str(number))))
@@ -178,10 +181,11 @@ class Charges:
         self._gate = liberty.cells.get(clock_gate)
         self._known_edges: dict[tuple[object, ...], tuple[float, float]] = {}
         self.loads_ff = np.zeros(circuit.net_count)
-        self._groups: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        # registers with a clock gate of their own, by instance, enable, and enable of the clock gate before it
+        self._groups: defaultdict[tuple[str, int, int], list[int]] = defaultdict(list)
         for number, register in enumerate(circuit.registers):
             if register.enable != ONE:
-                self._groups[register.path, register.enable].append(number)
+                self._groups[register.path, register.enable, register.clock].append(number)
         for gate in circuit.gates:
             self.loads_ff[gate.output] += gate.cell.pins[gate.pin].capacitance_ff
             for pin, net in gate.inputs.items():
@@ -189,18 +193,18 @@ class Charges:
         for register in circuit.registers:
             self.loads_ff[register.data] += register.cell.pins[register.data_pin].capacitance_ff
         if self._gate is not None:
-            for _, enable in self._groups:
+            for enable in (*(enable for _, enable, _ in self._groups), *circuit.clock_gates):
                 self.loads_ff[enable] += _role(self._gate, "enable").capacitance_ff
 
     @property
     def clock_gates(self) -> int:
-        return len(self._groups) if self._gate else 0
+        return len(self._groups) + len(self._circuit.clock_gates) if self._gate else 0
 
     @property
     def area(self) -> float:
         gates = sum(gate.cell.area for gate in self._circuit.gates)
         registers = sum(register.cell.area for register in self._circuit.registers)
-        return gates + registers + (self._gate.area * len(self._groups) if self._gate else 0.0)
+        return gates + registers + (self._gate.area * self.clock_gates if self._gate else 0.0)
 
     def delays_ns(self) -> list[float]:
         """Return the delay of each gate at its load, averaged over all timing arcs and both edges."""
@@ -288,21 +292,36 @@ class Charges:
                 if rate := float(edges[number, int(following), int(present)]):
                     state = tied | {register.data_pin: following} | _outputs(register, present)
                     own["clock"] += rate * (charge + sum(self._edges(cell, register.clock_pin, state, 0.0)))
-        self._clock_gates(sums, rates, edges)
+        if self._gate is not None:
+            self._clock_gates(sums, rates, edges, activity, self._gate)
 
-    def _clock_gates(self, sums: dict[str, _Sums], rates: NDArray[np.float64], edges: NDArray[np.float64]) -> None:
-        if self._gate is None:
-            return
-        cell = self._gate
+    def _clock_gates(
+        self,
+        sums: dict[str, _Sums],
+        rates: NDArray[np.float64],
+        edges: NDArray[np.float64],
+        activity: Activity,
+        cell: LibraryCell,
+    ) -> None:
         clock, enable, out = (_role(cell, role) for role in ("clock", "enable", "out"))
         always = 2 * self._half_cv2(clock.capacitance_ff) + sum(self._edges(cell, clock.name, {}, 0.0))
         each_enable = sum(self._edges(cell, enable.name, {}, 0.0)) / 2
-        for (path, net), members in self._groups.items():
-            own = _innermost_sums(sums, path)
+        loads = dict.fromkeys(self._circuit.clock_gates, 0.0)
+        for register in self._circuit.registers:
+            if register.clock in loads and register.enable == ONE:
+                loads[register.clock] += register.cell.pins[register.clock_pin].capacitance_ff
+        gates: list[tuple[str, int, int, float, float]] = []
+        for (path, net, before), members in self._groups.items():
             registers = [self._circuit.registers[number] for number in members]
             load = sum(item.cell.pins[item.clock_pin].capacitance_ff for item in registers)
-            passed = float(edges[members[0]].sum())
-            own["clock"] += always + passed * sum(self._edges(cell, out.name, {}, load))
+            gates.append((path, net, before, load, float(edges[members[0]].sum())))
+            if before in loads:
+                loads[before] += clock.capacitance_ff
+        opened = {net: cycles / max(activity.cycles, 1) for net, cycles in activity.opened.items()}
+        gates += [(path, net, ONE, loads[net], opened[net]) for net, path in self._circuit.clock_gates.items()]
+        for path, net, before, load, passed in gates:
+            own = _innermost_sums(sums, path)
+            own["clock"] += opened[before] * always + passed * sum(self._edges(cell, out.name, {}, load))
             own["clock"] += float(rates[net]) * each_enable
             own["leakage"] += self._leakage(cell)
 

@@ -17,8 +17,9 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, kernel_stream, reference
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import Comparison, executable_of, run_stream
+from xpulpnn_sim.exploration.cluster_flow import extract_module
 from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
-from xpulpnn_sim.exploration.energy.gate_model import Circuit, ShadowedDesign
+from xpulpnn_sim.exploration.energy.gate_model import CLOCK_GATE, Circuit, ShadowedDesign
 from xpulpnn_sim.exploration.library import (
     LIBRARY,
     NO_TECHNOLOGY,
@@ -46,6 +47,7 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.bare import bare_program
 
 Top = Literal["backend", "core"]
+_IDEAL = Machine()  # ideal memory, no interrupts
 _CHUNK_CYCLES = 512  # consecutive cycles; the chunks of a window are spread evenly over the run
 
 
@@ -70,13 +72,13 @@ def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
     return EnergyWorkload(name=name, top=top, key=f"{name} {case.machine}", macs=float(case.layer.macs), run=run)
 
 
-def program_workload(executable: Executable, config: CoreConfig) -> EnergyWorkload:
+def program_workload(executable: Executable, config: CoreConfig, machine: Machine) -> EnergyWorkload:
     return EnergyWorkload(
         name=executable.path.name,
         top="core",
-        key=repr(executable),
+        key=f"{executable!r} {machine}",
         macs=0.0,
-        run=partial(run_on_core, executable, config),
+        run=partial(run_on_core, executable, config, machine=machine),
     )
 
 
@@ -100,8 +102,10 @@ def _compare(name: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArr
         raise ToolError(f"the core must compute what the reference does, not {wrong}")
 
 
-def run_on_core(executable: Executable, config: CoreConfig, library: Path) -> dict[int, NDArray[np.uint8]]:
-    outcome = run_program(executable, replace(config, rvfi=True), Machine(), library=library)
+def run_on_core(
+    executable: Executable, config: CoreConfig, library: Path, machine: Machine = _IDEAL
+) -> dict[int, NDArray[np.uint8]]:
+    outcome = run_program(executable, replace(config, rvfi=True), machine, library=library)
     if not outcome.exit.ok:
         raise ToolError(f"the core must run the program to its end, not {outcome.exit.text}")
     return outcome.memory
@@ -205,6 +209,8 @@ def estimate_energy(
 ) -> tuple[EnergyResult, dict[str, str], bool]:
     """Return the energy of a workload, Verilog, netlist and scripts by name, and whether the energy was cached."""
     design = emit_design(workload.top, replace(config, rvfi=False))
+    if config.clock_gate:
+        design = extract_module(design, design.module, frozenset({CLOCK_GATE}))
     netlist, files = clock_gated_netlist(design, library, yosys)
     # the netlist's name depends on the design
     key = digest(workload.top, netlist.parent.name, library.sha256, workload.key, window, design_sources_digest())
@@ -283,7 +289,8 @@ def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Ci
     if key not in _circuits:
         while len(_circuits) >= _KEPT_CIRCUITS:
             _circuits.pop(next(iter(_circuits)))
-        _circuits[key] = Circuit(netlist, design.module, library.liberty, library.flip_flop, design.black_boxes)
+        apart = design.black_boxes - {CLOCK_GATE}
+        _circuits[key] = Circuit(netlist, design.module, library.liberty, library.flip_flop, apart)
     return _circuits[key]
 
 

@@ -16,7 +16,7 @@ struct Gate {
     uint32_t output, count, inputs[6];
 };
 struct Register {
-    uint32_t data, enable;
+    uint32_t data, enable, clock;  // net that lets the clock through to it and to its enable
     uint32_t states[2];  // its outputs: 2 * net + 1 for an inverse; 0 for one that is not used
 };
 
@@ -97,7 +97,7 @@ class Instance {
         for (uint32_t i = 0; i < state_.size(); ++i) {
             const Register& one = netlist_.registers[i];
             const uint8_t next = values_[one.data];
-            if (values_[one.enable] && next != state_[i]) changes_.emplace_back(i, next);
+            if (values_[one.clock] && values_[one.enable] && next != state_[i]) changes_.emplace_back(i, next);
         }
         for (const auto& [number, value] : changes_) set_state(number, value);
     }

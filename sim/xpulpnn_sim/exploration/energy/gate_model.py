@@ -18,6 +18,7 @@ from xpulpnn_sim.exploration.liberty import FlipFlop, Liberty, LibraryCell, expr
 from xpulpnn_sim.exploration.mapped_netlist import GATED, instance_path
 from xpulpnn_sim.tools.netlists import ONE, ZERO, read_module, sort_gates
 
+CLOCK_GATE = "clock_gate"  # module of the clock gates of a design
 CLOCK, RESET = "clk", "rst"  # ports of clock and reset, if there are any
 NO_RESET = WORD_MASK  # stands for the reset net of a circuit without reset
 _NEVER = 0xFFFF_FFFF_FFFF_FFFF
@@ -40,6 +41,7 @@ class Register:
     data_pin: str
     clock_pin: str
     enable: int  # net of the clock enable; ONE if the register is not gated
+    clock: int  # net that lets the clock through a clock gate of the design; ONE if it is not behind one
     outputs: list[tuple[str, int, bool]]  # name and net of each output, and whether it is inverted
 
 
@@ -50,7 +52,12 @@ class Circuit:
         netlist = read_module(path, module)
         gates: list[Gate] = []
         self.registers: list[Register] = []  # the state
-        for netlist_cell in (cell for cell in netlist.cells if cell.type not in apart):
+        # path of the clock gates of the design, by the net that lets the clock through
+        self.clock_gates = {
+            cell.pins["enable"][0]: instance_path(cell.name) for cell in netlist.cells if cell.type == CLOCK_GATE
+        }
+        gated = {cell.pins["gated"][0]: cell.pins["enable"][0] for cell in netlist.cells if cell.type == CLOCK_GATE}
+        for netlist_cell in (cell for cell in netlist.cells if cell.type not in {*apart, CLOCK_GATE}):
             where = instance_path(netlist_cell.name)
             nets = {pin: max(bits[0], ZERO) for pin, bits in netlist_cell.pins.items()}
             cell = liberty.cells.get(flip_flop if netlist_cell.type == GATED else netlist_cell.type)
@@ -58,7 +65,9 @@ class Circuit:
                 raise ToolError(f"cells of the netlist must be in the library {liberty.name}, not {netlist_cell.type}")
             output = cell.outputs[0].name
             if cell.flip_flop is not None:
-                self.registers.append(_register(where, cell, cell.flip_flop, nets, gated=netlist_cell.type == GATED))
+                is_gated = netlist_cell.type == GATED
+                clock = gated.get(nets["C" if is_gated else cell.flip_flop.clocked_on], ONE)
+                self.registers.append(_register(where, cell, cell.flip_flop, nets, clock, gated=is_gated))
             elif cell.truth_table() is None:
                 raise ToolError(f"cells of the netlist must be gates or flip-flops, not {netlist_cell.type}")
             elif output in nets:
@@ -85,7 +94,9 @@ class Circuit:
         self.net_count = max(net for nets in (*used, *self.inputs.values()) for net in (ONE, *nets)) + 1
 
 
-def _register(path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int], *, gated: bool) -> Register:
+def _register(
+    path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int], gate: int, *, gated: bool
+) -> Register:
     """Return a flip-flop with the nets at its pins; a ``gated`` one has the pins of the cell type :data:`GATED`."""
     data, clock, enable = state.next_state, state.clocked_on, ONE
     if data not in cell.pins or clock not in cell.pins:
@@ -99,7 +110,7 @@ def _register(path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int
         for pin in cell.outputs
         if pin.name in nets
     ]
-    return Register(path, cell, nets[data], data, clock, enable, outputs)
+    return Register(path, cell, nets[data], data, clock, enable, gate, outputs)
 
 
 def _check_reset(cell: str, state: FlipFlop, nets: Mapping[str, int]) -> None:
@@ -163,10 +174,10 @@ def _native_circuit(circuit: Circuit) -> tuple[NDArray[Any], NDArray[Any]]:
         nets = list(gate.inputs.values())
         row["table"], row["output"], row["count"] = tables[gate.cell.name], gate.output, len(nets)
         row["inputs"][: len(nets)] = nets
-    registers = np.zeros((len(circuit.registers), 4), np.uint32)
+    registers = np.zeros((len(circuit.registers), 5), np.uint32)
     for row, register in zip(registers, circuit.registers, strict=True):
         states = [2 * net + inverse for _, net, inverse in register.outputs]
-        row[: 2 + len(states)] = [register.data, register.enable, *states]
+        row[: 3 + len(states)] = [register.data, register.enable, register.clock, *states]
     return gates, registers
 
 

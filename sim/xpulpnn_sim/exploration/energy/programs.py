@@ -1,4 +1,4 @@
-"""A self-checking program of plain RV32IM for energy estimates of general code."""
+"""Programs for energy estimates: self-checking code of plain RV32IM, and one that sleeps."""
 
 import zlib
 from functools import cache
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Executable, Segment
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.layout import ImageBuilder
@@ -16,6 +17,7 @@ _SEED = 4
 _SORTED, _CRC_BYTES, _TEXT_BYTES, _PATTERN_BYTES, _SIDE, _NODES = 48, 96, 768, 4, 8, 96
 _POLYNOMIAL = 0xEDB88320
 _LETTERS = 4
+SLEEP_CYCLES = 20_000
 
 _SOURCE = """
 start:
@@ -145,6 +147,18 @@ stay:
     j    stay
 """
 
+_SLEEP = """
+start:
+    li   t0, {mask}
+    csrrw zero, mie, t0
+    wfi
+    li   t0, {tohost}
+    li   a0, 1
+    sw   a0, 0(t0)
+stay:
+    j    stay
+"""
+
 
 @cache
 def general_code() -> Executable:
@@ -170,23 +184,31 @@ def general_code() -> Executable:
     data.place("list", _list(values, data.end, rng))
     tohost = data.reserve("tohost", results.itemsize)
     addresses = {name: symbol.address for name, symbol in data.symbols.items()}
-    assembled = assemble(
-        _SOURCE.format(
-            **addresses,
-            message_end=addresses["message"] + message.size,
-            text_end=addresses["text"] + places,
-            pattern_bytes=pattern.size,
-            polynomial=_POLYNOMIAL,
-            side=_SIDE,
-            row_bytes=_SIDE * left.itemsize,
-        ),
-        _TEXT,
+    source = _SOURCE.format(
+        **addresses,
+        message_end=addresses["message"] + message.size,
+        text_end=addresses["text"] + places,
+        pattern_bytes=pattern.size,
+        polynomial=_POLYNOMIAL,
+        side=_SIDE,
+        row_bytes=_SIDE * left.itemsize,
     )
-    code, content = assembled.to_bytes(), data.finish().data.tobytes()
+    return _executable("general code", source, data.finish().data.tobytes(), tohost)
+
+
+@cache
+def sleeping(name: str, line: int) -> Executable:
+    """Return a program that sleeps until the interrupt ``line`` rises."""
+    return _executable(name, _SLEEP.format(mask=1 << line, tohost=_DATA), bytes(WORD_BYTES), _DATA)
+
+
+def _executable(name: str, source: str, data: bytes, tohost: int) -> Executable:
+    assembled = assemble(source, _TEXT)
+    code = assembled.to_bytes()
     return Executable(
-        path=Path("general code"),
+        path=Path(name),
         entry=assembled.labels["start"],
-        segments=(Segment(_TEXT, code, len(code)), Segment(_DATA, content, len(content))),
+        segments=(Segment(_TEXT, code, len(code)), Segment(_DATA, data, len(data))),
         symbols={"tohost": tohost},
         tohost=tohost,
     )
