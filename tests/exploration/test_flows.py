@@ -10,6 +10,7 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration import flows
 from xpulpnn_sim.exploration.energy import cluster, estimate
+from xpulpnn_sim.exploration.energy.programs import GENERAL_CODE
 from xpulpnn_sim.exploration.flows import (
     INFERRED,
     KernelSpec,
@@ -152,10 +153,10 @@ def test_energy_of_general_code_is_that_of_one_core_and_says_so(monkeypatch: pyt
     result = energy(workload="general code", conditions=["Library of cells."])
     estimated = Mock(return_value=(result, {}, False))
     monkeypatch.setattr(estimate, "estimate_energy", estimated)
-    outcome = energy_step(None, None).run(CLUSTER)
+    outcome = energy_step(None, GENERAL_CODE).run(CLUSTER)
     config, workload, *_ = estimated.call_args.args
     assert (config, workload.top, workload.name) == (PRESETS["xpulpnn-full"], "core", "general code")
-    assert outcome.result.conditions[0].startswith("General code runs on one core of the cluster, by itself")
+    assert outcome.result.conditions[0].startswith("The program runs on one core of the cluster, by itself")
     assert outcome.result.conditions[1:] == ["Library of cells."]
 
 

@@ -62,7 +62,7 @@ def test_points_and_steps(monkeypatch):
     monkeypatch.setattr(paper, "libraries", lambda paths: ["cells"])
 
     def energy_step(cells, spec, core=False, yosys="", window=0):
-        return cells, spec and str(spec), core, window
+        return cells, str(spec), core, window
 
     monkeypatch.setattr(paper, "energy_step", energy_step)
     monkeypatch.setattr(paper, "kernel_step", str)
@@ -73,7 +73,7 @@ def test_points_and_steps(monkeypatch):
     for (name, variant), those in zip(VARIANTS.items(), steps[4:], strict=True):
         matmul = [] if name == "ri5cy" else [("cells", f"matmul:8:{variant}:32x64x16", True, 0)]
         assert those == [
-            *("area", "speed", ("cells", SAME, True, 0), ("cells", None, False, 0)),
+            *("area", "speed", ("cells", SAME, True, 0), ("cells", "general code", True, 0)),
             *matmul,
             *(f"conv:{bits}:{variant}:16x16x32:64x3x3" for bits in (8, 4, 2)),
             *(("cells", f"conv:{bits}:{variant}:4x16x32:64x3x3", True, 32768) for bits in (8, 4, 2)),

@@ -283,7 +283,7 @@ def _search(options: ExploreOptions, loop: ExplorationLoop, proposed: int) -> Po
     top = options.component
     names, common, swept = parse_space(top, options.presets, options.settings, options.sweep)
     point_steps = _PointSteps(options)
-    names_of_flows, measured = [step.name for step in point_steps.flows], options.measures_energy
+    names_of_flows, measured = [step.name for step in point_steps.flows], point_steps.measured
     chosen = objectives(options.objective or "", names_of_flows, kernels=bool(options.kernel), energies=measured)
     search = Search(
         top=top,
@@ -310,7 +310,8 @@ class _PointSteps:
         self._specs = list(dict.fromkeys(map(KernelSpec.parse, options.kernel)))
         self._of_kernel: list[Callable[[KernelSpec], PointStep]] = [kernel_step]
         self._programs: list[PointStep] = []
-        if options.measures_energy:
+        self.measured = options.energy or options.general or options.sleep
+        if self.measured:
             cells, yosys = libraries(options.liberty[:1])[0], options.yosys
             on_core = options.component == "core"
             if options.energy:

@@ -19,6 +19,7 @@ from xpulpnn_sim.cosimulation.workloads.cluster_run import check_cluster_case, r
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, extract_module
+from xpulpnn_sim.exploration.energy.programs import GENERAL_CODE, SLEEP_CYCLES, general_code, sleeping
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_corners
@@ -38,7 +39,7 @@ _WIDTHS = ("16", "8", "4", "2")
 _PARTS = 3
 FASTEST = "fastest"  # the fastest variant that a configuration can run
 _MOST_CYCLES = 1 << 40
-_ONE_CORE = "General code runs on one core of the cluster, by itself; nothing else of the cluster is in it."
+_ONE_CORE = "The program runs on one core of the cluster, by itself; nothing else of the cluster is in it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +116,6 @@ def _run_kernel(spec: KernelSpec, design: EmittedDesign) -> StepOutcome:
     return StepOutcome(result=result.record, error=error)
 
 
-GENERAL_CODE = "general code"
 SLEEP, SLEEP_GATED = "sleep", "sleep behind a clock gate"
 PROGRAMS = {"general": (GENERAL_CODE,), "sleep": (SLEEP, SLEEP_GATED)}  # programs of options for energies
 
@@ -138,7 +138,6 @@ def _run_energy(
 ) -> StepOutcome:
     from xpulpnn_sim.exploration.energy.cluster import estimate_cluster
     from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
-    from xpulpnn_sim.exploration.energy.programs import SLEEP_CYCLES, general_code, sleeping
 
     assert not isinstance(design.config, DebugConfig | XifConfig)
     config = design.config.core

@@ -128,10 +128,6 @@ class ExploreOptions:
                 one = Path(value) if Path in (kind, *get_args(kind)) else value
                 object.__setattr__(self, name, (one,) if get_origin(kind) is tuple else one)
 
-    @property
-    def measures_energy(self) -> bool:
-        return self.energy or self.general or self.sleep
-
     def check(self) -> None:
         for name in ("jobs", "seeds", "repeat", "search", "max_points"):
             number = getattr(self, name)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise, product
 
 from xpulpnn.config import PRESETS
+from xpulpnn_sim.exploration.energy.programs import GENERAL_CODE
 from xpulpnn_sim.exploration.flows import WINDOW_CYCLES, KernelSpec, energy_step, flow_steps, kernel_step, libraries
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.report import comparison
@@ -75,7 +76,7 @@ def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
     own = [] if preset == BASELINE else [fastest_kernel(preset, 8, OWN_MATMUL)]
     rows = [fastest_kernel(preset, bits, LAYER_ROWS) for bits in BITS]
     return [
-        *(energy_step(cells, spec, core=bool(spec), yosys=yosys) for spec in (MATMUL, None, *own)),
+        *(energy_step(cells, spec, core=True, yosys=yosys) for spec in (MATMUL, GENERAL_CODE, *own)),
         *(kernel_step(fastest_kernel(preset, bits, LAYER)) for bits in BITS),
         *(energy_step(cells, spec, core=True, yosys=yosys, window=LAYER_WINDOW) for spec in rows),
     ]

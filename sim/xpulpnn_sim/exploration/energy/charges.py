@@ -292,17 +292,12 @@ class Charges:
                 if rate := float(edges[number, int(following), int(present)]):
                     state = tied | {register.data_pin: following} | _outputs(register, present)
                     own["clock"] += rate * (charge + sum(self._edges(cell, register.clock_pin, state, 0.0)))
-        if self._gate is not None:
-            self._clock_gates(sums, rates, edges, activity, self._gate)
+        self._clock_gates(sums, rates, activity)
 
-    def _clock_gates(
-        self,
-        sums: dict[str, _Sums],
-        rates: NDArray[np.float64],
-        edges: NDArray[np.float64],
-        activity: Activity,
-        cell: LibraryCell,
-    ) -> None:
+    def _clock_gates(self, sums: dict[str, _Sums], rates: NDArray[np.float64], activity: Activity) -> None:
+        if self._gate is None:
+            return
+        cell, cycles = self._gate, max(activity.cycles, 1)
         clock, enable, out = (_role(cell, role) for role in ("clock", "enable", "out"))
         always = 2 * self._half_cv2(clock.capacitance_ff) + sum(self._edges(cell, clock.name, {}, 0.0))
         each_enable = sum(self._edges(cell, enable.name, {}, 0.0)) / 2
@@ -310,14 +305,14 @@ class Charges:
         for register in self._circuit.registers:
             if register.clock in loads and register.enable == ONE:
                 loads[register.clock] += register.cell.pins[register.clock_pin].capacitance_ff
-        gates: list[tuple[str, int, int, float, float]] = []
+        gates: list[tuple[str, int, int, float, float]] = []  # path, enable, enable before it, load, pulses per cycle
         for (path, net, before), members in self._groups.items():
             registers = [self._circuit.registers[number] for number in members]
             load = sum(item.cell.pins[item.clock_pin].capacitance_ff for item in registers)
-            gates.append((path, net, before, load, float(edges[members[0]].sum())))
+            gates.append((path, net, before, load, float(activity.clocked[members[0]].sum()) / cycles))
             if before in loads:
                 loads[before] += clock.capacitance_ff
-        opened = {net: cycles / max(activity.cycles, 1) for net, cycles in activity.opened.items()}
+        opened = {net: count / cycles for net, count in activity.opened.items()}
         gates += [(path, net, ONE, loads[net], opened[net]) for net, path in self._circuit.clock_gates.items()]
         for path, net, before, load, passed in gates:
             own = _innermost_sums(sums, path)

@@ -47,7 +47,6 @@ from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.bare import bare_program
 
 Top = Literal["backend", "core"]
-_IDEAL = Machine()  # ideal memory, no interrupts
 _CHUNK_CYCLES = 512  # consecutive cycles; the chunks of a window are spread evenly over the run
 
 
@@ -78,7 +77,7 @@ def program_workload(executable: Executable, config: CoreConfig, machine: Machin
         top="core",
         key=f"{executable!r} {machine}",
         macs=0.0,
-        run=partial(run_on_core, executable, config, machine=machine),
+        run=partial(run_on_core, executable, config, machine),
     )
 
 
@@ -92,7 +91,7 @@ def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, li
 
 def kernel_on_core(name: str, kernel: KernelRun, expected: NDArray[Any], config: CoreConfig, library: Path) -> None:
     program = bare_program(kernel)
-    memory = run_on_core(executable_of(program, "kernel"), config, library)
+    memory = run_on_core(executable_of(program, "kernel"), config, Machine(), library)
     _compare(name, kernel, expected, memory[program.data_base])
 
 
@@ -103,7 +102,7 @@ def _compare(name: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArr
 
 
 def run_on_core(
-    executable: Executable, config: CoreConfig, library: Path, machine: Machine = _IDEAL
+    executable: Executable, config: CoreConfig, machine: Machine, library: Path
 ) -> dict[int, NDArray[np.uint8]]:
     outcome = run_program(executable, replace(config, rvfi=True), machine, library=library)
     if not outcome.exit.ok:

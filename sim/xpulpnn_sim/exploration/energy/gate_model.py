@@ -52,11 +52,10 @@ class Circuit:
         netlist = read_module(path, module)
         gates: list[Gate] = []
         self.registers: list[Register] = []  # the state
+        gates_of_design = [cell for cell in netlist.cells if cell.type == CLOCK_GATE]
         # path of the clock gates of the design, by the net that lets the clock through
-        self.clock_gates = {
-            cell.pins["enable"][0]: instance_path(cell.name) for cell in netlist.cells if cell.type == CLOCK_GATE
-        }
-        gated = {cell.pins["gated"][0]: cell.pins["enable"][0] for cell in netlist.cells if cell.type == CLOCK_GATE}
+        self.clock_gates = {cell.pins["enable"][0]: instance_path(cell.name) for cell in gates_of_design}
+        gated = {cell.pins["gated"][0]: cell.pins["enable"][0] for cell in gates_of_design}
         for netlist_cell in (cell for cell in netlist.cells if cell.type not in {*apart, CLOCK_GATE}):
             where = instance_path(netlist_cell.name)
             nets = {pin: max(bits[0], ZERO) for pin, bits in netlist_cell.pins.items()}
@@ -65,9 +64,7 @@ class Circuit:
                 raise ToolError(f"cells of the netlist must be in the library {liberty.name}, not {netlist_cell.type}")
             output = cell.outputs[0].name
             if cell.flip_flop is not None:
-                is_gated = netlist_cell.type == GATED
-                clock = gated.get(nets["C" if is_gated else cell.flip_flop.clocked_on], ONE)
-                self.registers.append(_register(where, cell, cell.flip_flop, nets, clock, gated=is_gated))
+                self.registers.append(_register(where, cell, cell.flip_flop, nets, gated, netlist_cell.type == GATED))
             elif cell.truth_table() is None:
                 raise ToolError(f"cells of the netlist must be gates or flip-flops, not {netlist_cell.type}")
             elif output in nets:
@@ -95,7 +92,7 @@ class Circuit:
 
 
 def _register(
-    path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int], gate: int, *, gated: bool
+    path: str, cell: LibraryCell, state: FlipFlop, nets: dict[str, int], enables: Mapping[int, int], gated: bool
 ) -> Register:
     """Return a flip-flop with the nets at its pins; a ``gated`` one has the pins of the cell type :data:`GATED`."""
     data, clock, enable = state.next_state, state.clocked_on, ONE
@@ -110,7 +107,7 @@ def _register(
         for pin in cell.outputs
         if pin.name in nets
     ]
-    return Register(path, cell, nets[data], data, clock, enable, gate, outputs)
+    return Register(path, cell, nets[data], data, clock, enable, enables.get(nets[clock], ONE), outputs)
 
 
 def _check_reset(cell: str, state: FlipFlop, nets: Mapping[str, int]) -> None:

@@ -18,6 +18,7 @@ _SORTED, _CRC_BYTES, _TEXT_BYTES, _PATTERN_BYTES, _SIDE, _NODES = 48, 96, 768, 4
 _POLYNOMIAL = 0xEDB88320
 _LETTERS = 4
 SLEEP_CYCLES = 20_000
+GENERAL_CODE = "general code"
 
 _SOURCE = """
 start:
@@ -155,8 +156,7 @@ start:
     li   t0, {tohost}
     li   a0, 1
     sw   a0, 0(t0)
-stay:
-    j    stay
+stay: j  stay
 """
 
 
@@ -193,7 +193,7 @@ def general_code() -> Executable:
         side=_SIDE,
         row_bytes=_SIDE * left.itemsize,
     )
-    return _executable("general code", source, data.finish().data.tobytes(), tohost)
+    return _executable(GENERAL_CODE, source, data.finish().data.tobytes(), tohost)
 
 
 @cache
@@ -203,11 +203,10 @@ def sleeping(name: str, line: int) -> Executable:
 
 
 def _executable(name: str, source: str, data: bytes, tohost: int) -> Executable:
-    assembled = assemble(source, _TEXT)
-    code = assembled.to_bytes()
+    code = assemble(source, _TEXT).to_bytes()
     return Executable(
         path=Path(name),
-        entry=assembled.labels["start"],
+        entry=_TEXT,
         segments=(Segment(_TEXT, code, len(code)), Segment(_DATA, data, len(data))),
         symbols={"tohost": tohost},
         tohost=tohost,
