@@ -41,11 +41,8 @@ _FORMS = {
     "batchmatmul": ("{rows}x{columns}x{inputs}:{outputs}",),
     "depthwise": ("{rows}x{columns}x{inputs}:3x3",),
     "gather": ("{rows}x{columns}x{inputs}:{columns}x{rows}x{outputs}",),
-    "lookup": ("{rows}x{columns}x{inputs}",),
     "maxpool": ("{rows}x{columns}x{inputs}:{window}", "{rows}x{columns}x{inputs}:{window}:relu"),
-    "multiply": ("{rows}x{columns}x{inputs}",),
-    "relu": ("{rows}x{columns}x{inputs}",),
-    "transpose": ("{rows}x{columns}x{inputs}",),
+    **dict.fromkeys(("lookup", "multiply", "relu", "transpose"), ("{rows}x{columns}x{inputs}",)),
 }
 """Layers of each kernel, with placeholders for sizes; passes and combinations use them in turn."""
 

@@ -261,10 +261,8 @@ def _compile(request: CcOptions, options: Options, compiler: str) -> tuple[list[
     files = list(request.files)
     target: Path | None = request.output
     stage: BuildStage | None = request.stage
-    if target is not None and target.is_dir():
-        raise InputError(f"-o must be a file, not the folder {target}")
-    if target is not None and target in files:
-        raise InputError(f"-o must be another file than the sources, not {target}")
+    require(target is None or not target.is_dir(), f"-o must be a file, not the folder {target}")
+    require(target is None or target not in files, f"-o must be another file than the sources, not {target}")
     if stage is None:
         require({"-MMD", "-MD"}.isdisjoint(options.extra), "-MMD must come with -c or -S, not with a program")
         program = target or Path(files[0].name).with_suffix(".elf")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from xpulpnn.config import BOTH_FORMS, DEFAULT_PRESET, ClusterConfig
-from xpulpnn.errors import ConfigError, InputError
+from xpulpnn.errors import ConfigError, InputError, require
 from xpulpnn.isa.formats import Extension
 from xpulpnn.xif.config import HOST_NAME
 from xpulpnn_sim.api.cosimulation import DEFAULT_WIDTHS, MOST_CYCLES, CoreChoice, kernel_cases, run_cases
@@ -114,13 +114,11 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
                 raise InputError(f"--{option.name.replace('_', '-')} must be left out {when} --cores")
         if self.engine == "core" and self.waves is not None:
             raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
-        if self.host is not None and self.waves is not None:
-            raise InputError("--waves must be left out with --host")
+        require(self.host is None or self.waves is None, "--waves must be left out with --host")
         for name in ("irq_rate", "halt_rate"):
             if self.engine == "stream" and getattr(self, name):
                 raise InputError(f"--{name.replace('_', '-')} must be left out with --engine stream")
-        if self.random is not None and self.layer:
-            raise InputError("--layer must be left out with --random")
+        require(self.random is None or not self.layer, "--layer must be left out with --random")
 
 
 @command("cosim kernel")

@@ -147,8 +147,7 @@ def cosim_cifar10_command(options: Cifar10Options) -> int:
     if (options.network is None) != (options.images is None):
         given, missing = ("images", "network") if options.network is None else ("network", "images")
         raise InputError(f"--{given} must be given together with --{missing}, not by itself")
-    if options.network is not None and options.bits:
-        raise InputError("--bits must be left out with --network")
+    require(options.network is None or not options.bits, "--bits must be left out with --network")
     check = "all" if options.check == "all" else "none"
     return run_networks(options, _tasks(options), check=check, paper_cycles=_PAPER_CYCLES, jobs=options.jobs)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, require
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
 from xpulpnn_sim.cli.configurations import Simulated
@@ -128,8 +128,7 @@ def _model(
             raise InputError(f"model must be ONNX in floating point, not {reader.name}: {path}")
         model = OnnxModel.read(path)
         quantiser = next((node for node in model.nodes if node.operator in QUANTISERS), None)
-        if quantiser is not None:
-            raise InputError(f"model must be in floating point, not have a quantiser: {quantiser}")
+        require(quantiser is None, f"model must be in floating point, not have a quantiser: {quantiser}")
         calibration = model.calibration(options)
     return StudiedModel(onnx=model, calibration=calibration, options=options, images=deciding, config=config)
 

@@ -303,11 +303,9 @@ def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> N
     if options.xif and isinstance(target, ClusterConfig):
         raise InputError("--xif must be left out with --cores")
     if isinstance(target, CoreConfig):
-        if options.quantum is not None:
-            raise InputError(f"--quantum must come with --cores, not alone with {options.quantum}")
+        require(options.quantum is None, f"--quantum must come with --cores, not alone with {options.quantum}")
         return
-    if options.trace is not None:
-        raise InputError(f"--trace must be left out with --cores, not {options.trace}")
+    require(options.trace is None, f"--trace must be left out with --cores, not {options.trace}")
     require(not options.irq, "--irq must be left out with --cores, whose event unit raises interrupts")
     if options.hart_id:
         raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")

@@ -141,14 +141,11 @@ def _require_options(options: UnitBenchOptions, units: Mapping[str, BenchedUnit]
         raise InputError(f"--waves must be a file {' or '.join(_FORMATS)} for one run, not {options.waves} for {runs}")
     if options.waves is not None and options.waves.suffix == ".fst" and options.simulator == ("verilator",):
         raise InputError(f"--waves must be a file .vcd with verilator, not {options.waves}")
-    if options.verilog and len(units) > 1:
-        raise InputError(f"--verilog must be for one unit, not {len(units)}")
-    if options.verilog and options.netlist:
-        raise InputError("--netlist must be left out with --verilog")
+    require(not options.verilog or len(units) <= 1, f"--verilog must be for one unit, not {len(units)}")
+    require(not options.verilog or not options.netlist, "--netlist must be left out with --verilog")
     if (options.cells or options.top) and not options.verilog:
         raise InputError("--cells and --top must be left out without --verilog")
-    if options.liberty and not options.netlist:
-        raise InputError("--liberty must be left out without --netlist")
+    require(not options.liberty or options.netlist, "--liberty must be left out without --netlist")
     if options.vectors is not None:
         for name in (name for name, unit in units.items() if not unit.count and len(units) == 1):
             raise InputError(f"--vectors must be left out for {name}, whose bench tries what there is")

@@ -207,8 +207,7 @@ def libraries(paths: Sequence[Path]) -> list[Library]:
 
 def flow_steps(options: ExploreOptions) -> list[PointStep]:
     names = select_names(options.flow or ("asic" if options.liberty else "builtin"), FLOWS, "flow")
-    if "asic" in names and not options.liberty:
-        raise InputError("liberty must be given for the flow asic")
+    require(options.liberty or "asic" not in names, "liberty must be given for the flow asic")
     script = "both" if options.paper else options.script or SCRIPTS[0]
     clock_ns, top = None if options.clock is None else parse_clock(options.clock), options.component
     chosen = [text.partition("=")[0].strip() for text in (*options.settings, *options.sweep)]

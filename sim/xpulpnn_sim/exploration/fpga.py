@@ -14,7 +14,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn_sim.exploration.library import DESIGN, flow_folder
 from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, PathStep
 from xpulpnn_sim.tools.netlists import NetlistModule, read_module
@@ -232,8 +232,7 @@ class FpgaFlow:
             lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if "ERROR" in line]
             raise ToolError(f"{self._nextpnr} must finish, not stop: {lines[0] if lines else 'no message'}")
         figures = json.loads((folder / report).read_text())
-        if not figures["fmax"]:
-            raise ToolError(f"{self._nextpnr} must report the clock frequency, not none")
+        require(figures["fmax"], f"{self._nextpnr} must report the clock frequency, not none", ToolError)
         tool = f"{self._nextpnr} {version}, seed {seed}"
         routed = next(path for path in figures["critical_paths"] if path["from"] == path["to"])
         clock = min(clock["achieved"] for clock in figures["fmax"].values())

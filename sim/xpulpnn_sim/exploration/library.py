@@ -41,8 +41,7 @@ class Library:
 
         def required(name: str, cells: Iterable[LibraryCell]) -> list[LibraryCell]:
             suitable = sorted(cells, key=lambda cell: (cell.area, len(cell.pins), cell.name))
-            if not suitable:
-                raise ToolError(f"liberty must hold {name}, not none as {source}")
+            require(suitable, f"liberty must hold {name}, not none as {source}", ToolError)
             return suitable
 
         def by_table(table: int, inputs: int) -> Iterable[LibraryCell]:

@@ -9,7 +9,7 @@ from typing import Annotated, get_args, get_origin, get_type_hints
 from cyclopts import Parameter
 
 from xpulpnn.config import DEFAULT_PRESET
-from xpulpnn.errors import InputError, require
+from xpulpnn.errors import require
 from xpulpnn_sim.exploration.library import NO_WIRES, SCRIPTS
 from xpulpnn_sim.exploration.results import Constraint
 from xpulpnn_sim.exploration.search import OBJECTIVES
@@ -131,8 +131,7 @@ class ExploreOptions:
     def check(self) -> None:
         for name in ("jobs", "seeds", "repeat", "search", "max_points"):
             number = getattr(self, name)
-            if number is not None and number < 1:
-                raise InputError(f"{name} must be at least 1, not {number}")
+            require(number is None or number >= 1, f"{name} must be at least 1, not {number}")
         for text in self.constraint:
             Constraint(text)
         if self.json != STANDARD_OUTPUT:

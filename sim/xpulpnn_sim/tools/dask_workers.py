@@ -138,8 +138,7 @@ class _DaskPool(Pool):
                 text = f"answer within {_CHECK_S:g} s, not stay silent"
             except Exception as error:  # anything that a worker without this package raises
                 text = f"be able to run xpulpnn, not fail with: {' '.join(str(error).split())}"
-            if text:
-                raise InputError(f"every Dask worker must {text} (worker {worker})")
+            require(not text, f"every Dask worker must {text} (worker {worker})")
 
     def stop(self) -> None:
         """Cancel all calls, so that the workers kill the processes of the calls and their tools."""

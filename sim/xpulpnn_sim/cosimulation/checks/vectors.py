@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError, unreadable
+from xpulpnn.errors import InputError, require, unreadable
 from xpulpnn.isa import machine
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
@@ -110,8 +110,7 @@ class VectorReader:
                 raise InputError(unreadable(path, error)) from None
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(f"vector file must be readable text or gzip, not {path} ({reason})") from None
-        if empty:
-            raise InputError(f"vector file must hold vectors, not nothing: {path}")
+        require(not empty, f"vector file must hold vectors, not nothing: {path}")
 
     def _parse(self, line: str) -> Vector | None:
         try:
@@ -139,8 +138,7 @@ class VectorReader:
             _check_registers(vector)
             self._known[entry["insn"], word] = row
         vector.checks_rd = row.writes_rd and register(vector.word, "rd") != 0
-        if row.uses_nnrf and not with_entries:
-            raise InputError(f"nnrf_in must be given for {row.mnemonic}, not left out")
+        require(with_entries or not row.uses_nnrf, f"nnrf_in must be given for {row.mnemonic}, not left out")
         if row.is_pair:
             vector.rd2_in, vector.rd2_out = _unsigned(entry, "rd2_in"), _unsigned(entry, "rd2_out")
         if with_entries:
@@ -219,8 +217,7 @@ def _check_registers(vector: Vector) -> None:
     for name in sorted(vector.insn.reads | ({"rd"} if vector.insn.writes_rd else set())):
         number = register(vector.word, name)
         expected = registers_of(vector.insn)[name]
-        if number not in (expected, 0):
-            raise InputError(f"{name} field of word must be x{expected}, not x{number}")
+        require(number in (expected, 0), f"{name} field of word must be x{expected}, not x{number}")
 
 
 def source(vector: Vector, name: str) -> int:

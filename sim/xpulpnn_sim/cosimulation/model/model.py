@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn.isa.machine import HALF_BYTES
 from xpulpnn_sim.cosimulation.model import schema
 from xpulpnn_sim.reference.programs.retirements import RETIREMENT, Records
@@ -96,8 +96,7 @@ class Model:
         self._own: tuple[int, ...] = ()
         given = struct(schema.SETTINGS, **settings), windows, len(windows), rising, len(rising), file
         handle = self._call("create", *given)
-        if not handle:
-            raise ToolError(f"{wave} must be a file that can be written, not one that cannot")
+        require(handle, f"{wave} must be a file that can be written, not one that cannot", ToolError)
         self._own = (handle,)
 
     def _call(self, function: str, *arguments: Any) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, kernel_stream, reference
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
@@ -84,8 +84,7 @@ def program_workload(executable: Executable, config: CoreConfig, machine: Machin
 def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, library: Path) -> None:
     stream = kernel_stream(kernel)
     outcome = run_stream(stream, case.config.core, case.machine, check=False, library=library)
-    if not outcome.exit.ok:
-        raise ToolError(f"the core must compute what the reference does, not {outcome.exit.text}")
+    require(outcome.exit.ok, f"the core must compute what the reference does, not {outcome.exit.text}", ToolError)
     _compare("output", kernel, expected, stream.memory[kernel.image.base])
 
 
@@ -105,8 +104,7 @@ def run_on_core(
     executable: Executable, config: CoreConfig, machine: Machine, library: Path
 ) -> dict[int, NDArray[np.uint8]]:
     outcome = run_program(executable, replace(config, rvfi=True), machine, library=library)
-    if not outcome.exit.ok:
-        raise ToolError(f"the core must run the program to its end, not {outcome.exit.text}")
+    require(outcome.exit.ok, f"the core must run the program to its end, not {outcome.exit.text}", ToolError)
     return outcome.memory
 
 
@@ -114,8 +112,7 @@ def chunk_starts(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES
     """Spread chunks of consecutive cycles, ``window`` cycles in total, over a run; return first cycles and length."""
     cycles = end - first
     chunk = min(longest, cycles // BITS * BITS)
-    if not chunk:
-        raise ToolError(f"workload must take at least {BITS} cycles, not {cycles}")
+    require(chunk, f"workload must take at least {BITS} cycles, not {cycles}", ToolError)
     count = max(min(window, cycles) // chunk, 1)
     if count == 1:
         return [first + (cycles - chunk) // 2], chunk

@@ -16,7 +16,7 @@ from xpulpnn.core.alu_ctrl import AluCount, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.control import CsrOp, ImmSel, MacLoad, MemSize, System, TargetSel, Unit
 from xpulpnn.core.mult import MultOp
 from xpulpnn.emit.names import snake_case
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
@@ -117,8 +117,7 @@ class _Seeded(Elaboratable):
         change = _Change(_place(Value.cast(unit.evaluate(path))), changed)
         for domain, statements in fragment.statements.items():
             fragment.statements[domain] = change.applied_to(statements)
-        if not change.made:
-            raise ToolError(f"{type(self._component).__name__} must assign {path}")
+        require(change.made, f"{type(self._component).__name__} must assign {path}", ToolError)
         return fragment
 
     def _lose_reset(self, fragment: Fragment, register: Signal) -> None:

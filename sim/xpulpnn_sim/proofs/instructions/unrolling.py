@@ -8,7 +8,7 @@ unchanged (:func:`stall_invariants`). The units :data:`CUT_UNITS` are black boxe
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn.isa.fields import WORD_FIELDS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
@@ -69,8 +69,7 @@ class BackendFrame(ClockCycle):
 
     def _net(self, name: str) -> str:
         net = BACKEND_NETS.get(name, name)
-        if not self._backend.has(net):
-            raise ToolError(f"the back end must have a signal {net}")
+        require(self._backend.has(net), f"the back end must have a signal {net}", ToolError)
         return net
 
     def pins(self, unit: str) -> dict[str, list[int]]:

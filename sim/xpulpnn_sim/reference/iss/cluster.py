@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn.isa.cluster import hart_number
 from xpulpnn_sim.reference.golden.dma import DmaModel
 from xpulpnn_sim.reference.iss.cluster_devices import ClusterMemory, Devices
@@ -39,8 +39,7 @@ class ClusterSession(Session):
         visits: Counter[int] | None = None,
         lines: exits.NameOf | None = None,
     ) -> None:
-        if quantum < 1:
-            raise InputError(f"quantum must be at least 1, not {quantum}")
+        require(quantum >= 1, f"quantum must be at least 1, not {quantum}")
         require_fitting(executable, config)
         require_core(executable.cores, config.core, str(executable.path), core_name(config.core))
         self.devices = devices = Devices(config, executable.entry)

@@ -13,7 +13,7 @@ from typing import Any
 
 import xpulpnn.isa
 from xpulpnn.config import TCDM_SPACE
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn.isa import cluster, csr, machine, retirement
 from xpulpnn.isa.csr import CSR_BY_ADDRESS, CSRS, NN_BASE, PERFORMANCE_EVENTS
 from xpulpnn.isa.insn import Insn
@@ -144,8 +144,7 @@ def _build(made: Path) -> None:
         raise ToolError(f"{_COMMAND[0]} must be installed to compile the simulator: apt-get install {_COMMAND[0]}")
     line = [*_COMMAND, "-o", str(made)]
     done = subprocess.run(line, input=_source(), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ToolError(f"{_COMMAND[0]} must compile the simulator, not fail:\n{done.stderr}")
+    require(not done.returncode, f"{_COMMAND[0]} must compile the simulator, not fail:\n{done.stderr}", ToolError)
 
 
 @cache

@@ -254,8 +254,7 @@ def symbols_of(elf: ELFFile) -> list[ElfSymbol]:
 
 
 def _disjoint(path: Path, segments: list[Segment]) -> tuple[Segment, ...]:
-    if not segments:
-        raise ElfError(f"{path} must have something to load, not no segment")
+    require(segments, f"{path} must have something to load, not no segment", ElfError)
     ordered = sorted(segments, key=lambda segment: segment.address)
     end = 0
     for segment in ordered:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import ToolError
+from xpulpnn.errors import ToolError, require
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.iss.session import IssSession
 from xpulpnn_sim.reference.programs.elf import load
@@ -53,13 +53,11 @@ def csmith_program(seed: int) -> str:
     # it leaves a file about the machine where it runs
     with tempfile.TemporaryDirectory(prefix="xpulpnn-csmith-") as folder:
         done = subprocess.run(command, capture_output=True, errors="replace", check=False, cwd=folder)
-    if done.returncode:
-        raise ToolError(f"csmith must draw program {seed}, not say: {done.stderr.strip()}")
+    require(not done.returncode, f"csmith must draw program {seed}, not say: {done.stderr.strip()}", ToolError)
     text = _NAMES.sub(rf"\g<0>_{seed}", _LONG.sub(r"\1\2", done.stdout))
     for pattern, by in _CHANGES:
         text, count = pattern.subn(by.format(seed), text)
-        if count != 1:
-            raise ToolError(f"csmith must write main as version 2.3 does, not as in program {seed}")
+        require(count == 1, f"csmith must write main as version 2.3 does, not as in program {seed}", ToolError)
     return text
 
 

@@ -161,8 +161,7 @@ def apply_all(
     mutants: Sequence[Mutant], control: Callable[[Mutant], str], top: str, folder: Path, yosys: Yosys, more: str = ""
 ) -> str:
     """Return Verilog of the design with all mutants; ``control`` names the input that enables a mutant."""
-    if not mutants:
-        raise ToolError(f"yosys must find places for mutants in {top}, but found none")
+    require(mutants, f"yosys must find places for mutants in {top}, but found none", ToolError)
     changes = "\n".join(mutant.command.replace("mutate ", f"mutate -ctrl {control(mutant)} ", 1) for mutant in mutants)
     script = _APPLY.format(base=BASE, changes=changes, more=more, design=SELECTED)
     yosys.run(script, folder, what=f"mutants of {top}", results=[SELECTED], name="apply")
@@ -261,8 +260,7 @@ def judge(
             run(waiting)
         known |= {number: row for number in waiting if (row := verdicts.find(str(number), key))}
     missing = [number for number in numbers if number not in known]
-    if missing:
-        raise ToolError(f"every mutant must have been judged, but {len(missing)} of them were not")
+    require(not missing, f"every mutant must have been judged, but {len(missing)} of them were not", ToolError)
     for number in also:
         if known[number]["killed"]:
             raise ToolError(f"the design itself must pass, but {known[number]['test']} failed")

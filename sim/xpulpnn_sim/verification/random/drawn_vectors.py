@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import require
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_WORDS, SECOND_PAIR, WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
@@ -76,8 +76,7 @@ def drawn_vectors(config: CoreConfig, count: int, seed: int) -> Iterator[dict[st
         [row for row in rows if row.op == "pv.cusdot"],
     )
     drawn = {share: group for share, group in enumerate(groups) if group}
-    if not drawn:
-        raise InputError("mac_load_nn or mac_load_cu must be true for vectors that are drawn, not false")
+    require(drawn, "mac_load_nn or mac_load_cu must be true for vectors that are drawn, not false")
     rng = Random(f"vectors {seed}")
     entries = NNRF_WORDS if config.mac_load_pair else FIRST_PARAMETER + _PARAMETERS * config.requantise
     for _ in range(count):

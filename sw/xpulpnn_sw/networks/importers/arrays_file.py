@@ -138,8 +138,7 @@ ARRAY_FORMATS = (CMSIS, ArrayFormat(name="BNN-PYNQ's CNV", arrays=_CNV_ARRAYS, o
 
 
 def import_arrays(path: Path, options: ImportOptions) -> NetworkModel:
-    if options.quantise is not None:
-        raise InputError("bits must be left out with an npz file, whose weights are quantised")
+    require(options.quantise is None, "bits must be left out with an npz file, whose weights are quantised")
     if options.samples is not None or options.normalisation:
         raise InputError("samples, mean and deviation must be left out with an npz file, whose network has its own")
     return network_in(path, options.name)

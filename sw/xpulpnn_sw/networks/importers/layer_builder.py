@@ -118,8 +118,7 @@ class LayerBuilder:
 
     def _read(self, kernel: str, *maps: Map) -> list[str]:
         if any(source.stage == INPUT and not source.is_scaled for source in maps):
-            if self._scaled is not None:
-                raise InputError("input must be quantised everywhere or nowhere, not in parts")
+            require(self._scaled is None, "input must be quantised everywhere or nowhere, not in parts")
             self._has_raw_readers = True
         return [source.stage if kernel in _OF_ROWS else self._shaped(source) for source in maps]
 

@@ -98,8 +98,7 @@ def concatenate(net: LayerBuilder, maps: Sequence[Map], name: str, axis: int = 2
     """Concatenate maps along ``axis``: layers surround each map with zeros and add the results."""
     first, sizes = maps[0], [part.shape[axis] for part in maps]
     forms = {((*part.shape[:axis], *part.shape[axis + 1 :]), part.bits, part.signed) for part in maps}
-    if len(forms) != 1:
-        raise InputError(f"maps must have the same {_OTHERS[axis]} and widths, not different ones")
+    require(len(forms) == 1, f"maps must have the same {_OTHERS[axis]} and widths, not different ones")
     height, width, channels = (sum(sizes) if place == axis else size for place, size in enumerate(first.shape))
     shape: Shape = (height, width, channels)
     begins = [sum(sizes[:number]) for number in range(len(maps))]

@@ -129,8 +129,7 @@ def window_of(node: OnnxNode, shape: Shape, kernel: Sequence[int], extra: Pads =
         right = _ceil_padding(shape[1] + left, right, reach[1], strides[1])
     rows = (shape[0] + top + bottom - reach[0]) // strides[0] + 1
     columns = (shape[1] + left + right - reach[1]) // strides[1] + 1
-    if rows < 1 or columns < 1:
-        raise InputError(f"window must be at most the padded map, not {reach[0]}x{reach[1]}")
+    require(min(rows, columns) >= 1, f"window must be at most the padded map, not {reach[0]}x{reach[1]}")
     pads, results = (top, bottom, left, right), (rows, columns)
     return PlacedWindow(reach=reach, dilations=dilations, strides=strides, pads=pads, results=results)
 

@@ -63,8 +63,7 @@ def _curved(curve: Callable[[OnnxNode], Curve]) -> OnnxOperator:
     def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
         # thresholds have few bits, so that models in floating point are quantised before the function too
         sums = sums_of(live(given[0]) if net.calibration is None else net.map_of(given[0], node.inputs[0]))
-        if sums.curve is not None:
-            raise InputError("input must not be a function of another, without a quantiser between")
+        require(sums.curve is None, "input must not be a function of another, without a quantiser between")
         return replace(sums, curve=curve(node))
 
     return operator
@@ -294,19 +293,16 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Squeeze": KnownOperator(_of_axes(np.squeeze), on_codes=True),
     "Unsqueeze": KnownOperator(_of_axes(lambda array, axes: np.expand_dims(array, axes or ())), on_codes=True),
     "Shape": KnownOperator(lambda _, __, given: np.array(live(given[0]).indices.shape, np.int64), on_codes=True),
-    "Identity": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
-    "Dropout": KnownOperator(lambda _, __, given: live(given[0]), on_codes=True),
+    **dict.fromkeys(("Identity", "Dropout"), KnownOperator(lambda _, __, given: live(given[0]), on_codes=True)),
     "Cast": KnownOperator(_cast, on_codes=True),
     "Pad": KnownOperator(onnx_maps.padded, on_codes=True),
-    "Resize": KnownOperator(onnx_maps.resized, on_codes=True, reads=Reads.ALONE),
-    "Upsample": KnownOperator(onnx_maps.resized, on_codes=True, reads=Reads.ALONE),
+    **dict.fromkeys(("Resize", "Upsample"), KnownOperator(onnx_maps.resized, on_codes=True, reads=Reads.ALONE)),
     "ConvTranspose": KnownOperator(onnx_maps.transposed_convolution, reads=Reads.WITH_WEIGHTS),
     "Max": KnownOperator(partial(onnx_maps.extreme_of, sign=1), reads=Reads.BOTH),
     "Min": KnownOperator(partial(onnx_maps.extreme_of, sign=-1), reads=Reads.BOTH),
     "ReduceSum": KnownOperator(total, reads=Reads.ALONE),
-    "ReduceMax": KnownOperator(partial(extreme, sign=1), reads=Reads.ALONE),
+    **dict.fromkeys(("ReduceMax", "GlobalMaxPool"), KnownOperator(partial(extreme, sign=1), reads=Reads.ALONE)),
     "ReduceMin": KnownOperator(partial(extreme, sign=-1), reads=Reads.ALONE),
-    "GlobalMaxPool": KnownOperator(partial(extreme, sign=1), reads=Reads.ALONE),
     **{name: KnownOperator(_evaluated, on_codes=True) for name in MOVES},
     **{name: KnownOperator(_evaluated, reads=Reads.ALONE) for name in FUNCTIONS if name not in ("Max", "Min")},
 }

@@ -312,8 +312,7 @@ def fit_codes(source: Map, codes: Ints, quantiser: Quantiser, slopes: Sequence[F
     """Fit a rule that gives ``codes``, ``[channel][integer]``, which rise or fall in each channel, for a map."""
     falls = codes[:, 0] > codes[:, -1]
     rising = np.where(falls[:, np.newaxis], codes[:, ::-1], codes)
-    if (np.diff(rising) < 0).any():
-        raise InputError("functions that differ between channels must rise or fall, not both")
+    require((np.diff(rising) >= 0).all(), "functions that differ between channels must rise or fall, not both")
     guesses = [Fraction(int(row[-1] - row[0]), max(len(row) - 1, 1)) for row in rising]
     channels: list[Channel] = []
     for row, is_falling, slope in zip(rising, falls, slopes or guesses, strict=True):

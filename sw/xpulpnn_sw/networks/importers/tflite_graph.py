@@ -247,8 +247,7 @@ def moved(kind: str, places: Ints, given: Sequence[Ints], options: Mapping[str, 
 
 
 def _slices(begins: list[int], ends: list[int], steps: list[int], options: Mapping[str, Any]) -> tuple[Any, ...]:
-    if options["EllipsisMask"] or options["NewAxisMask"]:
-        raise InputError("masks of axes must be 0, not others")
+    require(not options["EllipsisMask"] and not options["NewAxisMask"], "masks of axes must be 0, not others")
     slices: list[Any] = []
     for axis, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=True)):
         if options["ShrinkAxisMask"] >> axis & 1:

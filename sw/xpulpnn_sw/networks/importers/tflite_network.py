@@ -46,8 +46,7 @@ def import_tflite(path: Path, options: ImportOptions) -> NetworkModel:
     ``options.is_fast``.
     """
     model = read_graph(path)
-    if options.quantise is not None:
-        raise InputError("bits must be left out with TFLite, whose models are quantised")
+    require(options.quantise is None, "bits must be left out with TFLite, whose models are quantised")
     return _Import(with_shapes(model), options).network()
 
 
