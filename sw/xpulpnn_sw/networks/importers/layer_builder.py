@@ -361,12 +361,25 @@ class LayerBuilder:
             sums = replace(sums, kernel="lookup", layer=dims(source.shape), weights=None)
             stage = self.add(sums, RuleFit(arrays={"table": table}), quantiser.bits, signed=quantiser.signed)
         else:
-            fit = rule_fit.fit_codes(
-                sums.sources[0], np.broadcast_to(codes, (sums.shape[2], codes.shape[1])), quantiser, slopes
-            )
-            sums = replace(identity(sums.sources[0]), name=sums.name, pools=sums.pools)
+            source, codes = sums.sources[0], np.broadcast_to(codes, (sums.shape[2], codes.shape[1]))
+            falling = np.minimum.accumulate(codes, axis=1)
+            is_monotonic = (falling == codes).all(axis=1) | (falling == codes[:, :1]).all(axis=1)
+            if not is_monotonic.all() and (np.diff(codes - falling) >= 0).all():
+                return self._valleys(sums, codes, falling, quantiser)
+            fit = rule_fit.fit_codes(source, codes, quantiser, slopes)
+            sums = replace(identity(source), name=sums.name, pools=sums.pools)
             stage = self.add(sums, fit, quantiser.bits, signed=quantiser.signed)
         return self._output_map(sums, stage, quantiser)
+
+    def _valleys(self, sums: Sums, codes: Ints, falling: Ints, quantiser: Quantiser) -> Map:
+        """Add layers whose results fall and then rise: one that falls, and one that rises from 0, which is added."""
+        above = uniform_quantiser(quantiser.scale, Fraction(0), 0, (1 << quantiser.bits) - 1, "ROUND")
+        alone = replace(sums, pools=())
+        first, second = self.tabled(alone, falling, quantiser), self.tabled(alone, codes - falling, above)
+        fit = RuleFit(arrays={"factors": np.array([1, 1]), "summand": np.array(0), "shift": np.array(0)})
+        whole = replace(identity(first), sources=(first, second), kernel="add", weights=None, name=sums.name)
+        whole = replace(whole, layer=f"{dims(first.shape)}:shift", pools=sums.pools)
+        return self._output_map(whole, self.add(whole, fit, quantiser.bits, signed=quantiser.signed), quantiser)
 
     def add_raw_layer(self, sums: Sums) -> None:
         """Add a last layer whose results are its sums; raises :class:`InputError` unless they share one scale."""

@@ -81,11 +81,12 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
         if first and second:
             codes = np.array([floor(step * (second if step < 0 else first) + _HALF) for step in steps])
         else:
-            codes = np.array([_multiplied(step, slopes[step < 0]) for step in steps])
+            codes = np.array([multiplied(step, slopes[step < 0]) for step in steps])
     return np.clip(codes + offset, LEAST, GREATEST)
 
 
-def _multiplied(value: int, factor: float) -> int:
+def multiplied(value: int, factor: float) -> int:
+    """Return a product as TFLite computes it by 31 bits of the factor, with two roundings."""
     fraction, exponent = frexp(factor)
     whole = round(fraction * 2.0**_BITS)
     if whole == 1 << _BITS:

@@ -24,6 +24,7 @@ from xpulpnn_sw.networks.importers.tflite_layer_builder import (
     GREATEST,
     LEAST,
     TfliteLayerBuilder,
+    multiplied,
     short_sum,
     tensor_codes,
     zero_point_of,
@@ -233,8 +234,9 @@ class TfliteOperators:
             slopes = others[:, 0] * float(factor)
             real = np.rint((steps * others).astype(np.float32) * np.float32(factor)).astype(np.int64)
             if operator.kind == "PRELU":
-                rest = np.rint(steps.astype(np.float32) * (np.float32(scale) / np.float32(end))).astype(np.int64)
-                real = np.where(steps >= 0, rest, real)
+                rounded, plain = np.vectorize(multiplied, [np.int64]), float(np.float32(scale) / np.float32(end))
+                sides: list[Ints] = [rounded(steps, plain), rounded(steps * others, float(factor))]
+                real = np.where(steps >= 0, *sides)
         elif operator.kind in ("MAXIMUM", "MINIMUM"):
             real, slopes = (np.maximum if operator.kind == "MAXIMUM" else np.minimum)(steps, others), None
         else:

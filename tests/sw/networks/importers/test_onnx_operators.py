@@ -419,7 +419,7 @@ OF_MAP = {
     "HardSwish": of_map(("HardSwish", (), {}), behind=1.31),
     "SiLU": of_map(("Mul", (0.05,), {}), ("Sigmoid", (), {}), ("Mul", (MAP,), {}), behind=1.31),
     "ELU": of_map(("Mul", (0.01,), {}), ("Elu", (), {}), ("Add", (0.3,), {}), behind=0.021),
-    "PRelu": of_map(("PRelu", (np.array([0.1, 0.3, 2, 0])[:, None, None],), {}), behind=1.31),
+    "PRelu": of_map(("PRelu", (np.array([0.1, -0.3, 2, 0])[:, None, None],), {}), behind=1.31),
     "Mul": of_map(("Slice", ([0], [1], [3]), {}), ("Mul", (MAP,), {}), behind=603.0),
     "Max": of_map(("Slice", ([0], [1], [3]), {}), ("Neg", (), {}), ("Max", (MAP,), {}), behind=2.3),
     "Gemm": of_map(

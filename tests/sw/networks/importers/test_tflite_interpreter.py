@@ -140,6 +140,14 @@ def mean(scale, shape):
     return g
 
 
+def slopes(*codes):
+    """A slope for each channel, of which some are negative."""
+    g = Graph((1, 6, 8, 4), 0.05, -10)
+    slope = g.tensor("slopes", (1, 1, 4), 0.013, -7, data=np.array(codes, np.int8).reshape(1, 1, 4))
+    g.operator("PRELU", (g.input, slope), (1, 6, 8, 4), 0.0613, 5)
+    return g
+
+
 GRAPHS = {
     **{graph.__name__: graph() for graph in (residual, pooled, keywords, gaps, clipping, nearly_constant)},
     **{graph.__name__: graph() for graph in (blocks, padded)},
@@ -149,6 +157,7 @@ GRAPHS = {
     "LOGISTIC": of_codes("LOGISTIC", 1 / 256, -128),
     "TANH": of_codes("TANH", 1 / 128, 0),
     "BATCH_MATMUL": attention(),
+    **{f"PRELU {codes}": slopes(*codes) for codes in ([-60, 3, 50, 127], [0, 3, 50, 127], [9] * 4)},
     "MEAN": mean(0.02, (5, 3)),
     "MEAN in another scale": mean(0.011, (4, 7)),
 }

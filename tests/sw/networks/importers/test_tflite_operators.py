@@ -260,7 +260,7 @@ def together(kind, second):
     elif second == "channels":
         b = g.operator("REDUCE_MAX", (a, g.numbers([1, 2])), (1, 1, 1, 4), 0.05, -10)
     else:
-        data = np.array([9] if same else [0, 3, 50, 127] if kind == "PRELU" else [-100, 3, 50, -128], np.int8)
+        data = np.array([9] if same else [-60, 3, 50, 127] if kind == "PRELU" else [-100, 3, 50, -128], np.int8)
         scale, zero = (0.05, -10) if same else (0.013, -7)
         b = g.tensor("constant", (1, 1, 1, len(data)), scale, zero, data=data)
     scale, zero = (0.05, -10) if same else (0.0613, 5)

@@ -336,11 +336,18 @@ def results(tensors, operator, known):
     if operator.kind in ("ADD", "SUB"):
         second = real(tensors[operator.inputs[1]], known[operator.inputs[1]])
         return rounded(output, values + (second if operator.kind == "ADD" else -second), activation)
-    if operator.kind in ("MUL", "MAXIMUM", "MINIMUM", "PRELU"):
+    if operator.kind in ("MUL", "MAXIMUM", "MINIMUM"):
         second = real(tensors[operator.inputs[1]], known[operator.inputs[1]])
-        value = {"MUL": np.multiply, "MAXIMUM": np.maximum, "MINIMUM": np.minimum}.get(operator.kind, np.multiply)
-        value = value(values, second)
-        return rounded(output, np.where(values >= 0, values, value) if operator.kind == "PRELU" else value, activation)
+        value = {"MUL": np.multiply, "MAXIMUM": np.maximum, "MINIMUM": np.minimum}[operator.kind]
+        return rounded(output, value(values, second), activation)
+    if operator.kind == "PRELU":
+        slopes = tensors[operator.inputs[1]]
+        steps, others = known[operator.inputs[0]] - x.zeros[0], known[operator.inputs[1]] - slopes.zeros[0]
+        # TFLite's factors are in single precision
+        units = [np.float32(tensor.scales[0]) for tensor in (x, slopes, output)]
+        above, below = np.float64(units[0] / units[2]), np.float64(units[0] * units[1] / units[2])
+        codes = np.where(steps >= 0, twice_rounded(steps, above), twice_rounded(steps * others, below))
+        return np.clip(codes + output.zeros[0], -128, 127).astype(np.int64)
     if operator.kind == "SUM":
         return rounded(output, values.sum(axis=tuple(tensors[operator.inputs[1]].data)))
     if operator.kind in MOVED:
