@@ -20,7 +20,7 @@ from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, progress_bar, 
 from xpulpnn_sim.cli.configurations import Hosted
 from xpulpnn_sim.cli.kernels import CompilerChoice
 from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
-from xpulpnn_sim.tools.files import is_generated, output_folder, require_folder
+from xpulpnn_sim.tools.files import abridged, is_generated, output_folder, require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import archive, build, compile_sources, write_all
 from xpulpnn_sw.toolchain.build_options import KIB, MIB, BuildStage, ClusterLayout, Options, parse_size
@@ -185,7 +185,7 @@ def cc_command(request: CcOptions) -> int:
             results, printed = _compile(request, options, compiler.kind)
     except CompileError as error:
         sys.stderr.write(error.messages)
-        names = ", ".join(str(path) for path in request.files)
+        names = abridged(request.files)
         explanations = list(_explained(error.messages, request.title, names))
         for line in explanations or [f"{names} must compile and link with {compiler.kind}, not have errors"]:
             remark(f"error: {line}")

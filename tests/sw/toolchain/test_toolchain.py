@@ -246,6 +246,8 @@ def test_objects_libraries_and_options(kind: str, written, capfd: pytest.Capture
     error = capfd.readouterr().err
     assert "twice" in error
     assert error.endswith(f"error: main.o must compile and link with {kind}, not have errors\n")
+    assert cc(*["main.o"] * 5, *with_compiler) == 1
+    assert "error: main.o, main.o, main.o and 2 more must compile and link" in capfd.readouterr().err
     assert not Path("main.elf").exists()
 
 
