@@ -18,8 +18,7 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig
 from xpulpnn.errors import InputError, require
 from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, progress_bar, remark, tell
 from xpulpnn_sim.cli.configurations import Hosted
-from xpulpnn_sim.cli.kernels import CompilerChoice
-from xpulpnn_sim.cli.options import Count, Json, NewFolder, Repeated, arguments, command
+from xpulpnn_sim.cli.options import CompilerChoice, Count, Json, NewFolder, Repeated, arguments, command
 from xpulpnn_sim.tools.files import abridged, is_generated, output_folder, require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
 from xpulpnn_sw.toolchain.build import archive, build, compile_sources, write_all

@@ -12,7 +12,7 @@ from xpulpnn.config import DEFAULT_PRESET, preset
 from xpulpnn.errors import InputError, require
 from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
 from xpulpnn_sim.cli.configurations import Configuration
-from xpulpnn_sim.cli.options import Json, NewFile, NewFolder, Seed, Words, arguments, command, listed
+from xpulpnn_sim.cli.options import CompilerChoice, Json, NewFile, NewFolder, Seed, Words, arguments, command, listed
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors
 from xpulpnn_sim.tools.files import output_folder, replacing, write_bytes, write_texts
@@ -28,7 +28,7 @@ from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, npz
 from xpulpnn_sw.library.public import PublicFunction, PublicFunctions
 from xpulpnn_sw.library.write import LIBRARY_FILE, objects, texts
 from xpulpnn_sw.toolchain.build import Options, build
-from xpulpnn_sw.toolchain.compilers import COMPILERS, find_compiler
+from xpulpnn_sw.toolchain.compilers import find_compiler
 
 WIDTHS = ("16", "8", "4", "2", "1")
 FORMS = ", ".join(f"{name}: {kernel.layer.form}" for name, kernel in KERNELS.items())  # help on layers
@@ -75,12 +75,6 @@ class Requantising:
 class Specialising:
     specialise: bool = False
     """Generate kernel functions for one layer, with its sizes as constants: faster, but more code."""
-
-
-@arguments
-class CompilerChoice:
-    compiler: Annotated[str | None, Parameter(choices=COMPILERS)] = None
-    """C compiler (default: the first installed)."""
 
 
 _LAYER = Parameter(help=f"{FORMS} (default conv {KERNELS['conv'].usual}).", metavar="SPEC")

@@ -17,8 +17,8 @@ from rich.table import Table
 from xpulpnn.errors import InputError, require
 from xpulpnn_sim.cli.common import Columns, finish, plain, progress_bar, record_table, remark, table, tell
 from xpulpnn_sim.cli.configurations import Cores
-from xpulpnn_sim.cli.kernels import CompilerChoice, Specialising
-from xpulpnn_sim.cli.options import Count, Json, NewFile, NewFolder, Seed, arguments, command
+from xpulpnn_sim.cli.kernels import Specialising
+from xpulpnn_sim.cli.options import CompilerChoice, Count, Json, NewFile, NewFolder, Seed, arguments, command
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.reference.golden.network import agreement, moved_codes

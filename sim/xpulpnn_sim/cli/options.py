@@ -22,6 +22,7 @@ from xpulpnn_sim.cli.tree import COMMANDS, sentence
 from xpulpnn_sim.tools.files import STANDARD_OUTPUT, require_place, require_writable
 from xpulpnn_sim.tools.name_lists import select_names, split_names
 from xpulpnn_sim.tools.yosys import CHOICES, VARIABLE
+from xpulpnn_sw.toolchain.compilers import COMPILERS
 
 Options = TypeVar("Options")
 
@@ -222,6 +223,12 @@ class YosysChoice:
 
 
 Check = Literal["none", "results", "all"]
+
+
+@arguments
+class CompilerChoice:
+    compiler: Annotated[str | None, Parameter(choices=COMPILERS)] = None
+    """C compiler (default: the first installed)."""
 
 
 @arguments
