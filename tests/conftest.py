@@ -4,6 +4,7 @@ networks of others."""
 import gc
 import os
 import re
+import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -12,6 +13,10 @@ import pytest
 os.environ.setdefault("XPULPNN_CACHE", str(Path(__file__).parent.parent / "build" / "cache"))
 # most models run for less time than their optimisation takes; `make cosim` runs an optimised one
 os.environ.setdefault("XPULPNN_MODEL_LEVEL", "0")
+# nohup and shells that start jobs behind them ignore signals, which tests send to commands
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # set by pytest-xdist; tables in pipes would be as narrow
 os.environ.pop("COLUMNS", None)
 
