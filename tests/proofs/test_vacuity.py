@@ -75,7 +75,6 @@ STUCK = Fault(
     "pv.add.b never leaves ID",
     "net.id_goes",
     f"right & ~Value.cast(insn.payload.word).matches('{PV_ADD_B.pattern}')",
-    "",
 )
 
 

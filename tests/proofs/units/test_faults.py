@@ -102,7 +102,7 @@ def test_every_fault_has_its_place_and_changes_its_module_alone():
 
 def test_the_value_that_is_assigned_is_another():
     (text,) = emit(Lsu(), "lsu", config={}).modules.values()
-    with Fault(Lsu, "", "ex_granted", "right & net.second", "").seeded():
+    with Fault(Lsu, "", "ex_granted", "right & net.second").seeded():
         (changed,) = emit(Lsu(), "lsu", config={}).modules.values()
     granted = "assign ex_granted = data__req & data__gnt"
     assert changed == text.replace(f"{granted};", f"{granted} & second;") != text
@@ -114,5 +114,5 @@ PLACES = [("nowhere", "have nowhere"), ("net.nowhere", "have net.nowhere"), ("da
 
 @pytest.mark.parametrize(("path", "message"), PLACES)
 def test_a_place_that_is_gone_is_told(path: str, message: str):
-    with Fault(Lsu, "", path, "right", "").seeded(), pytest.raises(ToolError, match=f"^Lsu must {message}$"):
+    with Fault(Lsu, "", path, "right").seeded(), pytest.raises(ToolError, match=f"^Lsu must {message}$"):
         emit(Lsu(), "lsu", config={})

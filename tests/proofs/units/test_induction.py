@@ -44,7 +44,7 @@ def test_claims_hold(obligation):
     assert verdicts == {claim: REFUTED if claim in obligation.refuted else PROVED for claim in obligation.claims}
 
 
-LOST = Fault(RegFile, "", "net.in_a", "right | net.in_a", "")
+LOST = Fault(RegFile, "", "net.in_a", "right | net.in_a")
 """Port B's write is not seen where port A has written before."""
 
 

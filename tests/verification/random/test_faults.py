@@ -81,7 +81,7 @@ QUICK_CLUSTER_BRIDGES = (
     ids=["core", "cluster"],
 )
 def test_faults_of_bridges_are_found_and_nothing_else(catalog, names, find):
-    none = Fault(WishboneBridge, "none", "port.rvalid", "right", PROGRAMS)
+    none = Fault(WishboneBridge, "none", "port.rvalid", "right", [PROGRAMS])
     detections = list(find([none, *(fault for fault in catalog if fault.name in names)]))
     assert len(detections) == 1 + len(names)
     assert [(detection.fault.name, detection.text) for detection in detections if not detection.check] == [("none", "")]

@@ -1,9 +1,7 @@
 """Structural faults: a signal of a unit, given by name, is assigned another value."""
 
-import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +13,13 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.core.alu_ctrl import AluCount, AluFieldPlace, AluResult, AluShift
 from xpulpnn.core.control import CsrOp, ImmSel, MacLoad, MemSize, System, TargetSel, Unit
 from xpulpnn.core.mult import MultOp
+from xpulpnn.core.prefetch import DEPTH
+from xpulpnn.dotp.ctrl import DotpCtrl
 from xpulpnn.emit.names import snake_case
 from xpulpnn.errors import ToolError, require
+from xpulpnn.isa.csr import CSR_BY_NAME, PERFORMANCE_EVENTS
 from xpulpnn.isa.formats import ElemFmt
-from xpulpnn.isa.machine import ExceptionCause
+from xpulpnn.isa.machine import NNRF_WEIGHTS, SECOND_PAIR, XLEN, ExceptionCause
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.tools.probes import UNIT_NETS
 
@@ -31,7 +32,18 @@ LOST_RESET = "lost reset"  # stands for the fault that a register is not reset
 
 _NAMES = {each.__name__: each for each in (Cat, Const, Mux, Value, CsrOp, ImmSel, MacLoad, MemSize, System, TargetSel)}
 _NAMES |= {each.__name__: each for each in (AluCount, AluFieldPlace, AluResult, AluShift, MultOp, Unit, ElemFmt)}
-_NAMES |= {each.__name__: each for each in (ExceptionCause, WaitCause)}
+_NAMES |= {each.__name__: each for each in (DotpCtrl, ExceptionCause, WaitCause)}
+_NAMES |= {"DEPTH": DEPTH, "NNRF_WEIGHTS": NNRF_WEIGHTS, "SECOND_PAIR": SECOND_PAIR, "XLEN": XLEN}
+
+
+def _with_event(events: Value, name: str, happens: Any) -> Any:
+    """Return the performance events of a cycle with another value for one of them."""
+    number = PERFORMANCE_EVENTS.index(name)
+    return Cat(events[:number], happens, events[number + 1 :])
+
+
+_NAMES |= {"CSR_BY_NAME": CSR_BY_NAME, "with_event": _with_event}
+"""Names that expressions of faults may use besides those of the unit."""
 
 
 class Fault:
@@ -40,14 +52,22 @@ class Fault:
     Names in expressions are ports and submodules of the unit, which have their own ports as attributes; ``net``, with
     the probes of internal nets as attributes; and ``right``, the correct value.
 
-    ``checks`` are all checks that must find the fault, separated by commas: a check of riscv-formal, a property of the
-    pipeline, the mnemonic of an instruction, :data:`PROGRAMS` or :data:`COSTS`. ``needs`` lists settings that a core
-    must have or, with ``!``, must not have.
+    ``checks`` are all checks that must find the fault: a check of riscv-formal, a property of the pipeline, the
+    mnemonic of an instruction, :data:`PROGRAMS` or :data:`COSTS`. ``needs`` are settings that a core must have or, with
+    ``!``, must not have.
     """
 
-    def __init__(self, unit: type[Any], name: str, signal: str, wrong: str, checks: str, needs: str = "") -> None:
-        self.unit, self.name, self.signal, self.wrong = unit, name, signal, wrong
-        self.checks, self._needs = checks.split(", "), needs.split()
+    def __init__(
+        self,
+        unit: type[Any],
+        fault: str,
+        signal: str,
+        wrong: str,
+        checks: Sequence[str] = (),
+        needs: Sequence[str] = (),
+    ) -> None:
+        self.unit, self.name, self.signal, self.wrong = unit, fault, signal, wrong
+        self.checks, self._needs = checks, needs
 
     def fits(self, config: CoreConfig) -> bool:
         return all(bool(getattr(config, name.removeprefix("!"))) != name.startswith("!") for name in self._needs)
@@ -69,27 +89,6 @@ class Fault:
             yield
         finally:
             self.unit.elaborate = elaborate
-
-
-_ROW = re.compile(r"(.+?): (.+?) := (.+?)(?: -> ([^[]+?))?(?: \[(.+)\])?")
-
-
-def fault_table(text: str, *, checks: str = "", needs: str = "") -> tuple[Fault, ...]:
-    """Return the faults of a table, in rows such as ``NAME: SIGNAL := WRONG VALUE -> CHECKS [NEEDS]``.
-
-    Checks and needs may be left out if the arguments state them. A row goes on in indented lines. A line
-    ``== MODULE:CLASS`` names the unit of the rows below it.
-    """
-    faults, unit = list[Fault](), object
-    for line in text.strip().replace("\n    ", " ").splitlines():
-        if line.startswith("== "):
-            unit = resolve_name(f"xpulpnn.{line.removeprefix('== ')}")
-            continue
-        row = _ROW.fullmatch(line)
-        assert row, line
-        name, signal, wrong, own_checks, own_needs = row.groups()
-        faults.append(Fault(unit, name, signal, wrong, own_checks or checks, own_needs or needs))
-    return tuple(faults)
 
 
 class _Seeded(Elaboratable):

@@ -160,6 +160,6 @@ def faulty_induction_claims(obligation: Obligation) -> list[list[Claim]]:
     for path, member, port in unit.signature.flatten(unit):
         if member.flow is Out and Value.cast(port) in driven:
             name = ".".join(map(str, path))
-            with Fault(type(unit), "inverted", name, "~right", "").seeded():
+            with Fault(type(unit), "inverted", name, "~right").seeded():
                 return [induction_claims(obligation, obligation.emit().text)]
     raise ToolError(f"{obligation.title} must have an output that gates drive, but has none")
