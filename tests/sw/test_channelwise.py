@@ -290,6 +290,31 @@ def test_attention(signs: tuple[str, str, str], level: str):
         check_named("batchmatmul", text, precision, level, change=lambda own: at_ends(own, precision), **options)
 
 
+@pytest.mark.parametrize("level", TRANSPOSE_LEVELS)
+@pytest.mark.parametrize("signs", ["".join(signs) for signs in product("ui", repeat=2)])
+def test_softmax(signs: str, level: str):
+    """Pixels of words and others, of one channel, cores without work; the largest sums of exponentials there are."""
+    precision = Precision.parse(f"{signs[0]}8x8x{signs[1]}8")
+    for seed, text in enumerate(("2x3x5", "2x3x8", "1x1x1", "3x5x20", "1x2x33", "1x1x500")):
+        options = {"cores": (1, 3, 8)[seed % 3], "specialise": (seed + (signs == "ii")) % 2 == 0, "seed": seed}
+        for change in (unchanged, without_order, as_large_as_can_be):
+            check_named("softmax", text, precision, level, change=change, **options)
+
+
+def unchanged(tensors):
+    return tensors
+
+
+def without_order(tensors):
+    """A table of which no entry stands for another, as exponentials in equal distances do."""
+    return replace(tensors, table=np.random.default_rng(7).permutation(tensors.table[-1] >> np.arange(256) // 16))
+
+
+def as_large_as_can_be(tensors):
+    """Every exponential the greatest, sums of which have 31 bits, and the greatest factor."""
+    return replace(tensors, table=np.full_like(tensors.table, tensors.table[-1]), factor=(1 << 31) - 1)
+
+
 def at_ends(tensors, precision: Precision):
     """The largest sums of products there are, of elements farthest from their zero points."""
     least, other = (-(1 << 7) * signed for signed in (precision.x_signed, precision.w_signed))

@@ -8,7 +8,7 @@ from random import Random
 
 from xpulpnn.errors import require
 from xpulpnn_sw.kernels import products
-from xpulpnn_sw.kernels.channelwise.attention import BATCH_MATMUL
+from xpulpnn_sw.kernels.channelwise.attention import BATCH_MATMUL, SOFTMAX
 from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL
 from xpulpnn_sw.kernels.channelwise.depthwise import DEPTHWISE
 from xpulpnn_sw.kernels.channelwise.elementwise import ADD, RELU
@@ -120,6 +120,7 @@ _KERNELS = (
     MAXPOOL,
     MULTIPLY,
     RELU,
+    SOFTMAX,
     TRANSPOSE,
 )
 KERNELS: Mapping[str, Kernel] = {kernel.name: kernel for kernel in _KERNELS}

@@ -127,6 +127,11 @@ class LookupLayer(MapLayer):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SoftmaxLayer(MapLayer):
+    """Share of each channel's exponential in the sum of those of its pixel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMatmulLayer(LayerText):
     """Matrix product of each row of two maps, ``acc[y,x,o] = sum((first[y,x,c] - zero) * (second[y,o,c] - zero))``."""
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, require
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
+from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn_sw.kernels.channelwise.attention import LEAST_DIVISOR, exponential_bits
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
@@ -157,6 +158,7 @@ def word_lines(words: Words) -> Iterator[str]:
 
 
 _ARRAYS = {"lam": "lambda", "values": "thresholds"}  # arrays of a rule's fields with other names
+_TABLES = {"indices", "table"}  # arrays of layers without weights that are not one number or two
 
 
 def _rule_arrays(rule: Rule) -> dict[str, str]:
@@ -167,7 +169,7 @@ def packed(kernel: Kernel, layer: Any, precision: Precision, variant: str, array
     widths = kernel.precision(layer, precision)
     kernel.variant(variant).check_precision(widths)
     tensors = layer_operands(kernel, layer, precision, arrays, rule)
-    contents = ("first_table", "second_table") if "shifts" in arrays else tuple({"indices", "table"} & {*arrays})
+    contents = ("first_table", "second_table") if "shifts" in arrays else tuple(_TABLES & {*arrays})
     if kernel.rules:
         contents = ("weights", "parameters")
     run = library_run(kernel.build(layer, widths, variant, tensors))
@@ -258,6 +260,8 @@ def _map_arrays(layer: layers.Layer) -> tuple[str, ...]:
             return ("indices",)
         case layers.LookupLayer():
             return ("table",)
+        case layers.SoftmaxLayer():
+            return ("table", "factor", "summand")
         case layers.MultiplyLayer():
             return ("zeros", "factor", "summand", "shift")
         case layers.BatchMatmulLayer():
@@ -274,9 +278,9 @@ def _map_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, arr
     tensors = kernel.tensors(layer, precision, np.random.default_rng(0))
     maps = [name for name in ("activations", "first", "second") if hasattr(tensors, name)]
     known: dict[str, Any] = {name: np.zeros_like(getattr(tensors, name)) for name in maps}
-    if isinstance(layer, layers.GatherLayer | layers.LookupLayer):
-        return replace(tensors, **known, **_tables(layer, precision, arrays))
-    known |= {name: _numbers(name, arrays[name]) for name in names if name in arrays}
+    known |= {name: _numbers(name, arrays[name]) for name in names if name in arrays and name not in _TABLES}
+    if _TABLES & {*names}:
+        known |= _tables(layer, precision, arrays)
     if "shifts" in known:
         factors, summands, shifts = (known.pop(name) for name in names)
         known["scales"] = tuple(map(Scale, factors, summands, shifts))
@@ -286,9 +290,11 @@ def _map_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, arr
 
 
 def _tables(layer: Any, precision: Precision, arrays: Arrays) -> dict[str, Any]:
-    if isinstance(layer, layers.LookupLayer):
+    if isinstance(layer, layers.LookupLayer | layers.SoftmaxLayer):
         name, shape = "table", (1 << precision.x,)
-        values = _ranged(name, arrays[name], precision.y, signed=precision.y_signed)
+        is_softmax = isinstance(layer, layers.SoftmaxLayer)
+        bits = exponential_bits(layer.channels) if is_softmax else precision.y
+        values = _ranged(name, arrays[name], bits, signed=precision.y_signed and not is_softmax)
     else:
         name, shape = "indices", (*layer.out_shape, layer.out_channels)
         values = _ranged(name, arrays[name], ACCUMULATOR_BITS)
@@ -296,6 +302,9 @@ def _tables(layer: Any, precision: Precision, arrays: Arrays) -> dict[str, Any]:
         if values.min() < 0 or values.max() > most:
             raise InputError(f"indices must be 0..{most}, not {values.min()}..{values.max()}")
     require(values.shape == shape, f"{name} must be of shape {shape}, not {values.shape}")
+    if isinstance(layer, layers.SoftmaxLayer):
+        least = -(-(LEAST_DIVISOR << XLEN) // max(int(values[-1]), 1))
+        require(int(arrays["factor"]) >= least, f"factor must be {least} at least, not less")
     return {name: values}
 
 

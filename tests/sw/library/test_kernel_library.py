@@ -110,6 +110,9 @@ def test_scales_of_an_addition_become_tables(tmp_path):
     assert (packed["first_bytes"], packed["second_bytes"], packed["steps"]) == (128, 64, 32)
 
 
+POWERS = ((1 << 26) - 1) >> (255 - np.arange(256)) // 9
+
+
 def test_numbers_of_other_maps_become_arguments(tmp_path):
     packed = packed_maps(["add", "4x4x8:shift"], tmp_path, factors=[140, -18], shift=9)
     numbers = [int(packed[name].view(np.int32)) for name in ("first_factor", "second_factor", "shift")]
@@ -119,6 +122,14 @@ def test_numbers_of_other_maps_become_arguments(tmp_path):
     assert packed["summand"].view(np.int32) == -700
     packed = packed_maps(["avgpool", "4x4x8:2x2:s=2:scaled"], tmp_path, factor=140, summand=-8, shift=5)
     assert [int(packed[name].view(np.int32)) for name in ("factor", "summand", "shift")] == [140, -8, 5]
+    packed = packed_maps(["softmax", "4x4x8"], tmp_path, table=POWERS, factor=1 << 29, summand=-3)
+    assert [int(packed[name].view(np.int32)) for name in ("factor", "summand", "channels", "gap")] == [
+        1 << 29,
+        -3,
+        8,
+        0,
+    ]
+    np.testing.assert_array_equal(packed["table"], POWERS)
     for text in ("maxpool 4x4x8:2x2:s=2", "relu 4x4x8", "avgpool 4x4x8:2x2:s=2", "transpose 4x4x8"):
         packed = packed_maps(text.split(), tmp_path)
         assert packed["input_bytes"] == 128
@@ -126,6 +137,9 @@ def test_numbers_of_other_maps_become_arguments(tmp_path):
 
 
 NOT_PACKED = (
+    ("softmax 1x1x64", {"table": POWERS, "factor": 1, "summand": 0}, "table must be 0..33554431, not 67108863"),
+    ("softmax 1x1x8", {"table": POWERS[1:], "factor": 1, "summand": 0}, "table must be of shape (256,), not (255,)"),
+    ("softmax 1x1x8", {"table": POWERS, "factor": 1, "summand": 0}, "factor must be 129 at least, not less"),
     ("linear 8:3", ARRAYS, "shape of weights must be (3, 8), not (2, 8)"),
     ("linear 8:2:raw", ARRAYS, "arrays must be weights, bias (bias if there is one), not also kappa"),
     ("linear 8:2 --variant nn_4x4", ARRAYS, "variant must be one of rv32im_2x1, "),

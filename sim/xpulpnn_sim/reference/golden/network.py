@@ -233,6 +233,13 @@ def _lookup(stage: _Stage, maps: I32) -> I32:
     return stage.tensors.table[maps & (len(stage.tensors.table) - 1)]
 
 
+def _softmax(stage: _Stage, maps: I32) -> I32:
+    own, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
+    exponentials = own.table.astype(np.int64)[255 - maps.max(axis=-1, keepdims=True) + maps]
+    divisors = exponentials.sum(axis=-1, keepdims=True) * own.factor >> 32
+    return np.clip((exponentials * 32 + divisors // 2) // divisors + own.summand, *element_range(bits, signed=signed))
+
+
 def _multiply(stage: _Stage, first: I32, second: I32) -> I32:
     own, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
     maps = (values.astype(np.int64) - zero for values, zero in zip((first, second), own.zeros, strict=True))
@@ -263,6 +270,7 @@ COMPUTED: Mapping[str, Callable[..., I32]] = {
     **dict.fromkeys(("multiply", "batchmatmul"), _multiply),
     "pointwise": _conv,
     "relu": _relu,
+    "softmax": _softmax,
     "transpose": _transpose,
 }
 

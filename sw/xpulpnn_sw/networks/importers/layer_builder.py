@@ -261,6 +261,8 @@ class LayerBuilder:
     def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
         if sums.factors is not None:
             return sums, rule_fit.fit_addition(sums, sums.factors, quantiser)
+        if sums.kernel == "softmax":
+            return sums, rule_fit.fit_softmax(sums, quantiser)
         if sums.kernel in ("multiply", "batchmatmul"):
             products = sums.sources[0].shape[2] if sums.kernel == "batchmatmul" else 1
             return sums, rule_fit.fit_product(sums, quantiser, products)

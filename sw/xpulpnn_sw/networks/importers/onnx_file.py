@@ -19,7 +19,7 @@ from xpulpnn_sw.networks.importers.moved_maps import arranged, concatenate, has_
 from xpulpnn_sw.networks.importers.onnx_ends import ShortenedModel, check_known, needed, without_end
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
 from xpulpnn_sw.networks.importers.onnx_functions import MOVES, function_of, is_function, moved
-from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, ModelInput, OnnxNode, window_of
+from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, STANDARD, ModelInput, OnnxNode, window_of
 from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
 from xpulpnn_sw.networks.importers.rule_fit import obstacle_to_raw
@@ -76,6 +76,7 @@ class OnnxModel:
         """Read an ONNX file; raises :class:`InputError` unless it holds a model of such nodes."""
         model = _loaded(path)
         # behind _loaded, which reports a missing package
+        from onnx import defs
         from onnx.external_data_helper import load_external_data_for_model
 
         graph = model.graph
@@ -84,9 +85,11 @@ class OnnxModel:
         inputs = [info for info in graph.input if info.name not in constants]
         if not inputs or not graph.output:
             raise InputError(f"model must have inputs and outputs, not {len(inputs)} and {len(graph.output)}")
-        every = [_node(proto) for proto in graph.node]
+        versions = [opset.version for opset in model.opset_import if opset.domain in STANDARD]
+        version = versions[0] if versions else defs.onnx_opset_version()
+        every = [_node(proto, version) for proto in graph.node]
         for node in every:
-            node.check(model)
+            node.check(version)
         nodes = needed(every, [info.name for info in graph.output])
         known = [replace(ModelInput.of(info), annotation=_annotation(graph, info.name)) for info in inputs]
         return cls(proto=model, constants=constants, nodes=nodes, inputs=tuple(known))
@@ -302,7 +305,7 @@ def _printable(name: Any) -> str:
     return name
 
 
-def _node(proto: Any) -> OnnxNode:
+def _node(proto: Any, version: int) -> OnnxNode:
     from onnx import helper
 
     attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute}
@@ -311,7 +314,7 @@ def _node(proto: Any) -> OnnxNode:
         name=_printable(proto.name) or (_printable(proto.output[0]) if proto.output else ""),
         inputs=tuple(map(_printable, proto.input)),
         outputs=tuple(map(_printable, proto.output)),
-        attributes=attributes,
+        attributes={"opset": version, **attributes},
         proto=proto,
     )
 

@@ -34,6 +34,7 @@ from xpulpnn_sw.networks.importers.values import (
     whole_constants,
 )
 
+_SOFTMAX_OF_AN_AXIS = 13  # version of ONNX from which on Softmax is of a single axis
 _MODES = ("constant", "reflect", "edge", "wrap")
 _WAYS = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")
 _ROUNDINGS: Mapping[str, Callable[[Fraction], int]] = {
@@ -85,6 +86,19 @@ def matrix_products(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
     layer = f"{dims(maps[0].shape)}:{columns}"
     sums = _of_maps(node, "batchmatmul", layer, maps, affine, (height, width, columns))
     return replace(sums, indices=sums.indices.reshape(*batch, width, columns))
+
+
+def softmax(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
+    """Convert ``Softmax``, before version 13 of ONNX of all axes from one on, of rows that become pixels."""
+    value = net.with_positive_scale(net.map_of(given[0], node.inputs[0]))
+    shape, is_old = value.indices.shape, node.number("opset", _SOFTMAX_OF_AN_AXIS) < _SOFTMAX_OF_AN_AXIS
+    axis = node.number("axis", 1 if is_old else -1) % len(shape)
+    rows = value.indices.reshape(*shape[:axis], -1) if is_old else np.moveaxis(value.indices, axis, -1)
+    source = moved_maps.placed(net, value, rows.reshape(-1, *rows.shape[-2:]))
+    unit = Affine(a=Fraction(1), b=Fraction(0), least=0, most=1)
+    sums, places = _of_maps(node, "softmax", dims(source.shape), [source], unit, source.shape), np.arange(rows.size)
+    ordered = places.reshape(shape) if is_old else np.moveaxis(places.reshape(rows.shape), -1, axis)
+    return replace(sums, indices=ordered)
 
 
 def extreme_of(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Value:

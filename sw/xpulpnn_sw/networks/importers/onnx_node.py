@@ -18,7 +18,7 @@ from xpulpnn_sw.networks.importers.values import NO_PADS, Map, Pads, Shape, Sums
 from xpulpnn_sw.networks.network import Scaling
 
 INPUT_CODES = (Fraction(1), Fraction(0))  # of an integer input before its DequantizeLinear
-_STANDARD = ("", "ai.onnx")
+STANDARD = ("", "ai.onnx")
 # domain of ONNX Runtime, which has some operators of ONNX for more types; operators of QONNX's channels-last domain are
 # not accepted
 _RUNTIME = "com.microsoft"
@@ -43,15 +43,13 @@ class OnnxNode:
     def __str__(self) -> str:
         return f"{self.operator} {self.name}"
 
-    def check(self, model: Any) -> None:
+    def check(self, version: int) -> None:
         from onnx import defs
 
         require(self.outputs, f"{self}: outputs must be one at least, not none")
-        versions = [opset.version for opset in model.opset_import if opset.domain in _STANDARD]
-        version = versions[0] if versions else defs.onnx_opset_version()
         if not defs.has(self.operator):
             return
-        if (domain := self.proto.domain) not in (*_STANDARD, _RUNTIME):
+        if (domain := self.proto.domain) not in (*STANDARD, _RUNTIME):
             raise InputError(f"{self}: domain of the operator must be that of ONNX, not {domain}")
         if defs.has(self.operator, max_inclusive_version=version, domain=""):
             least = defs.get_schema(self.operator, version).min_input

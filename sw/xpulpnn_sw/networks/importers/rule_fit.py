@@ -11,7 +11,7 @@ import numpy as np
 
 from xpulpnn.errors import InputError, LayerError, require
 from xpulpnn.isa.machine import BYTE_BITS
-from xpulpnn_sw.kernels.channelwise.attention import most_left
+from xpulpnn_sw.kernels.channelwise.attention import SHARE_PLACES, exponential_bits, most_left
 from xpulpnn_sw.kernels.channelwise.moves import PRODUCT_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, MAX_WIDE_SHIFT, ExactRequantisation, Rule
@@ -341,6 +341,24 @@ def fit_product(sums: Sums, quantiser: Quantiser, products: int = 1) -> RuleFit:
     numbers = {"factor": factor if affine.a >= 0 else -factor, "summand": summand, "shift": shift}
     errors: dict[str, Any] = {"inexact": inexact, "total": len(quantiser.results), "max_error": error}
     return RuleFit(arrays=product_arrays(sums, numbers), reach=(most * factor >> places) + summand >> shift, **errors)
+
+
+def fit_softmax(sums: Sums, quantiser: Quantiser) -> RuleFit:
+    """Return the exponentials of differences, and the factor of their sums for the step of the quantiser."""
+    affine, source, zero = sums.channels[0], sums.sources[0], -quantiser.offset / quantiser.scale
+    step, bits, most = affine.a and quantiser.scale / affine.a, exponential_bits(source.shape[2]), 2 << SHARE_PLACES
+    places = ((real, result) for result, real, *_ in quantiser.bounds(0) if real is not None)
+    halves = {real / quantiser.scale + zero - result for real, result in places}
+    is_plain = have_equal_channels(sums) and affine.a and (affine.b, affine.low, affine.high) == (0, None, None)
+    is_uniform = zero.denominator == 1 and halves == {Fraction(-1, 2)}
+    require(is_plain, "what follows a softmax must be a factor, the same for all channels, and a quantiser")
+    require(is_uniform, "what follows a softmax must be a quantiser that rounds to the nearest number")
+    require(0 < step * most < 1, f"step of a softmax's results must be less than 1/{most}, not {float(step)}")
+    table = np.rint(np.exp(np.arange(1 - (1 << BYTE_BITS), 1) * float(source.scale)) * ((1 << bits) - 1)).astype(
+        np.int64
+    )
+    factor = round(step * (1 << ACCUMULATOR_BITS + SHARE_PLACES))
+    return RuleFit(arrays={"table": table, "factor": np.array(factor), "summand": np.array(int(zero))})
 
 
 def product_arrays(sums: Sums, numbers: Mapping[str, int]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "AVERAGE_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
     "MAX_POOL_2D": ("Pool2DOptions", (*_WINDOW, "FilterHeight", "FilterWidth")),
     "CONCATENATION": ("ConcatenationOptions", ("Axis", "FusedActivationFunction")),
+    "SOFTMAX": ("SoftmaxOptions", ("Beta",)),
     "BATCH_MATMUL": ("BatchMatMulOptions", ("AdjX", "AdjY")),
     "LEAKY_RELU": ("LeakyReluOptions", ("Alpha",)),
     **dict.fromkeys(("MUL", "DIV"), ("MulOptions", ("FusedActivationFunction",))),

@@ -121,6 +121,8 @@ class TfliteLayerBuilder(LayerBuilder):
         return super().finish()
 
     def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
+        if sums.kernel == "softmax":
+            return super()._fit(sums, quantiser)
         zero, source, rule = zero_point_of(quantiser), sums.sources[0], Rule.BN32
         if sums.factors is not None:
             maps = [(Range(source.low, source.high), zero_point_of(source)) for source in sums.sources]

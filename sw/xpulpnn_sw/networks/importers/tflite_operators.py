@@ -171,6 +171,7 @@ class TfliteOperators:
             **dict.fromkeys(MOVES, self._moved),
             **dict.fromkeys((*_JOINED, "PRELU"), self._joined),
             "BATCH_MATMUL": self._matrix_products,
+            "SOFTMAX": self._softmax,
             "PAD": self._pad,
             "RESIZE_BILINEAR": self._resize,
             **dict.fromkeys(_REDUCTIONS, self._reduced),
@@ -280,6 +281,11 @@ class TfliteOperators:
             if operator.options[name]:
                 given[place] = replace(given[place], indices=given[place].indices.swapaxes(-1, -2))
         return self._in_places(operator, self._apply(operator, onnx_maps.matrix_products, given))
+
+    def _softmax(self, operator: TfliteOperator) -> Map:
+        value = self._ordered(operator, 0)
+        scaled = replace(value, scale=value.scale * Fraction(operator.options["Beta"]))
+        return self._in_places(operator, self._apply(operator, onnx_maps.softmax, [scaled]))
 
     def _ordered(self, operator: TfliteOperator, place: int) -> Map:
         return replace(self._value(operator, place), indices=self._places(operator, place))

@@ -326,8 +326,8 @@ ONES, WINDOW = (np.ones((2, 2, 2, 2)), np.float32), {"kernel_shape": [2, 2]}
 THIRDS, COLUMN = (np.full((1, 2, 1, 1), 0.3), np.float32), (np.ones((1, 2, 1, 1, 1)), np.float32)
 AROUND, SHORTS = ([0, 0, 1, 1, 0, 0, 1, 1], np.int64), ((1, np.float32), (0, np.int16))
 REFUSED = {
-    "operators of nodes must be known, not Softmax softmax1 .*works at the end.*, LpNormalization lp": refused(
-        ("Softmax", (), {}), ("LpNormalization", (), {}), ("Relu", (), {})
+    "operators of nodes must be known, not LogSoftmax logsoftmax1 .*works at the end.*, LpNormalization lp": refused(
+        ("LogSoftmax", (), {}), ("LpNormalization", (), {}), ("Relu", (), {})
     ),
     "MaxPool maxpool2: dilated pooling": refused(
         ("Conv", (ONES,), {}), ("MaxPool", (), WINDOW | {"dilations": [2, 2]})
@@ -459,7 +459,7 @@ def test_results_that_may_differ_by_more(tmp_path: Path) -> None:
     assert np.abs(results - np.array(expected)).max() <= most
 
 
-def attention(model: Model, rng: np.random.Generator, places: int, heads: int, width: int) -> None:
+def attention(model: Model, rng: np.random.Generator, places: int, heads: int, width: int, shares: str) -> None:
     """A block of a transformer between quantisers, of a sequence that a quantiser has made."""
     whole, split, given = heads * width, [1, places, heads, width], model.last
     sides: list[str] = []
@@ -473,7 +473,7 @@ def attention(model: Model, rng: np.random.Generator, places: int, heads: int, w
     model.node("Div", model.constant(width**0.5))
     model.pair(23.0, 120, np.uint8)
     model.node("Mul", model.constant(0.003))
-    model.node("Sigmoid")
+    model.node(shares)
     model.pair(0.0031, 0, np.uint8)
     model.node("MatMul", sides[2])
     model.pair(2.0, 120, np.uint8)
@@ -481,11 +481,67 @@ def attention(model: Model, rng: np.random.Generator, places: int, heads: int, w
     model.node("Reshape", model.constant([1, places, whole], np.int64))
 
 
-def test_attention(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shares", ["Sigmoid", "Softmax"])
+def test_attention(tmp_path: Path, shares: str) -> None:
     """Products of two maps, by heads, of rows that fill no words."""
     rng = np.random.default_rng(31)
     model = Model((1, 7, 10))
     model.pair(1.0, 0, np.uint8)
-    attention(model, rng, 7, 2, 5)
+    attention(model, rng, 7, 2, 5, shares)
     described = check(model, tmp_path, 2.0, rng, zero=120)
-    assert [kind for kind in kinds(described) if "mat" in kind] == ["batchmatmul"] * 2
+    between = {"Sigmoid": "lookup", "Softmax": "softmax"}[shares]
+    assert [kind for kind in kinds(described) if kind not in ("gather", "pointwise")] == [
+        *("batchmatmul", between, "batchmatmul")
+    ]
+
+
+def shared(scale: float, zero: int, *nodes: tuple[str, dict[str, Any]], opset: int = 21) -> Model:
+    """Nodes behind a map whose numbers are small enough for exponentials, between quantisers."""
+    model = Model((1, 3, 4, 5), opset=opset)
+    model.pair(1.0, 0, np.uint8)
+    model.node("Mul", model.constant(0.013))
+    for operator, attributes in nodes:
+        shapes = [model.constant(attributes.pop("shape"), np.int64)] if "shape" in attributes else []
+        model.node(operator, *shapes, **attributes)
+    model.pair(scale, zero, np.int8 if zero < 0 else np.uint8)
+    # a softmax at the end is left out
+    model.node("MaxPool", kernel_shape=[1, 1])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("axis", "scale", "zero"), [(None, 1 / 255, 0), (1, 1 / 256, -128), (-2, 1 / 127, 0), (3, 1 / 700, 3)]
+)
+def test_softmax(tmp_path: Path, axis: int | None, scale: float, zero: int) -> None:
+    """Along each axis, by steps of which some results exceed the range."""
+    model = shared(scale, zero, ("Softmax", {} if axis is None else {"axis": axis}))
+    described = check(model, tmp_path, scale, np.random.default_rng(5), zero=zero)
+    assert "softmax" in kinds(described)
+
+
+def test_softmax_of_early_versions(tmp_path: Path) -> None:
+    """Before version 13 the exponentials are shares of those of all axes from one on."""
+    rows = [("Reshape", {"shape": [1, 3, 20]}), ("Softmax", {}), ("Reshape", {"shape": [1, 3, 4, 5]})]
+    models = shared(1 / 256, 0, ("Softmax", {"axis": 2}), opset=12), shared(1 / 256, 0, *rows)
+    described = [imported(model, tmp_path) for model in models]
+    images = samples(models[0], np.random.default_rng(6))
+    early, late = (run_reference(own.network, own.batch(images))[-1] for own in described)
+    np.testing.assert_array_equal(early.ravel(), late.ravel())
+    assert np.unique(early).size > 20
+    assert kinds(described[0]).count("softmax") == 1
+
+
+@pytest.mark.parametrize(
+    ("named", "scale", "nodes"),
+    [
+        (
+            "QuantizeLinear quantizelinear5: what follows a softmax must be a quantiser that rounds ",
+            0.004,
+            ["Softmax", "Sigmoid"],
+        ),
+        ("QuantizeLinear quantizelinear4: step of a softmax's results must be less than 1/64, ", 0.02, ["Softmax"]),
+    ],
+)
+def test_what_cannot_follow_a_softmax(tmp_path: Path, named: str, scale: float, nodes: list[str]) -> None:
+    with pytest.raises(InputError, match=f"^{named}"):
+        imported(shared(scale, 0, *((name, {}) for name in nodes)), tmp_path)

@@ -178,7 +178,7 @@ def with_tensor(name, number=0, **changes):
 AXES = np.array([0, 1], np.int32)
 LARGE = np.full(6, 2**31 - 1, np.int32)
 BAD = {
-    "operators must be known, not operator 6 (SOFTMAX) (works": with_operator(6, "SOFTMAX"),
+    "operators must be known, not operator 6 (LOG_SOFTMAX) (works": with_operator(6, "LOG_SOFTMAX"),
     "operator 2 (CONV_2D): dilation": with_operator(2, DilationHFactor=0),
     "operator 2 (CONV_2D): weights with those of 0": with_operator(2, DilationHFactor=1 << 28, Padding=SAME),
     "operator 2 (CONV_2D): CONV_2D2 must be INT8": with_tensor("CONV_2D2", type="INT16"),

@@ -43,11 +43,14 @@ def test_flattening_with_an_open_batch(tmp_path):
     assert not notes
 
 
-def test_attention(tmp_path):
+@pytest.mark.parametrize(
+    ("shares", "kernel", "options"), [("LOGISTIC", "lookup", {}), ("SOFTMAX", "softmax", {"Beta": 0.75})]
+)
+def test_attention(tmp_path, shares, kernel, options):
     """Products of maps, by heads that are gathered, of rows that fill no words."""
-    described, notes = check_codes(attention(), tmp_path)
+    described, notes = check_codes(attention(shares=shares, **options), tmp_path)
     assert [kind for kind in kinds(described) if kind not in ("gather", "pointwise")] == [
-        *("batchmatmul", "lookup", "batchmatmul", "add")
+        *("batchmatmul", kernel, "batchmatmul", "add")
     ]
     assert not notes
 

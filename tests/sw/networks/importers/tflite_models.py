@@ -37,6 +37,7 @@ TABLES = {
     "RESIZE_BILINEAR": "ResizeBilinearOptions",
     "TRANSPOSE_CONV": "TransposeConvOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
+    "SOFTMAX": "SoftmaxOptions",
 }
 CURVES = {
     "LOGISTIC": lambda real: 1 / (1 + np.exp(-real)),
@@ -88,7 +89,7 @@ class Graph:
         return path
 
 
-def attention(places=11, heads=2, width=6, channels=10):
+def attention(places=11, heads=2, width=6, channels=10, shares="LOGISTIC", **options):
     """A block of a transformer: queries, keys and values by heads, their products, and the input added."""
     g, whole, split = Graph((1, places, channels), 0.05, 3), heads * width, (1, heads, places, width)
     mixed, turned = g.numbers([1, places, heads, width]), g.numbers([0, 2, 1, 3])
@@ -98,7 +99,7 @@ def attention(places=11, heads=2, width=6, channels=10):
         a = g.operator("RESHAPE", (a, mixed), (1, places, heads, width), 0.06, zero)
         sides.append(g.operator("TRANSPOSE", (a, turned), split, 0.06, zero))
     scores = g.operator("BATCH_MATMUL", sides[:2], (1, heads, places, places), 0.03, 4, AdjX=0, AdjY=1)
-    shares = g.operator("LOGISTIC", (scores,), (1, heads, places, places), 1 / 256, -128)
+    shares = g.operator(shares, (scores,), (1, heads, places, places), 1 / 256, -128, **options)
     b = g.operator("BATCH_MATMUL", (shares, sides[2]), split, 0.03, -3, AdjX=0, AdjY=0)
     b = g.operator("TRANSPOSE", (b, turned), (1, places, heads, width), 0.03, -3)
     b = g.operator("RESHAPE", (b, g.numbers([1, places, whole])), (1, places, whole), 0.03, -3)
@@ -379,6 +380,9 @@ def results(tensors, operator, known):
         sums = steps @ (others.swapaxes(-1, -2) if options["AdjY"] else others)
         codes = twice_rounded(sums, x.scales[0] * other.scales[0] / output.scales[0]) + output.zeros[0]
         return np.clip(codes, -128, 127).astype(np.int64)
+    if operator.kind == "SOFTMAX":
+        powers = np.exp(options["Beta"] * values)
+        return rounded(output, powers / powers.sum(axis=-1, keepdims=True))
     if operator.kind in CURVES:
         return rounded(output, CURVES[operator.kind](values))
     if operator.kind == "LEAKY_RELU":
