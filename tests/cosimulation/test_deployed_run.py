@@ -417,8 +417,8 @@ def test_random_networks_in_ever_less_memory(seed, moving, monkeypatch):
 
 
 ATTENTION = (
-    ("lookup", "16x9x40", "8x8x8"),
-    ("batchmatmul", "16x9x40:9", "8xu8x8", "lookup0", "lookup0"),
+    ("layernorm", "16x9x40", "8x8x8"),
+    ("batchmatmul", "16x9x40:9", "8xu8x8", "layernorm0", "layernorm0"),
     ("softmax", "16x9x9", "8x8x8"),
     ("batchmatmul", "16x9x9:9", "8xu8xi8", "softmax2", "batchmatmul1"),
     ("gather", "16x9x9:9x9x16", "i8x8xi8"),

@@ -315,6 +315,31 @@ def as_large_as_can_be(tensors):
     return replace(tensors, table=np.full_like(tensors.table, tensors.table[-1]), factor=(1 << 31) - 1)
 
 
+@pytest.mark.parametrize("level", TRANSPOSE_LEVELS)
+@pytest.mark.parametrize("signs", ["".join(signs) for signs in product("ui", repeat=2)])
+def test_layernorm(signs: str, level: str):
+    """Pixels of words and others, cores without work; the greatest and the least variances there are."""
+    precision = Precision.parse(f"{signs[0]}8x8x{signs[1]}8")
+    for seed, text in enumerate(("2x3x5", "2x3x8", "1x2x1", "3x5x20", "1x2x33", "2x1x512")):
+        options = {"cores": (1, 3, 8)[seed % 3], "specialise": (seed + (signs == "ii")) % 2 == 0, "seed": seed}
+        for change in (unchanged, nearly_equal, far_apart):
+            check_named("layernorm", text, precision, level, change=change, **options)
+
+
+def nearly_equal(tensors):
+    """A pixel of equal elements, others with one or two that differ, and nothing is added to variances."""
+    activations = np.full_like(tensors.activations, 77)
+    activations[..., 0].flat[1:] = 78
+    activations[..., -1].flat[2:] = 75
+    return replace(tensors, activations=activations, epsilon=0)
+
+
+def far_apart(tensors):
+    """Half of the elements at one end, half at the other, and the most that can be added to variances."""
+    activations = np.where(tensors.activations % 2, tensors.activations.min(), tensors.activations.max())
+    return replace(tensors, activations=activations, epsilon=(1 << 24) - 1)
+
+
 def at_ends(tensors, precision: Precision):
     """The largest sums of products there are, of elements farthest from their zero points."""
     least, other = (-(1 << 7) * signed for signed in (precision.x_signed, precision.w_signed))

@@ -42,7 +42,9 @@ _FORMS = {
     "depthwise": ("{rows}x{columns}x{inputs}:3x3",),
     "gather": ("{rows}x{columns}x{inputs}:{columns}x{rows}x{outputs}",),
     "maxpool": ("{rows}x{columns}x{inputs}:{window}", "{rows}x{columns}x{inputs}:{window}:relu"),
-    **dict.fromkeys(("lookup", "multiply", "relu", "softmax", "transpose"), ("{rows}x{columns}x{inputs}",)),
+    **dict.fromkeys(
+        ("layernorm", "lookup", "multiply", "relu", "softmax", "transpose"), ("{rows}x{columns}x{inputs}",)
+    ),
 }
 """Layers of each kernel, with placeholders for sizes; passes and combinations use them in turn."""
 

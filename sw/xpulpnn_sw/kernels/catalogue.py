@@ -8,12 +8,13 @@ from random import Random
 
 from xpulpnn.errors import require
 from xpulpnn_sw.kernels import products
-from xpulpnn_sw.kernels.channelwise.attention import BATCH_MATMUL, SOFTMAX
+from xpulpnn_sw.kernels.channelwise.attention import BATCH_MATMUL
 from xpulpnn_sw.kernels.channelwise.avgpool import AVGPOOL
 from xpulpnn_sw.kernels.channelwise.depthwise import DEPTHWISE
 from xpulpnn_sw.kernels.channelwise.elementwise import ADD, RELU
 from xpulpnn_sw.kernels.channelwise.maxpool import MAXPOOL
 from xpulpnn_sw.kernels.channelwise.moves import GATHER, LOOKUP, MULTIPLY
+from xpulpnn_sw.kernels.channelwise.pixels import LAYERNORM, SOFTMAX
 from xpulpnn_sw.kernels.channelwise.transpose import TRANSPOSE
 from xpulpnn_sw.kernels.figures import PAPER_LAYER
 from xpulpnn_sw.kernels.kernel import Kernel
@@ -116,6 +117,7 @@ _KERNELS = (
     BATCH_MATMUL,
     DEPTHWISE,
     GATHER,
+    LAYERNORM,
     LOOKUP,
     MAXPOOL,
     MULTIPLY,

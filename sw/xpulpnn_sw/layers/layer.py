@@ -7,6 +7,7 @@ from xpulpnn.errors import LayerError, require
 from xpulpnn_sw.layers.text import OUTSIDE, STRIDE, LayerText, Option, Windows, check_elements, check_size, pad_option
 
 MAX_AREA = 4096  # most elements of a window that is averaged
+MAX_NORMALISED = 512  # most channels whose variance times their square has 32 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,21 @@ class LookupLayer(MapLayer):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SoftmaxLayer(MapLayer):
     """Share of each channel's exponential in the sum of those of its pixel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerNormLayer(MapLayer):
+    """Channels of each pixel less their mean and divided by their standard deviation, with a scale for each."""
+
+    def __post_init__(self) -> None:
+        MapLayer.__post_init__(self)
+        most = MAX_NORMALISED
+        require(self.channels <= most, f"channels must be at most {most}, not {self.channels}", LayerError)
+
+    @property
+    def places(self) -> int:
+        """Factors of 4 by which the variance times the square of the channels still has 32 bits."""
+        return MAX_NORMALISED.bit_length() - 1 - (self.channels - 1).bit_length()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

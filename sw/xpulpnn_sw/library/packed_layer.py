@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sw.kernels.channelwise.attention import LEAST_DIVISOR, exponential_bits
 from xpulpnn_sw.kernels.channelwise.elementwise import Scale
+from xpulpnn_sw.kernels.channelwise.pixels import EPSILON_BITS, LEAST_DIVISOR, exponential_bits
 from xpulpnn_sw.kernels.kernel import Kernel, KernelRun
 from xpulpnn_sw.kernels.layout import Ints, Words
 from xpulpnn_sw.kernels.requantisation import BY_RULE, MAX_SHIFT, AnyRequantisation, Rule, parameter_alignment
@@ -158,7 +158,8 @@ def word_lines(words: Words) -> Iterator[str]:
 
 
 _ARRAYS = {"lam": "lambda", "values": "thresholds"}  # arrays of a rule's fields with other names
-_TABLES = {"indices", "table"}  # arrays of layers without weights that are not one number or two
+_TABLES = ("gains", "indices", "offsets", "table")  # arrays of layers without weights that are not one number or two
+_MOST = {"shift": MAX_SHIFT, "epsilon": (1 << EPSILON_BITS) - 1}
 
 
 def _rule_arrays(rule: Rule) -> dict[str, str]:
@@ -169,7 +170,9 @@ def packed(kernel: Kernel, layer: Any, precision: Precision, variant: str, array
     widths = kernel.precision(layer, precision)
     kernel.variant(variant).check_precision(widths)
     tensors = layer_operands(kernel, layer, precision, arrays, rule)
-    contents = ("first_table", "second_table") if "shifts" in arrays else tuple(_TABLES & {*arrays})
+    contents = (
+        ("first_table", "second_table") if "shifts" in arrays else tuple(name for name in _TABLES if name in arrays)
+    )
     if kernel.rules:
         contents = ("weights", "parameters")
     run = library_run(kernel.build(layer, widths, variant, tensors))
@@ -262,6 +265,8 @@ def _map_arrays(layer: layers.Layer) -> tuple[str, ...]:
             return ("table",)
         case layers.SoftmaxLayer():
             return ("table", "factor", "summand")
+        case layers.LayerNormLayer():
+            return ("gains", "offsets", "epsilon", "shift")
         case layers.MultiplyLayer():
             return ("zeros", "factor", "summand", "shift")
         case layers.BatchMatmulLayer():
@@ -279,8 +284,7 @@ def _map_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, arr
     maps = [name for name in ("activations", "first", "second") if hasattr(tensors, name)]
     known: dict[str, Any] = {name: np.zeros_like(getattr(tensors, name)) for name in maps}
     known |= {name: _numbers(name, arrays[name]) for name in names if name in arrays and name not in _TABLES}
-    if _TABLES & {*names}:
-        known |= _tables(layer, precision, arrays)
+    known |= _tables(layer, precision, arrays)
     if "shifts" in known:
         factors, summands, shifts = (known.pop(name) for name in names)
         known["scales"] = tuple(map(Scale, factors, summands, shifts))
@@ -289,23 +293,32 @@ def _map_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, arr
     return replace(tensors, **known)
 
 
-def _tables(layer: Any, precision: Precision, arrays: Arrays) -> dict[str, Any]:
-    if isinstance(layer, layers.LookupLayer | layers.SoftmaxLayer):
-        name, shape = "table", (1 << precision.x,)
-        is_softmax = isinstance(layer, layers.SoftmaxLayer)
-        bits = exponential_bits(layer.channels) if is_softmax else precision.y
-        values = _ranged(name, arrays[name], bits, signed=precision.y_signed and not is_softmax)
-    else:
-        name, shape = "indices", (*layer.out_shape, layer.out_channels)
-        values = _ranged(name, arrays[name], ACCUMULATOR_BITS)
-        most = layer.height * layer.width * layer.channels - 1
-        if values.min() < 0 or values.max() > most:
-            raise InputError(f"indices must be 0..{most}, not {values.min()}..{values.max()}")
-    require(values.shape == shape, f"{name} must be of shape {shape}, not {values.shape}")
+def _tables(layer: Any, precision: Precision, arrays: Arrays) -> dict[str, Ints]:
+    bits, signed, shape = ACCUMULATOR_BITS, True, (1 << precision.x,)
+    match layer:
+        case layers.LookupLayer():
+            bits, signed = precision.y, precision.y_signed
+        case layers.SoftmaxLayer():
+            bits, signed = exponential_bits(layer.channels), False
+        case layers.LayerNormLayer():
+            bits, shape = ACCUMULATOR_BITS - 1, (layer.channels,)
+        case _:
+            shape = (*layer.out_shape, layer.out_channels)
+    tables = {name: _ranged(name, arrays[name], bits, signed=signed) for name in _TABLES if name in arrays}
+    for name, values in tables.items():
+        require(values.shape == shape, f"{name} must be of shape {shape}, not {values.shape}")
+    if isinstance(layer, layers.GatherLayer):
+        low, high, most = (
+            tables["indices"].min(),
+            tables["indices"].max(),
+            layer.height * layer.width * layer.channels - 1,
+        )
+        require(0 <= low <= high <= most, f"indices must be 0..{most}, not {low}..{high}")
     if isinstance(layer, layers.SoftmaxLayer):
-        least = -(-(LEAST_DIVISOR << XLEN) // max(int(values[-1]), 1))
-        require(int(arrays["factor"]) >= least, f"factor must be {least} at least, not less")
-    return {name: values}
+        greatest = int(tables["table"][-1])
+        least = -(-(LEAST_DIVISOR << XLEN) // max(greatest, 1))
+        require(greatest * int(arrays["factor"]) >> XLEN >= LEAST_DIVISOR, f"factor must be {least} at least, not less")
+    return tables
 
 
 def _numbers(name: str, values: NDArray[Any]) -> int | tuple[int, ...]:
@@ -315,6 +328,7 @@ def _numbers(name: str, values: NDArray[Any]) -> int | tuple[int, ...]:
         numbers = tuple(ranged.tolist())
     else:
         numbers = _single_number(name, values)
-    for shift in np.atleast_1d(numbers) if name.startswith("shift") else ():
-        require(0 <= shift <= MAX_SHIFT, f"shift must be 0..{MAX_SHIFT}, not {shift}")
+    kind = name.removesuffix("s")
+    for number in np.atleast_1d(numbers) if kind in _MOST else ():
+        require(0 <= number <= _MOST[kind], f"{kind} must be 0..{_MOST[kind]}, not {number}")
     return numbers

@@ -38,7 +38,7 @@ def pad_channels(stage: Stage, old: int, inputs: int, outputs: int, filling: int
         return _depthwise(stage, own, outputs)
     if isinstance(stage.layer, layers.GatherLayer):
         return _gather(stage, own, inputs, outputs)
-    if isinstance(stage.layer, layers.BatchMatmulLayer | layers.SoftmaxLayer):
+    if isinstance(stage.layer, layers.BatchMatmulLayer | layers.SoftmaxLayer | layers.LayerNormLayer):
         # sums over all channels of maps, which added channels would change
         if (inputs, outputs) != (stage.layer.channels, stage.layer.out_channels):
             raise LayerError(f"channels of {stage.name} must fill whole words, not {stage.layer.out_channels}")

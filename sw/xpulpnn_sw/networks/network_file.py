@@ -38,7 +38,7 @@ from xpulpnn_sw.networks.network import NETWORK_INPUT, Network, NetworkModel, Sc
 
 NETWORK_KERNELS = (
     *("conv", "pointwise", "conv1d", "linear", "depthwise", "add", "avgpool", "maxpool", "relu"),
-    *("gather", "lookup", "multiply", "batchmatmul", "softmax"),
+    *("gather", "lookup", "multiply", "batchmatmul", "softmax", "layernorm"),
 )
 # without pv.qnt, whose thresholds need an alignment that consecutive layers in memory do not have
 NETWORK_RULES = {rule.value: rule for rule in Rule if rule is not Rule.QNT}

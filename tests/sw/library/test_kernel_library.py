@@ -136,7 +136,12 @@ def test_numbers_of_other_maps_become_arguments(tmp_path):
         assert str(packed["function"]).startswith(f"xp_{text.split()[0]}_")
 
 
+UNIT = {"gains": [64] * 8, "offsets": [0] * 8, "epsilon": 0, "shift": 0}
 NOT_PACKED = (
+    ("layernorm 1x1x513", UNIT, "channels must be at most 512, not 513"),
+    ("layernorm 1x1x9", UNIT, "gains must be of shape (9,), not (8,)"),
+    ("layernorm 1x1x8", UNIT | {"epsilon": 1 << 24}, "epsilon must be 0..16777215, not 16777216"),
+    ("layernorm 1x1x8", UNIT | {"offsets": [1 << 30] * 8}, "offsets must be -1073741824..1073741823, not 1073741824"),
     ("softmax 1x1x64", {"table": POWERS, "factor": 1, "summand": 0}, "table must be 0..33554431, not 67108863"),
     ("softmax 1x1x8", {"table": POWERS[1:], "factor": 1, "summand": 0}, "table must be of shape (256,), not (255,)"),
     ("softmax 1x1x8", {"table": POWERS, "factor": 1, "summand": 0}, "factor must be 129 at least, not less"),

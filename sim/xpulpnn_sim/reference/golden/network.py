@@ -240,6 +240,22 @@ def _softmax(stage: _Stage, maps: I32) -> I32:
     return np.clip((exponentials * 32 + divisors // 2) // divisors + own.summand, *element_range(bits, signed=signed))
 
 
+def _layernorm(stage: _Stage, maps: I32) -> I32:
+    own, channels, values = stage.tensors, maps.shape[-1], maps.astype(np.int64)
+    total = values.sum(axis=-1, keepdims=True)
+    squares = channels * (values * values).sum(axis=-1, keepdims=True) - total * total
+    squares = np.maximum((squares << 2 * stage.layer.places) + own.epsilon, 1)
+    # so many times 4 that there are 31 or 32 bits
+    places = np.maximum(32 - np.frexp(squares)[1], 0) // 2
+    root = np.full_like(squares, 0x5A00_0000)
+    for _ in range(6):
+        rest = (3 << 28) - ((root * root >> 32) * (squares << 2 * places) >> 32)
+        root = (root * (rest << 2) >> 32) << 1
+    deviations = (((values * channels - total) << (places + stage.layer.places + 10)) * root >> 32) << 2
+    results = (deviations * own.gains >> 32) + own.offsets >> own.shift
+    return np.clip(results, *element_range(stage.precision.y, signed=stage.precision.y_signed))
+
+
 def _multiply(stage: _Stage, first: I32, second: I32) -> I32:
     own, bits, signed = stage.tensors, stage.precision.y, stage.precision.y_signed
     maps = (values.astype(np.int64) - zero for values, zero in zip((first, second), own.zeros, strict=True))
@@ -264,6 +280,7 @@ COMPUTED: Mapping[str, Callable[..., I32]] = {
     "conv1d": _conv1d,
     "depthwise": _depthwise,
     "gather": _gather,
+    "layernorm": _layernorm,
     **dict.fromkeys(("linear", "matmul"), _linear),
     "lookup": _lookup,
     "maxpool": _maxpool,

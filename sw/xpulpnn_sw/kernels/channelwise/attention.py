@@ -1,27 +1,20 @@
-"""Kernels of attention on feature maps of bytes: ``batchmatmul``, matrix products of two maps, and ``softmax``."""
+"""Kernel of matrix products of two feature maps of bytes, ``batchmatmul``."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held
-from xpulpnn_sw.kernels.channelwise.maps import ElementBuilder, PlacedMaps, element_kernel, random_maps
-from xpulpnn_sw.kernels.channelwise.moves import (
-    PRODUCT_BITS,
-    LookupTensors,
-    MultiplyTensors,
-    random_product,
-    shared_loop,
-)
+from xpulpnn_sw.kernels.builder import WORD, ZERO
+from xpulpnn_sw.kernels.channelwise.maps import ElementBuilder, PlacedMaps, element_kernel
+from xpulpnn_sw.kernels.channelwise.moves import PRODUCT_BITS, MultiplyTensors, random_product, shared_loop
 from xpulpnn_sw.kernels.frame import Frame
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, argument_structure
-from xpulpnn_sw.kernels.layout import pack_words, padded_channels
+from xpulpnn_sw.kernels.layout import padded_channels
 from xpulpnn_sw.kernels.terms import Argument, Name, Number, Term, given
 from xpulpnn_sw.kernels.variants import TRANSPOSE_LEVELS
-from xpulpnn_sw.layers.layer import BatchMatmulLayer, SoftmaxLayer
+from xpulpnn_sw.layers.layer import BatchMatmulLayer
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.layers.text import random_sizes
 
@@ -30,10 +23,6 @@ _PAIR = 2  # columns that are computed together
 _PRODUCTS = {(False, False): "up", (True, True): "sp", (False, True): "usp", (True, False): "usp"}  # by signs
 _ZEROS = ("first_zero", "second_zero")
 _RULE = ("left", "factor", "twice", "summand", "shift")
-SHARE_PLACES = 5  # left shift of exponentials before they are divided
-LEAST_DIVISOR = 2  # of exponentials, so that quotients have 31 bits
-_GREATEST = (1 << BYTE_BITS) - 1  # difference of two elements
-_HELD = ("table", "factor", "summand", "channels", "gap")
 
 BATCH_MATMUL_ARGUMENTS = argument_structure(
     "batchmatmul",
@@ -51,21 +40,6 @@ BATCH_MATMUL_ARGUMENTS = argument_structure(
 clip((((sum((a - first_zero) * (b - second_zero)) << left) * factor >> 32) + summand) >> shift). If twice is 1, the
 upper words are first rounded by a bit, and halves then away from zero. Width and sign of weights in the name are those
 of the second map.""",
-)
-
-SOFTMAX_ARGUMENTS = argument_structure(
-    "softmax",
-    ArgumentField("input", "feature map", pointer=True),
-    ArgumentField("output", "results", pointer=True),
-    ArgumentField("table", "exponentials of the differences -255..0 from a pixel's greatest element", pointer=True),
-    ArgumentField("factor", "the factor of the sums of exponentials"),
-    ArgumentField("summand", "the summand"),
-    ArgumentField("channels", "channels of a pixel"),
-    ArgumentField("gap", "bytes between the channels of two pixels"),
-    ArgumentField("steps", "pixels"),
-    notes="""\
-clip(((exponential << 5) + (divisor >> 1)) / divisor + summand), where the divisor is sum * factor >> 32, 2 at least, of
-the sum of a pixel's exponentials, which has 31 bits.""",
 )
 
 
@@ -200,85 +174,6 @@ class _Products:
         b.store(sums[0], frame.homes["output"], _PAIR, bits=_PAIR * BYTE_BITS)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SoftmaxTensors(LookupTensors):
-    factor: int  # of the sums of exponentials, whose upper words are the divisors
-    summand: int
-
-
-def exponential_bits(channels: int) -> int:
-    """Return the width of unsigned exponentials, so many of which can be added in 31 bits."""
-    return min(XLEN - 1 - SHARE_PLACES, XLEN - 1 - (channels - 1).bit_length())
-
-
-def _random_softmax(layer: SoftmaxLayer, precision: Precision, rng: np.random.Generator) -> SoftmaxTensors:
-    most, steps = (1 << exponential_bits(layer.channels)) - 1, np.arange(-_GREATEST, 1)
-    table = np.rint(most * np.exp(steps * rng.uniform(0.005, 0.2))).astype(np.int64)
-    activations = random_maps(layer, precision, rng).activations
-    return SoftmaxTensors(
-        activations=activations,
-        table=table,
-        factor=int(rng.integers(1 << 28, 1 << 31)),
-        summand=int(rng.integers(-99, 100)),
-    )
-
-
-def softmax_kernel(request: KernelRequest) -> KernelRun:
-    layer, precision, tensors, maps = request.layer, request.precision, request.tensors, PlacedMaps(request, BYTE_BITS)
-    pixels = layer.height * layer.width
-    arguments = {
-        "input": maps.place("input", tensors.activations, BYTE_BITS),
-        "output": maps.reserve("output", pixels, BYTE_BITS),
-        "table": request.memory.place("table", pack_words(tensors.table, XLEN)),
-    }
-    arguments |= {"factor": tensors.factor, "summand": tensors.summand, "channels": layer.channels}
-    arguments |= {"gap": maps.padded - layer.channels, "steps": pixels}
-
-    def step(b: ElementBuilder, own: Mapping[str, int], *registers: int) -> None:
-        counter, place, entries, value, total, half, work = registers
-
-        def element(pointer: int) -> None:
-            b.load(value, pointer, 1, bits=BYTE_BITS, signed=precision.x_signed)
-
-        def exponential(pointer: int) -> None:
-            element(pointer)
-            b("slli", value, value, WORD.bit_length() - 1)
-            b.load_at(value, entries, value, work)
-
-        def least() -> None:
-            element(place)
-            b("sub", value, ZERO, value)
-            b.at_most(entries, value, half, work)
-
-        def add() -> None:
-            exponential(place)
-            b("add", total, total, value)
-
-        def share() -> None:
-            exponential(own["input"])
-            b.chain(value, value, ("slli", SHARE_PLACES), ("add", half), ("divu", total), ("add", own["summand"]))
-            b.clip(value, value, BYTE_BITS, work, signed=precision.y_signed)
-            b.store(value, own["output"], 1, bits=BYTE_BITS)
-
-        b.mv(place, own["input"])
-        b.li(entries, 1 << BYTE_BITS)
-        b.repeat(Held(own["channels"]), counter, least, level=0)
-        # the exponential of the greatest element, which was negated, is the last one of the table
-        b.chain(entries, entries, ("addi", _GREATEST), ("slli", WORD.bit_length() - 1), ("add", own["table"]))
-        b.mv(place, own["input"])
-        b.li(total, 0)
-        b.repeat(Held(own["channels"]), counter, add, level=0)
-        b("mulhu", total, total, own["factor"])
-        b("srli", half, total, 1)
-        b.repeat(Held(own["channels"]), counter, share, level=0)
-        for pointer in ("input", "output"):
-            b("add", own[pointer], own[pointer], own["gap"])
-
-    moved = {"input": maps.padded, "output": maps.padded}
-    write = partial(shared_loop, request.level, SOFTMAX_ARGUMENTS, moved, _HELD, 7, step)
-    return request.finish("softmax", SOFTMAX_ARGUMENTS, arguments, write)
-
-
 BATCH_MATMUL = element_kernel(
     name="batchmatmul",
     help="matrix product of each row of two feature maps without their zero points",
@@ -291,17 +186,4 @@ BATCH_MATMUL = element_kernel(
     variants={name: replace(level, widths=frozenset({BYTE_BITS})) for name, level in TRANSPOSE_LEVELS.items()},
     usual_variants=tuple(TRANSPOSE_LEVELS),
     samples=("2x3x5:4",),
-)
-SOFTMAX = element_kernel(
-    name="softmax",
-    help="share of each channel's exponential in the sum of those of its pixel",
-    layer=SoftmaxLayer,
-    usual="4x64x64",
-    write=softmax_kernel,
-    random=_random_softmax,
-    random_text=lambda rng: random_sizes(rng, 3, 6, 20),
-    structures=(SOFTMAX_ARGUMENTS,),
-    variants=BATCH_MATMUL.variants,
-    usual_variants=tuple(TRANSPOSE_LEVELS),
-    samples=("2x3x5",),
 )

@@ -124,7 +124,7 @@ class LayerBuilder:
 
     def _shaped(self, source: Map) -> str:
         written, shape, bits = self.written_shape(source), source.shape, source.bits
-        is_row = prod(written[:-1]) == 1 and shape[-1] * bits % XLEN == 0
+        is_row = len(self._written.get(source.stage, shape)) == 1 and shape[-1] * bits % XLEN == 0
         if without_ones(written) == without_ones(shape) or is_row or source.stage == INPUT or bits == SIGN_BITS:
             return source.stage
         key = source.stage, shape
@@ -261,8 +261,8 @@ class LayerBuilder:
     def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
         if sums.factors is not None:
             return sums, rule_fit.fit_addition(sums, sums.factors, quantiser)
-        if sums.kernel == "softmax":
-            return sums, rule_fit.fit_softmax(sums, quantiser)
+        if sums.kernel in ("softmax", "layernorm"):
+            return sums, (rule_fit.fit_softmax if sums.kernel == "softmax" else rule_fit.fit_layernorm)(sums, quantiser)
         if sums.kernel in ("multiply", "batchmatmul"):
             products = sums.sources[0].shape[2] if sums.kernel == "batchmatmul" else 1
             return sums, rule_fit.fit_product(sums, quantiser, products)

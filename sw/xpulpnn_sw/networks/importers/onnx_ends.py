@@ -106,7 +106,7 @@ def named(node: OnnxNode) -> str:
 
 # what works instead of an operator, of ONNX or TFLite, that no layer stands for
 INSTEAD = {
-    **dict.fromkeys(("LayerNormalization", "InstanceNormalization"), "BatchNormalization works"),
+    **dict.fromkeys(("GroupNormalization", "InstanceNormalization"), "BatchNormalization works"),
     **dict.fromkeys(("LSTM", "GRU", "UNIDIRECTIONAL_SEQUENCE_LSTM"), "convolutions along a sequence work"),
     **dict.fromkeys(("DEQUANTIZE", "LOG_SOFTMAX", "ARG_MAX"), "works at the end of a model"),
     **dict.fromkeys(("DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"), "quantize_static, not _dynamic, works"),

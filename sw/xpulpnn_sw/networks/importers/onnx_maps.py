@@ -89,15 +89,36 @@ def matrix_products(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
 
 
 def softmax(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
-    """Convert ``Softmax``, before version 13 of ONNX of all axes from one on, of rows that become pixels."""
-    value = net.with_positive_scale(net.map_of(given[0], node.inputs[0]))
-    shape, is_old = value.indices.shape, node.number("opset", _SOFTMAX_OF_AN_AXIS) < _SOFTMAX_OF_AN_AXIS
-    axis = node.number("axis", 1 if is_old else -1) % len(shape)
-    rows = value.indices.reshape(*shape[:axis], -1) if is_old else np.moveaxis(value.indices, axis, -1)
+    """Convert ``Softmax``, before version 13 of ONNX of all axes from one on."""
+    is_old = node.number("opset", _SOFTMAX_OF_AN_AXIS) < _SOFTMAX_OF_AN_AXIS
+    axis = node.number("axis", 1 if is_old else -1)
+    return _of_pixels(net, node, given[0], "softmax", axis, is_behind=is_old)
+
+
+def layer_normalisation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Sums:
+    """Convert ``LayerNormalization`` of all axes from one on, with a scale and an offset for each of their elements."""
+    sums = _of_pixels(net, node, given[0], "layernorm", node.number("axis", -1), is_behind=True)
+    rows: list[list[Fraction]] = []
+    for value in (*given[1:3], None)[:2]:
+        real = value.real if isinstance(value, Quantised) else np.zeros(1) if value is None else value
+        numbers = constant_value(real, "scale of a layer normalisation").ravel()
+        rows.append([exact_number(number) for number in np.broadcast_to(numbers, sums.shape[2])])
+    channels = tuple(Affine(a=a, b=b, least=0, most=0) for a, b in zip(*rows, strict=True))
+    return replace(sums, channels=channels, epsilon=node.real("epsilon", 1e-5))
+
+
+def _of_pixels(
+    net: LayerBuilder, node: OnnxNode, given: Value | None, kernel: str, axis: int, *, is_behind: bool
+) -> Sums:
+    """Return the sums of a kernel of pixels, which are the elements of an axis or, if ``is_behind``, of all from it."""
+    value = net.with_positive_scale(net.map_of(given, node.inputs[0]))
+    shape = value.indices.shape
+    axis %= len(shape)
+    rows = value.indices.reshape(*shape[:axis], -1) if is_behind else np.moveaxis(value.indices, axis, -1)
     source = moved_maps.placed(net, value, rows.reshape(-1, *rows.shape[-2:]))
     unit = Affine(a=Fraction(1), b=Fraction(0), least=0, most=1)
-    sums, places = _of_maps(node, "softmax", dims(source.shape), [source], unit, source.shape), np.arange(rows.size)
-    ordered = places.reshape(shape) if is_old else np.moveaxis(places.reshape(rows.shape), -1, axis)
+    sums, places = _of_maps(node, kernel, dims(source.shape), [source], unit, source.shape), np.arange(rows.size)
+    ordered = places.reshape(shape) if is_behind else np.moveaxis(places.reshape(rows.shape), -1, axis)
     return replace(sums, indices=ordered)
 
 

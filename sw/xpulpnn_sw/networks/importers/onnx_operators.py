@@ -273,6 +273,7 @@ OPERATORS: Mapping[str, KnownOperator] = {
     **{name: KnownOperator(compute, reads=Reads.ALONE) for name, compute in CURVES.items()},
     "Concat": KnownOperator(onnx_maps.concatenation, reads=Reads.BOTH),
     "Softmax": KnownOperator(onnx_maps.softmax, reads=Reads.ALONE),
+    "LayerNormalization": KnownOperator(onnx_maps.layer_normalisation, reads=Reads.ALONE),
     "QLinearSoftmax": KnownOperator(on_integers(onnx_maps.softmax, (0,), least=5, result=3), on_codes=True),
     "Conv": KnownOperator(onnx_convolution, reads=Reads.WITH_WEIGHTS),
     "Gemm": KnownOperator(gemm, reads=Reads.WITH_WEIGHTS),

@@ -85,6 +85,7 @@ class Sums:
     indices: Ints  # as of Map
     area: int = 1  # elements of an average's window
     centre: int | None = None  # integer from which ties of an average are rounded away; None: they are rounded up
+    epsilon: float = 0  # added to variances of a layer normalisation
     curve: Curve | None = None  # inverse of an activation function before the quantiser
     factors: tuple[Fraction, Fraction] | None = None  # factors of the two maps of an addition
     # any function of a map: its results, `[channel][integer]` or the same for all channels, from the map's least on

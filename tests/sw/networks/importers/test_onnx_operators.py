@@ -545,3 +545,61 @@ def test_softmax_of_early_versions(tmp_path: Path) -> None:
 def test_what_cannot_follow_a_softmax(tmp_path: Path, named: str, scale: float, nodes: list[str]) -> None:
     with pytest.raises(InputError, match=f"^{named}"):
         imported(shared(scale, 0, *((name, {}) for name in nodes)), tmp_path)
+
+
+def normalised_rows(columns: int, scale: float, zero: int, *, given: int = 2, **attributes: Any) -> Model:
+    """Layer normalisation of a sequence, and products with a matrix, so that it is not the end."""
+    rng, model = np.random.default_rng(columns), Model((1, 9, columns))
+    model.pair(1.0, 0, np.uint8)
+    model.node("Mul", model.constant(0.043))
+    size = [columns] if attributes.get("axis", -1) == -1 else [9, columns]
+    model.node("LayerNormalization", *(model.constant(rng.normal(0, 1, size)) for _ in range(given)), **attributes)
+    model.pair(scale, zero, np.int8 if zero < 0 else np.uint8)
+    model.node("MatMul", model.integers(np.eye(columns, dtype=np.int64), 1.0, np.int8))
+    model.pair(scale, zero, np.int8 if zero < 0 else np.uint8)
+    model.node("Transpose", perm=[0, 2, 1])
+    return model
+
+
+@pytest.mark.parametrize(
+    ("columns", "scale", "zero", "options"),
+    [
+        (7, 0.03, 130, {}),
+        (64, 0.04, -3, {"epsilon": 1e-12}),
+        (40, 0.02, 120, {"given": 1, "axis": 1}),
+        (512, 0.05, 128, {"epsilon": 0.01}),
+    ],
+)
+def test_layer_normalisation(tmp_path: Path, columns: int, scale: float, zero: int, options: dict[str, Any]) -> None:
+    """Along one axis or two, with and without offsets."""
+    model = normalised_rows(columns, scale, zero, **options)
+    described = check(model, tmp_path, scale, np.random.default_rng(5), zero=zero)
+    assert [kind for kind in kinds(described) if kind != "gather"] == ["layernorm", "pointwise"]
+
+
+@pytest.mark.parametrize(("columns", "epsilon"), [(7, 1e-5), (40, 1e-4), (500, 1e-5)])
+def test_rows_that_are_nearly_constant(tmp_path: Path, columns: int, epsilon: float) -> None:
+    """Rows that spread over all numbers, over a few, and rows of which one element differs."""
+    model, rng = normalised_rows(columns, 0.03, 120, epsilon=epsilon), np.random.default_rng(8)
+    described, shape = imported(model, tmp_path), (12, 9, columns)
+    single = np.where(np.arange(columns) == rng.integers(columns, size=(12, 9, 1)), 78, 77)
+    images = np.concatenate([rng.integers(0, 256, shape), rng.integers(120, 124, shape), single])
+    results = run_reference(described.network, described.batch(images))[-1].reshape(images.shape)
+    # single precision would give other means of large numbers that are nearly equal
+    gains, offsets = np.random.default_rng(columns).normal(0, 1, (2, columns)).astype(np.float32).astype(np.float64)
+    rows, deviations = images * float(np.float32(0.043)), images.std(axis=-1, keepdims=True) * float(np.float32(0.043))
+    normalised = (rows - rows.mean(axis=-1, keepdims=True)) / np.sqrt(deviations**2 + epsilon)
+    expected = (normalised * gains + offsets) / float(np.float32(0.03)) + 120
+    np.testing.assert_array_equal(results, np.clip(np.rint(expected), 0, 255))
+
+
+@pytest.mark.parametrize(
+    ("named", "columns", "scale"),
+    [
+        ("QuantizeLinear quantizelinear4: channels must be at most 512, not 513", 513, 0.05),
+        ("QuantizeLinear quantizelinear4: scales of a layer normalisation must be ", 7, 1e-9),
+    ],
+)
+def test_layers_that_cannot_be_normalised(tmp_path: Path, named: str, columns: int, scale: float) -> None:
+    with pytest.raises(InputError, match=f"^{named}"):
+        imported(normalised_rows(columns, scale, 0), tmp_path)
