@@ -1,19 +1,16 @@
 """Bench of the cluster's timer: random settings and reads against a cycle-accurate model."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 from random import Random
-from typing import Any
 
 import cocotb
-from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.agents.base import Dut, PortMonitor, pulse_reset, start
-from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ENABLED, ObiManager, ObiTransfer, register_words
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiTransfer
+from xpulpnn_sim.benches.peripheral_env import register_words, run_transfers
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.stimuli import separating_words
 
@@ -125,15 +122,12 @@ def _transfers(rng: Random) -> Iterator[ObiTransfer]:
     yield ObiTransfer(TIMER + Timer.COUNT_LOW, gap=rng.randrange(_WHOLE // 2))
 
 
-def _written(timer: ClusterTimerModel, transfer: ObiTransfer) -> int:
-    written = ENABLED[transfer.enables]
-    return timer.read(transfer.address - TIMER) & ~written | transfer.value & written
-
-
-def _armed(timer: ClusterTimerModel) -> int:
-    required = TimerConfig.ENABLE | TimerConfig.EVENT
-    configs = [timer.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
-    return sum((config & required == required) << place for place, config in enumerate(configs))
+class _Model(ClusterTimerModel):
+    def cycle(self) -> dict[str, int]:
+        configs = [self.read(register) for register in (Timer.CONFIG_LOW, Timer.CONFIG_HIGH)]
+        required = TimerConfig.ENABLE | TimerConfig.EVENT
+        armed = sum((config & required == required) << half for half, config in enumerate(configs))
+        return {"events": sum(1 << half for half in self.advance(1)), "armed": armed}
 
 
 def _after_reset() -> Iterator[ObiTransfer]:
@@ -148,37 +142,8 @@ def _after_reset() -> Iterator[ObiTransfer]:
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def time_is_arithmetic(dut: Dut) -> None:
     """Every value read and every event is determined by the number of cycles since the last write or reset."""
-    rng, board = await start(dut), Scoreboard()
-    raised = 0
+    rng, raised = await start(dut), 0
     for life in (_transfers(rng), _after_reset()):
-        await pulse_reset(dut)
-        transfers = list(life)
-        with ObiManager(dut, "port") as software, PortMonitor(dut, ["events", "armed"]) as monitor:
-            await software.run(transfers)
-            await RisingEdge(dut.clk)
-            await RisingEdge(dut.clk)
-        raised += _compare(board, transfers, monitor.rows)
+        rows = await run_transfers(dut, _Model(), TIMER, [*Timer], [*life])
+        raised += sum(row.events.bit_count() for row in rows)
     assert raised > _TRANSFERS // 20, f"{raised} events are too few to have tested anything"
-
-
-def _compare(board: Scoreboard, transfers: Sequence[ObiTransfer], rows: Sequence[Any]) -> int:
-    timer, now, raised = ClusterTimerModel(), 0, 0
-    for number, transfer in enumerate(transfers):
-        where = f"transfer {number} in cycle {transfer.granted}"
-        expected = timer.advance(transfer.granted - now)
-        board.equal(rows[transfer.granted][1], _armed(timer), f"{where}: armed")
-        if not transfer.write:
-            board.equal(transfer.data, timer.read(transfer.address - TIMER), f"{where}: register read")
-        # bytes that are not written hold the value before this cycle's count
-        written = _written(timer, transfer)
-        expected += timer.advance(1)
-        if transfer.write:
-            timer.write(transfer.address - TIMER, written)
-        seen = [events for events, _ in rows[now : transfer.granted + 1]]
-        observed = [bit for events in seen for bit in (0, 1) if events >> bit & 1]
-        board.equal(Counter(observed), Counter(expected), f"{where}: events since the one before")
-        raised += len(observed)
-        now = transfer.granted + 1
-        board.equal(transfer.failed, transfer.address == TIMER + _NOWHERE, f"{where}: error")
-        board.equal(transfer.answered, now, f"{where}: cycle of the answer")
-    return raised

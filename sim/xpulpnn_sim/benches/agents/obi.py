@@ -6,9 +6,8 @@ comes later. All subordinates of a bench may share one memory.
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import product
 from random import Random
 
 from cocotb.triggers import Event
@@ -16,7 +15,6 @@ from cocotb.triggers import Event
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Agent, Dut, PortDriver, sample
 from xpulpnn_sim.reference.golden.tcdm import Request
-from xpulpnn_sim.reference.stimuli import separating_words
 
 ALL_BYTES = (1 << WORD_BYTES) - 1
 OUTSTANDING_LIMIT = {"instr": 4}  # largest number of outstanding requests by port; one at other ports
@@ -102,17 +100,6 @@ class ObiTransfer:
     @property
     def as_request(self) -> Request:
         return Request(self.address, self.write, self.enables, self.value)
-
-
-def register_words(base: int, offsets: Iterable[int], rng: Random) -> Iterator[ObiTransfer]:
-    """Write words and single bytes to registers and read them; any two bits differ in some word, to notice swapped
-    bits."""
-    single_bytes = [1 << byte for byte in range(WORD_BYTES)]
-    for offset, word in product(offsets, separating_words(rng)):
-        for enables in (ALL_BYTES, *rng.sample(single_bytes, WORD_BYTES)):
-            value = word if enables == ALL_BYTES else word ^ WORD_MASK
-            yield ObiTransfer(base + offset, 1, enables=enables, value=value)
-            yield ObiTransfer(base + offset)
 
 
 class ObiSubordinate(Agent):
