@@ -11,8 +11,9 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.isa.cluster import L2_BASE
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sim.benches.agents.axi import AxiChecker, AxiSubordinate, Stalls
-from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample
 from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 
 RUN_BYTES = 256
@@ -182,12 +183,10 @@ def consecutive(number: int, write: int) -> list[ObiTransfer]:
     return [ObiTransfer(L2_BASE + at * size, write, (1 << size) - 1, at, beats=left) for at, left in enumerate(beats)]
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-@cocotb.parametrize(stalls=list(_STALLS))
-async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
+@unit_test(stalls=list(_STALLS), timeout_us=400)
+async def traffic_is_that_of_the_port(dut: Dut, rng: Random, stalls: str) -> None:
     """Random runs of transfers, some failing: data, order of the answers and final memory are checked."""
     # three bases of the memory, two of which differ in every address bit
-    rng = await start(dut)
     anywhere = rng.getrandbits(32) & -_BYTES
     places = (L2_BASE, anywhere, anywhere ^ ADDRESSES - _BYTES)
     first = places[list(_STALLS).index(stalls)]
@@ -222,10 +221,10 @@ async def traffic_is_that_of_the_port(dut: Dut, stalls: str) -> None:
     assert (content == expected).all(), "the memory differs"
 
 
-@cocotb.test(timeout_time=60, timeout_unit="us")
-async def every_burst_has_its_length(dut: Dut) -> None:
+@unit_test(timeout_us=60)
+async def every_burst_has_its_length(dut: Dut, rng: Random) -> None:
     """Bursts begin at each position in a block with each length; each is then ended by a reset."""
-    rng, size = await start(dut), _size()
+    size = _size()
     windows, writes = RUN_BYTES // size, bench_data()["writes"]
     if bench_data()["runs"]:
         groups = [
@@ -252,10 +251,9 @@ async def every_burst_has_its_length(dut: Dut) -> None:
     assert manager.cycle == 2 * len(runs)
 
 
-@cocotb.test(timeout_time=60, timeout_unit="us")
-async def reset_forgets_what_is_under_way(dut: Dut) -> None:
+@unit_test(timeout_us=60)
+async def reset_forgets_what_is_under_way(dut: Dut, rng: Random) -> None:
     """After a cycle of reset in the middle of traffic the bridge is in its initial state."""
-    rng = await start(dut)
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(8, 4), rng)
     for _ in range(_RESETS):
         manager = Manager(dut, rng)
@@ -267,10 +265,9 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
         memory.reset()
 
 
-@cocotb.test(timeout_time=60, timeout_unit="us")
-async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
+@unit_test(timeout_us=60)
+async def outstanding_transfers_reach_the_limit(dut: Dut, rng: Random) -> None:
     """Transfers are granted up to the limit while none is answered; then all are answered."""
-    rng = await start(dut)
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
     number = _LIMIT + 2
     for write in _directions():
@@ -288,10 +285,9 @@ async def outstanding_transfers_reach_the_limit(dut: Dut) -> None:
             await RisingEdge(dut.clk)
 
 
-@cocotb.test(timeout_time=60, timeout_unit="us")
-async def nothing_is_lost_between_bursts(dut: Dut) -> None:
+@unit_test(timeout_us=60)
+async def nothing_is_lost_between_bursts(dut: Dut, rng: Random) -> None:
     """Transfers to consecutive addresses are granted in every cycle, across bursts too, if the memory never stalls."""
-    rng = await start(dut)
     content = np.zeros(_BYTES, np.uint8)
     AxiSubordinate(dut, "axi", content, L2_BASE, Stalls(), rng)
     number = 1024 // _size()

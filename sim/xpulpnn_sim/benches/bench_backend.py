@@ -15,9 +15,10 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.benches.agents import instruction_stream as streams
-from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, start
+from xpulpnn_sim.benches.agents.base import Dut, pulse_reset
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.pipeline_timing import PipelineTiming
 from xpulpnn_sim.reference.bare.draw import Draw
@@ -222,11 +223,9 @@ def check_costs(stream: Sequence[Retired], accepted: Sequence[int], board: Score
         board.equal(got, want, f"cycles of instruction {number - 1}: {pair}")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[PROMPT, SLOW])
-async def dependent_pairs_are_sequential(dut: Dut, timing: ObiTiming) -> None:
+@unit_test(timing=[PROMPT, SLOW])
+async def dependent_pairs_are_sequential(dut: Dut, rng: Random, timing: ObiTiming) -> None:
     """All pairs of instruction classes with every dependence, back to back."""
-    rng = await start(dut)
     words = filling(rng)
     for number, pair in enumerate(dependent_pairs(configuration(), bench_data()["pairs"], rng)):
         words += pair
@@ -235,20 +234,17 @@ async def dependent_pairs_are_sequential(dut: Dut, timing: ObiTiming) -> None:
     await _run_stream(dut, words, timing, 0.0, rng)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("timing", "pause"), [(PROMPT, 0.0), (SLOW, 0.15)]))
-async def random_sequences_are_sequential(dut: Dut, timing: ObiTiming, pause: float) -> None:
+@unit_test((("timing", "pause"), [(PROMPT, 0.0), (SLOW, 0.15)]))
+async def random_sequences_are_sequential(dut: Dut, rng: Random, timing: ObiTiming, pause: float) -> None:
     """Every instruction of the configuration in random order, with fetch pauses."""
-    rng = await start(dut)
     words = filling(rng) + words_of_every_row(configuration(), rng)
     await _run_stream(dut, words, timing, pause, rng)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[PROMPT, SLOW])
-async def accesses_that_fail_change_nothing(dut: Dut, timing: ObiTiming) -> None:
+@unit_test(timing=[PROMPT, SLOW])
+async def accesses_that_fail_change_nothing(dut: Dut, rng: Random, timing: ObiTiming) -> None:
     """Each load and store, half of whose accesses fail, followed by an instruction that reads the NN-RF."""
-    rng, config = await start(dut), configuration()
+    config = configuration()
     source, words = Draw(rng, config), list[int]()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.op not in OUTSIDE_OPS]
     readers = [insn for insn in rows if insn.is_mac_load]
@@ -258,10 +254,9 @@ async def accesses_that_fail_change_nothing(dut: Dut, timing: ObiTiming) -> None
     await _run_stream(dut, words, timing, 0.0, rng, _FAILING)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def reset_in_flight_clears_everything(dut: Dut) -> None:
+@unit_test()
+async def reset_in_flight_clears_everything(dut: Dut, rng: Random) -> None:
     """Reset in the middle of a stream with outstanding accesses; the next stream is not affected."""
-    rng = await start(dut)
     for _ in range(4):
         stream = streams.stream_of(configuration(), filling(rng) + words_of_every_row(configuration(), rng))
         with ObiMemory(dut, "data", WordMemory(), SLOW, rng):

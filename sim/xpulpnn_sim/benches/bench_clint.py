@@ -5,12 +5,11 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-import cocotb
-
 from xpulpnn.isa.cluster import CLINT
 from xpulpnn.isa.machine import CLINT_SPACE, WORD_BYTES, WORD_MASK, Clint, Interrupt
-from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.base import Dut
 from xpulpnn_sim.benches.agents.obi import ObiTransfer
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.benches.peripheral_env import near_accesses, register_words, run_transfers
 from xpulpnn_sim.reference.golden.clint import ClintModel
@@ -69,10 +68,10 @@ class _Model(ClintModel):
             self._timer &= ~(1 << (offset - Clint.MTIMECMP) // (2 * WORD_BYTES))
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def time_is_arithmetic(dut: Dut) -> None:
+@unit_test()
+async def time_is_arithmetic(dut: Dut, rng: Random) -> None:
     """Every value read and every line are determined by the cycles and writes since the reset."""
-    rng, harts = await start(dut), bench_data()["harts"]
+    harts = bench_data()["harts"]
     registers = _registers(harts)
     changes = [*register_words(CLINT, registers, rng), *near_accesses(CLINT, registers, _OFFSET_BITS)]
     # before the second reset nothing is as after it

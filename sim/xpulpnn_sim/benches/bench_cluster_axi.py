@@ -3,7 +3,6 @@
 from itertools import product
 from random import Random
 
-import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 
@@ -11,8 +10,9 @@ from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents.axi import AxiChecker, AxiSubordinate, Stalls
-from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, sample, start, wait_until
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, sample, wait_until
 from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer, WordMemory
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.programs import cluster_check as check
@@ -106,11 +106,9 @@ async def host_traffic(env: _ClusterEnv) -> None:
             memory[place] = WORD_MASK if sets else read
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-@cocotb.parametrize(stalls=[Stalls(), Stalls(12, 8)])
-async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
+@unit_test(stalls=[Stalls(), Stalls(12, 8)], timeout_us=400)
+async def boots_and_computes(dut: Dut, rng: Random, stalls: Stalls) -> None:
     """The host starts the cores one after the other, uses the memory meanwhile and sees the end of the program."""
-    rng = await start(dut)
     dut.cluster_id.value = 5
     with _ClusterEnv(dut, rng, stalls) as env:
         await env.boot(isa.L2_BASE, 1)
@@ -140,10 +138,9 @@ async def boots_and_computes(dut: Dut, stalls: Stalls) -> None:
         assert not sample(dut.busy), "busy after the end"
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
-async def events_wake_sleeping_cores(dut: Dut) -> None:
+@unit_test(timeout_us=200)
+async def events_wake_sleeping_cores(dut: Dut, rng: Random) -> None:
     """External pulses and software events of the host wake cores whose clocks were stopped."""
-    rng = await start(dut)
     dut.boot_addr.value = isa.L2_BASE + _WAITER_AT
     with _ClusterEnv(dut, rng, Stalls()) as env:
         cores = env.config.cores
@@ -177,10 +174,9 @@ async def events_wake_sleeping_cores(dut: Dut) -> None:
         await env.clocks(env.all_cores)
 
 
-@cocotb.test(timeout_time=100, timeout_unit="us")
-async def host_reaches_what_it_may(dut: Dut) -> None:
+@unit_test(timeout_us=100)
+async def host_reaches_what_it_may(dut: Dut, rng: Random) -> None:
     """The host accesses peripherals; private, external and unmapped addresses answer with an error."""
-    rng = await start(dut)
     dut.boot_addr.value = isa.L2_BASE
     with _ClusterEnv(dut, rng, Stalls()) as env:
         host, config = env.host, env.config

@@ -1,11 +1,12 @@
 """Bench of the cluster's control registers: random accesses against a table."""
 
-import cocotb
+from random import Random
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, Control
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.base import Dut
 from xpulpnn_sim.benches.agents.obi import ObiTransfer
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.benches.peripheral_env import near_accesses, register_words, run_transfers
 
@@ -36,10 +37,10 @@ class Registers:
         return {name: self.words[offset] for name, offset in self._outputs.items()}
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def registers_keep_what_is_written(dut: Dut) -> None:
+@unit_test()
+async def registers_keep_what_is_written(dut: Dut, rng: Random) -> None:
     """Compare read data, errors and ports with the table, after resets and after each access."""
-    cores, rng = bench_data()["cores"], await start(dut)
+    cores, rng = bench_data()["cores"], rng
     anywhere = rng.getrandbits(32)
     for life, boot_addr in enumerate((anywhere, anywhere ^ WORD_MASK)):
         dut.boot_addr.value = boot_addr

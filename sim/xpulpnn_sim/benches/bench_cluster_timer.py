@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
-import cocotb
-
 from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.base import Dut
 from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiTransfer
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.peripheral_env import register_words, run_transfers
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.stimuli import separating_words
@@ -139,10 +138,10 @@ def _after_reset() -> Iterator[ObiTransfer]:
     yield from (ObiTransfer(TIMER + count) for count in (Timer.COUNT_LOW, Timer.COUNT_HIGH) * 8)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def time_is_arithmetic(dut: Dut) -> None:
+@unit_test()
+async def time_is_arithmetic(dut: Dut, rng: Random) -> None:
     """Every value read and every event is determined by the number of cycles since the last write or reset."""
-    rng, raised = await start(dut), 0
+    raised = 0
     for life in (_transfers(rng), _after_reset()):
         rows = await run_transfers(dut, _Model(), TIMER, [*Timer], [*life])
         raised += sum(row.events.bit_count() for row in rows)

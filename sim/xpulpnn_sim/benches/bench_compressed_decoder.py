@@ -1,12 +1,13 @@
 """Bench of the decoder of compressed instructions: every half-word against the instruction table."""
 
-import cocotb
+from random import Random
 
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK
 from xpulpnn.isa.table import expand_compressed
-from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.base import Dut
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 
 
@@ -19,10 +20,10 @@ def expanded_words(word: int) -> int:
         return 0
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def half_words_match_the_table(dut: Dut) -> None:
+@unit_test()
+async def half_words_match_the_table(dut: Dut, rng: Random) -> None:
     """Every ``stride``-th half-word in random order, with a random upper half of the word."""
-    rng, stride = await start(dut), bench_data()["stride"]
+    stride = bench_data()["stride"]
     halves = list(range(rng.randrange(stride), 1 << HALF_BITS, stride))
     rng.shuffle(halves)
     words = [rng.getrandbits(HALF_BITS) << HALF_BITS | half for half in halves]

@@ -3,16 +3,16 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE, WaitCause
-from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, drive, pulse_reset, sample
 from xpulpnn_sim.benches.agents.instruction_stream import RetirementMonitor, check_retirements
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.directed.case import Directed
@@ -161,19 +161,17 @@ async def _run_program(
     await pulse_reset(dut)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("conditions", "every"), [(QUIET, 3), (BUSY, 1), (STALLING, 3)]))
-async def programs_match_the_simulator(dut: Dut, conditions: _Conditions, every: int) -> None:
+@unit_test((("conditions", "every"), [(QUIET, 3), (BUSY, 1), (STALLING, 3)]))
+async def programs_match_the_simulator(dut: Dut, rng: Random, conditions: _Conditions, every: int) -> None:
     """Programs with interrupts at random times, with ideal memories, and with slow memories."""
-    rng, cases, part = await start(dut), short_programs(configuration(), _SHORT), bench_data()["part"]
+    cases, part = short_programs(configuration(), _SHORT), bench_data()["part"]
     for case in rng.sample(cases, len(cases))[:: every * part]:
         await _run_program(dut, _interrupted(case) if conditions.interrupts else case, conditions, rng)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def a_reset_in_flight_starts_again(dut: Dut) -> None:
+@unit_test()
+async def a_reset_in_flight_starts_again(dut: Dut, rng: Random) -> None:
     """Resets come at random times with outstanding accesses; the next program is not affected."""
-    rng = await start(dut)
     *reset, last = rng.sample(short_programs(configuration(), _SHORT), 4)
     for case in reset:
         await _run_program(dut, case, STALLING, rng, reset_after=rng.randrange(20, 300))

@@ -10,9 +10,10 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents import obi
-from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, PortMonitor, pulse_reset, start
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, PortMonitor, pulse_reset
 from xpulpnn_sim.benches.agents.obi import ObiManager, ObiMemory, ObiTiming, ObiTransfer, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sim.reference.golden.tcdm import destination, ranges
 
@@ -55,13 +56,11 @@ class PortMemory(WordMemory):
         return (address ^ sum(self._port.encode()) << 16) & WORD_MASK
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[obi.PROMPT, obi.SLOW])
-async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
+@unit_test(timing=[obi.PROMPT, obi.SLOW])
+async def every_access_has_its_place(dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming) -> None:
     """Each access reaches only its destination and gets the answer from there; the counts of events are checked."""
     config: ClusterConfig = configuration()
     late = int(config.core.late_results)
-    rng, board = await start(dut), Scoreboard()
     ports = _ports()
     bad = _failing(config)
     memories = {port: PortMemory(port, bad) for port in ports}
@@ -98,10 +97,10 @@ async def every_access_has_its_place(dut: Dut, timing: ObiTiming) -> None:
         board.equal(idle, sum(place != "tcdm" for _, place in placed), "claims without a request")
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def reset_forgets_what_is_under_way(dut: Dut) -> None:
+@unit_test()
+async def reset_forgets_what_is_under_way(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """After one cycle of reset during an access nothing is requested, answered or counted."""
-    rng, board, ports = await start(dut), Scoreboard(), _ports()
+    ports = _ports()
     watched = ["core__rvalid", "events", *(f"{port}__req" for port in ports)]
     for _ in range(30):
         timing = ObiTiming(0.5, 4, 9)

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa import csr as isa
 from xpulpnn.isa.machine import IRQ_BITS, VECTOR_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
+from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word
@@ -221,11 +221,9 @@ def columns(cycles: list[CsrCycle]) -> dict[str, np.ndarray]:
     return {port: np.array(values, dtype=object) for port, values in stimulus.items()}
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(draw=[_directed, random_cycles])
-async def registers_match_the_simulator(dut: Dut, draw) -> None:
+@unit_test(draw=[_directed, random_cycles])
+async def registers_match_the_simulator(dut: Dut, rng: Random, board: Scoreboard, draw) -> None:
     """Compare read data and all outputs in every cycle; then again after a reset."""
-    rng, board = await start(dut), Scoreboard()
     for phase in ("after reset", "after a reset in flight"):
         model, cycles = CsrModel(configuration().csr_groups), list(draw(rng))
         want: dict[str, list[int]] = {}

@@ -1,14 +1,16 @@
 """Bench of the debug module with debugger and system bus, compared with a model."""
 
 from itertools import product
+from random import Random
 
-import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, Command, CommandError, Control, DmReg, Sbcs, SbError
 from xpulpnn.isa.machine import BYTE_BITS, BYTE_MASK, WORD_MASK
 from xpulpnn_sim.benches import debug_env as debug
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample
+from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.debug_directed import a_command_is_not_disturbed as a_command_is_not_disturbed
 from xpulpnn_sim.benches.debug_directed import a_command_is_of_one_hart as a_command_is_of_one_hart
 from xpulpnn_sim.benches.debug_directed import commands_become_instructions as commands_become_instructions
@@ -105,11 +107,10 @@ class _ManualBusEnv(debug.DebugEnv):
         await RisingEdge(self.dut.clk)
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-async def a_busy_bus_says_so(dut: Dut) -> None:
+@unit_test(timeout_us=20_000)
+async def a_busy_bus_says_so(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """A request during a system bus access sets the sticky busy error and has no other effect."""
-    env = _ManualBusEnv(dut, await start(dut))
-    rng, board = env.rng, env.board
+    env = _ManualBusEnv(dut, rng)
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
     size, fixed = 2 << 17, 1 << 29 | 32 << 5 | 7
     for granted, word, place in product((0, 1), (None, rng.getrandbits(32)), range(4)):
@@ -159,15 +160,15 @@ async def a_busy_bus_says_so(dut: Dut) -> None:
         board.equal(observed, [*expected], f"registers of a module that was not active, error {error}")
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-async def reset_ends_an_access(dut: Dut) -> None:
+@unit_test(timeout_us=20_000)
+async def reset_ends_an_access(dut: Dut, rng: Random) -> None:
     """A reset ends a system bus access, granted or not; the next access is then made."""
-    env = debug.DebugEnv(dut, await start(dut))
+    env = debug.DebugEnv(dut, rng)
     await env.access(DmReg.DMCONTROL, Control.DMACTIVE)
     await env.access(DmReg.SBCS, Sbcs.READONADDR | 2 << 17)
     for granted in (0, 1, 0, 1):
         dut.bus__gnt.value = granted
-        await env.access(DmReg.SBADDRESS0, env.rng.getrandbits(32) & ~3)
+        await env.access(DmReg.SBADDRESS0, rng.getrandbits(32) & ~3)
         env.board.equal(await env.access(DmReg.SBCS) & Sbcs.BUSY, Sbcs.BUSY, f"busy, granted {granted}")
         await env.access(DmReg.DMCONTROL, Control.DMACTIVE | Control.NDMRESET)
         await ClockCycles(dut.clk, 1)
@@ -177,10 +178,9 @@ async def reset_ends_an_access(dut: Dut) -> None:
         env.board.equal(await env.access(DmReg.SBCS) & Sbcs.BUSY, 0, f"busy behind a reset, granted {granted}")
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-async def reset_clears_all_registers(dut: Dut) -> None:
+@unit_test(timeout_us=20_000)
+async def reset_clears_all_registers(dut: Dut, rng: Random) -> None:
     """After a reset with accesses outstanding, registers that were not 0 have their reset values."""
-    rng = await start(dut)
     # an inactive module clears most registers too, so each case reads one register in the first cycle
     for size, granted, first in (
         *((5, 0, register) for register in (DmReg.SBCS, DmReg.ABSTRACTCS, DmReg.DMSTATUS)),

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from random import Random
 
-import cocotb
-
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.isa.table import INSNS, Decoder, enabled
-from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.base import Dut
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.bench_rows import controlled_rows
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.vectors.operands import IS3_LSB
@@ -38,10 +37,10 @@ def _words(count: int, neighbours: int, rng: Random) -> Iterator[int]:
             yield int(instruction_words(insn, 1, rng)[0]) & ~(0b11 << 29) | rng.getrandbits(2) << 29
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def words_match_the_table(dut: Dut) -> None:
+@unit_test()
+async def words_match_the_table(dut: Dut, rng: Random) -> None:
     """``illegal`` is 1 exactly if no enabled instruction matches; else the control words are those of the table."""
-    rng, data = await start(dut), bench_data()
+    data = bench_data()
     config = configuration()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.size == WORD_BYTES]
     controls = {insn.key: control for insn, control in controlled_rows()}

@@ -6,16 +6,17 @@ models.
 
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
-import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, gather
 
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, Dma, DmaCommand
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.benches import dma_transfers as copies
-from xpulpnn_sim.benches.agents.base import Dut, pulse_reset, start
+from xpulpnn_sim.benches.agents.base import Dut, pulse_reset
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiTiming, ObiTransfer
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.dma_env import ALIASES, TCDM_BYTES, WINDOW_BYTES, DmaEnv
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.stimuli import near_offsets
@@ -57,70 +58,68 @@ async def one_gets_each(env: DmaEnv) -> None:
             env.board.equal(sum(reader.done() for reader in readers), served, "ports that have got one")
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def identifiers(dut: Dut) -> None:
+@unit_test(env=DmaEnv)
+async def identifiers(env: DmaEnv) -> None:
     """A port gets the lowest free identifier; if none is free, its read waits."""
     count = configuration().dma_transfers
-    with DmaEnv(dut, await start(dut)) as env:
-        rng, equal = env.rng, env.board.equal
-        for number in range(count):
-            equal(await env.identifier(), number, "identifier")
-        every = (1 << count) - 1
-        equal(await env.status(1), (0, every), "all allocated")
-        await gather(*map(env.nothing_near, env.ports))
-        for port in env.ports:
-            # one write frees some identifiers, another one the rest
-            half = rng.getrandbits(count)
-            for freed in half, every & ~half:
-                await env.free(freed | rng.getrandbits(16) << 16, port)
-                equal(await env.status(port), (0, every & ~freed), f"what port {port} gives back")
-                while (await env.status(port))[1] != every:
-                    await env.identifier(port)
-        readers = env.start(env.identifier(1), env.identifier(2))
-        await ClockCycles(dut.clk, 20)
-        equal([reader.done() for reader in readers], [False, False], "answers without an identifier")
-        await env.free(1 << count // 2)
-        await env.free(1)
-        equal(sorted(await gather(*readers)), [0, count // 2], "identifiers given back")
-        await one_gets_each(env)
-        await env.free(every)
-        equal(await env.status(), (0, 0), "all given back")
+    equal = env.board.equal
+    for number in range(count):
+        equal(await env.identifier(), number, "identifier")
+    every = (1 << count) - 1
+    equal(await env.status(1), (0, every), "all allocated")
+    await gather(*map(env.nothing_near, env.ports))
+    for port in env.ports:
+        # one write frees some identifiers, another one the rest
+        half = env.rng.getrandbits(count)
+        for freed in half, every & ~half:
+            await env.free(freed | env.rng.getrandbits(16) << 16, port)
+            equal(await env.status(port), (0, every & ~freed), f"what port {port} gives back")
+            while (await env.status(port))[1] != every:
+                await env.identifier(port)
+    readers = env.start(env.identifier(1), env.identifier(2))
+    await ClockCycles(env.dut.clk, 20)
+    equal([reader.done() for reader in readers], [False, False], "answers without an identifier")
+    await env.free(1 << count // 2)
+    await env.free(1)
+    equal(sorted(await gather(*readers)), [0, count // 2], "identifiers given back")
+    await one_gets_each(env)
+    await env.free(every)
+    equal(await env.status(), (0, 0), "all given back")
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def transfers_of_every_identifier(dut: Dut) -> None:
+@unit_test(env=partial(DmaEnv, timing=(PROMPT, late_timing(36))))
+async def transfers_of_every_identifier(env: DmaEnv) -> None:
     """An identifier is in use until its last transfer ends, even if it is freed before, also with a full queue."""
-    with DmaEnv(dut, await start(dut), PROMPT, late_timing(36)) as env:
-        rng, equal, count = env.rng, env.board.equal, len(env.ports)
-        flags_of_port = [deque(rng.sample(range(8), 8)) for _ in env.ports]
+    rng, equal, count = env.rng, env.board.equal, len(env.ports)
+    flags_of_port = [deque(rng.sample(range(8), 8)) for _ in env.ports]
 
-        async def program(port: int, places: Sequence[int]) -> None:
-            for place in places:
-                flags_of_port[port].rotate()
-                direction, length = (copies.WITHIN, rng.randrange(9)) if place else (copies.IN, 8)
-                flags = DmaCommand.INCREMENT | copies.end_flags(flags_of_port[port][0])
-                await env.command(copies.transfer(direction, length, 16 * place, 16 * place, flags), port)
-            await env.status(port)
+    async def program(port: int, places: Sequence[int]) -> None:
+        for place in places:
+            flags_of_port[port].rotate()
+            direction, length = (copies.WITHIN, rng.randrange(9)) if place else (copies.IN, 8)
+            flags = DmaCommand.INCREMENT | copies.end_flags(flags_of_port[port][0])
+            await env.command(copies.transfer(direction, length, 16 * place, 16 * place, flags), port)
+        await env.status(port)
 
-        for number in range(configuration().dma_transfers):
-            writing = [(4 * number + place) % count for place in range(min(4, count - 1))]
-            reading = [port for port in env.ports if port not in writing]
-            for place, port in enumerate(writing):
-                if place:
-                    await env.free(1 << number, writing[place - 1])
-                equal(await env.identifier(port), number, "identifier")
-            shares = (range(place, _MORE_COMMANDS, len(writing)) for place in range(len(writing)))
-            programs = env.start(*map(program, writing, shares))
-            await ClockCycles(dut.clk, _GIVING_CYCLES)
-            await gather(*map(env.status, reading))
-            await env.free(1 << number, reading[0])
-            other = await env.identifier(reading[0])
-            await gather(*programs)
-            await env.wait(number)
-            if other != number:
-                await env.free(1 << other)
-                equal(await env.identifier(), number, "identifier behind the last end")
-        env.check("every identifier")
+    for number in range(configuration().dma_transfers):
+        writing = [(4 * number + place) % count for place in range(min(4, count - 1))]
+        reading = [port for port in env.ports if port not in writing]
+        for place, port in enumerate(writing):
+            if place:
+                await env.free(1 << number, writing[place - 1])
+            equal(await env.identifier(port), number, "identifier")
+        shares = (range(place, _MORE_COMMANDS, len(writing)) for place in range(len(writing)))
+        programs = env.start(*map(program, writing, shares))
+        await ClockCycles(env.dut.clk, _GIVING_CYCLES)
+        await gather(*map(env.status, reading))
+        await env.free(1 << number, reading[0])
+        other = await env.identifier(reading[0])
+        await gather(*programs)
+        await env.wait(number)
+        if other != number:
+            await env.free(1 << other)
+            equal(await env.identifier(), number, "identifier behind the last end")
+    env.check("every identifier")
 
 
 async def _core_program(env: DmaEnv, port: int, count: int) -> None:
@@ -147,22 +146,19 @@ async def _first_command(env: DmaEnv, port: int) -> None:
     await env.status(port)
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-@cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
-async def all_cores_command(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
+@unit_test(env=partial(DmaEnv, pause=0.3), timing=[(PROMPT, PROMPT), (STALLED, FAR)], timeout_us=20_000)
+async def all_cores_command(env: DmaEnv) -> None:
     """All ports write commands at once: words of commands do not mix, and the right cores get each end event once."""
-    with DmaEnv(dut, await start(dut), *timing, pause=0.3) as env:
-        await gather(*(_core_program(env, port, bench_data()["transfers"] // 8) for port in env.ports))
-        env.board.equal(await env.status(), (0, 0), "status at the end")
-        env.check("all ports")
+    await gather(*(_core_program(env, port, bench_data()["transfers"] // 8) for port in env.ports))
+    env.board.equal(await env.status(), (0, 0), "status at the end")
+    env.check("all ports")
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-async def reset_forgets_what_is_under_way(dut: Dut) -> None:
+@unit_test(timeout_us=20_000)
+async def reset_forgets_what_is_under_way(dut: Dut, rng: Random) -> None:
     """After a reset in the middle of commands nothing is requested, and the next commands are executed."""
-    rng = await start(dut)
     for number in range(_RESETS):
-        with DmaEnv(dut, rng, STALLED, FAR) as env:
+        with DmaEnv(dut, rng, (STALLED, FAR)) as env:
             env.board.equal(await env.status(), (0, 0), "status after a reset")
             # without an allocated identifier commands use the first one
             await gather(*(_first_command(env, port) for port in env.ports))
@@ -190,32 +186,29 @@ async def reset_forgets_what_is_under_way(dut: Dut) -> None:
                 task.cancel()
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def one_memory_is_late(dut: Dut) -> None:
+@unit_test(env=DmaEnv)
+async def one_memory_is_late(env: DmaEnv) -> None:
     """One memory answers late, so that a transfer ends with 1, 2, 4, 8 or 16 accesses outstanding."""
-    with DmaEnv(dut, await start(dut)) as env:
-        for port in env.memory_ports:
-            for count in _WINDOWS:
-                port.timing = late_timing(count + 5)
-                order = [(copies.IN, count), (copies.OUT, count), (copies.IN, 1)]
-                await env.command_all(
-                    *(copies.windows(*arguments, place, env.rng) for place, arguments in enumerate(order))
-                )
-            port.timing = PROMPT
-        env.check("late")
+    for port in env.memory_ports:
+        for count in _WINDOWS:
+            port.timing = late_timing(count + 5)
+            order = [(copies.IN, count), (copies.OUT, count), (copies.IN, 1)]
+            await env.command_all(
+                *(copies.windows(*arguments, place, env.rng) for place, arguments in enumerate(order))
+            )
+        port.timing = PROMPT
+    env.check("late")
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def both_sides_outside(dut: Dut) -> None:
+@unit_test(env=partial(DmaEnv, timing=(PROMPT, late_timing(30))))
+async def both_sides_outside(env: DmaEnv) -> None:
     """Reads and writes of different transfers both have the largest number of accesses outstanding."""
-    with DmaEnv(dut, await start(dut), PROMPT, late_timing(30)) as env:
-        sizes = [(direction, env.rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (copies.OUT, copies.IN)]
-        await env.command_all(*(copies.windows(*arguments, place, env.rng) for place, arguments in enumerate(sizes)))
-        env.check("both sides")
+    sizes = [(direction, env.rng.randrange(1, 25)) for _ in range(_ROUNDS) for direction in (copies.OUT, copies.IN)]
+    await env.command_all(*(copies.windows(*arguments, place, env.rng) for place, arguments in enumerate(sizes)))
+    env.check("both sides")
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-@cocotb.parametrize(
+@unit_test(
     case=[
         (copies.IN, 0, 0, 1, 8.0, 4096),
         (copies.OUT, 0, 0, 1, 8.0, 4096),
@@ -227,11 +220,11 @@ async def both_sides_outside(dut: Dut) -> None:
         (copies.OUT, 1, 3, 1, 8.0, 0),
     ]
 )
-async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int]) -> None:
+async def bytes_per_cycle(dut: Dut, rng: Random, case: tuple[str, int, int, int, float, int]) -> None:
     """Long copies, and the longest line, move one external word per cycle, at any alignment, without wait states."""
     direction, ext, tcdm, latency, rate, length = case
     length, flags = (length, 0) if length else (2 * bench_data()["line"] - 1, DmaCommand.EXTERNAL_2D)
-    with DmaEnv(dut, await start(dut), PROMPT, late_timing(latency)) as env:
+    with DmaEnv(dut, rng, (PROMPT, late_timing(latency))) as env:
         number = await env.identifier()
         words = copies.transfer(direction, length, ext, tcdm, DmaCommand.INCREMENT | flags)
         await env.command([*words, 0, env.rng.getrandbits(XLEN)] if flags else words)
@@ -244,48 +237,42 @@ async def bytes_per_cycle(dut: Dut, case: tuple[str, int, int, int, float, int])
         env.check(f"{case}")
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def lines_of_every_length(dut: Dut) -> None:
+@unit_test(env=DmaEnv)
+async def lines_of_every_length(env: DmaEnv) -> None:
     """Lines with each bit of the length set once, each followed by part of the next line."""
-    with DmaEnv(dut, await start(dut)) as env:
-        rng, longest = env.rng, bench_data()["line"].bit_length()
-        for bits in range(longest):
-            size = (1 << bits) + WINDOW_BYTES
-            # long lines would overlap within one memory
-            direction = copies.DIRECTIONS[bits % (3 if size < TCDM_BYTES // 16 else 2)]
-            # the first line ends with a window
-            offsets = [WINDOW_BYTES * rng.randrange(1, 8) - size % WINDOW_BYTES for _ in range(2)]
-            await env.command_all(copies.two_lines(direction, size + min(size, 25 * WINDOW_BYTES), size, offsets, rng))
-        small = 5
-        for direction in copies.DIRECTIONS:
-            sizes = [small | 1 << bits for bits in range(small.bit_length(), DMA_LENGTH_BITS)]
-            await env.command_all(*(copies.two_lines(direction, 4 * small, size, (0, 0), rng) for size in sizes))
-        env.check("lines")
+    rng, longest = env.rng, bench_data()["line"].bit_length()
+    for bits in range(longest):
+        size = (1 << bits) + WINDOW_BYTES
+        # long lines would overlap within one memory
+        direction = copies.DIRECTIONS[bits % (3 if size < TCDM_BYTES // 16 else 2)]
+        # the first line ends with a window
+        offsets = [WINDOW_BYTES * rng.randrange(1, 8) - size % WINDOW_BYTES for _ in range(2)]
+        await env.command_all(copies.two_lines(direction, size + min(size, 25 * WINDOW_BYTES), size, offsets, rng))
+    small = 5
+    for direction in copies.DIRECTIONS:
+        sizes = [small | 1 << bits for bits in range(small.bit_length(), DMA_LENGTH_BITS)]
+        await env.command_all(*(copies.two_lines(direction, 4 * small, size, (0, 0), rng) for size in sizes))
+    env.check("lines")
 
 
-@cocotb.test(timeout_time=200, timeout_unit="ms")
-@cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR)])
-async def all_alignments(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
+@unit_test(env=DmaEnv, timing=[(PROMPT, PROMPT), (STALLED, FAR)], timeout_us=200_000)
+async def all_alignments(env: DmaEnv) -> None:
     """Transfers with every alignment of source and target; all other bytes are unchanged."""
-    with DmaEnv(dut, await start(dut), *timing) as env:
-        await env.command_all(*list(copies.plain_transfers(env.rng))[:: bench_data()["every"]])
-        env.check("plain")
+    await env.command_all(*list(copies.plain_transfers(env.rng))[:: bench_data()["every"]])
+    env.check("plain")
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-@cocotb.parametrize(timing=[(PROMPT, PROMPT), (STALLED, FAR), (STALLED, PROMPT)])
-async def lines(dut: Dut, timing: tuple[ObiTiming, ObiTiming]) -> None:
+@unit_test(env=DmaEnv, timing=[(PROMPT, PROMPT), (STALLED, FAR), (STALLED, PROMPT)], timeout_us=20_000)
+async def lines(env: DmaEnv) -> None:
     """Two-dimensional transfers with lines at the source, at the target, or both."""
-    with DmaEnv(dut, await start(dut), *timing) as env:
-        await env.command_all(*copies.transfers_in_lines(env.rng, bench_data()["transfers"]))
-        env.check("lines")
+    await env.command_all(*copies.transfers_in_lines(env.rng, bench_data()["transfers"]))
+    env.check("lines")
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-async def anywhere(dut: Dut) -> None:
+@unit_test(env=partial(DmaEnv, timing=(STALLED, STALLED)), timeout_us=20_000)
+async def anywhere(env: DmaEnv) -> None:
     """Transfers between any two addresses of both memories."""
-    with DmaEnv(dut, await start(dut), STALLED, STALLED) as env:
-        for words in copies.transfers_anywhere(env.rng):
-            # a transfer may read bytes that the one before writes
-            await env.command_all(words)
-        env.check("anywhere")
+    for words in copies.transfers_anywhere(env.rng):
+        # a transfer may read bytes that the one before writes
+        await env.command_all(words)
+    env.check("anywhere")

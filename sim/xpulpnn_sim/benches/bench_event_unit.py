@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from itertools import product
 
-import cocotb
-
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.event_unit_env import HABITS, EventUnitEnv, RandomTraffic, store, waiting_offsets
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.event_unit import Access
@@ -19,11 +17,9 @@ _BARRIER_WAIT = EventRegister.BARRIER + Barrier.TRIGGER_WAIT_CLEAR
 _BARRIER_EVENT = 1 << EventLine.BARRIER
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(habit=list(HABITS))
-async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
+@unit_test(habit=list(HABITS), env=EventUnitEnv)
+async def random_traffic_is_answered_as_defined(env: EventUnitEnv, habit: str) -> None:
     """Random accesses of all cores and of the shared view, random events, and occasional resets."""
-    env = EventUnitEnv(dut, await start(dut))
     for _ in range(bench_data()["episodes"]):
         if env.rng.random() < 0.7:
             await env.enable(env.rng.choice((WORD_MASK, env.rng.getrandbits(32))))
@@ -38,10 +34,9 @@ async def random_traffic_is_answered_as_defined(dut: Dut, habit: str) -> None:
         await env.reset()
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
+@unit_test(env=EventUnitEnv)
+async def barrier_costs_the_last_core_three_cycles(env: EventUnitEnv) -> None:
     """All cores are answered in the third cycle after the last request, in any order, and may then request again."""
-    env = EventUnitEnv(dut, await start(dut))
     cores = list(env.cores)
     await env.enable(_BARRIER_EVENT)
     for spread in (1, 1, 4, 4, 30):
@@ -60,10 +55,9 @@ async def barrier_costs_the_last_core_three_cycles(dut: Dut) -> None:
         await env.idle(env.rng.randrange(3))
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def latencies_of_what_waits(dut: Dut) -> None:
+@unit_test(env=EventUnitEnv)
+async def latencies_of_what_waits(env: EventUnitEnv) -> None:
     """Cycles to an answer: 1 for a load, 2 for a pending event, free mutex or queued word, 3 after a software event."""
-    env = EventUnitEnv(dut, await start(dut))
     await env.enable(WORD_MASK)
     equal, last = env.board.equal, env.config.cores - 1
     equal((await env.answers_after({0: Access(EventRegister.MASK)}))[0][0], 1, "cycles of a load")
@@ -89,10 +83,9 @@ async def store_words(env: EventUnitEnv, store_to: int, words: Sequence[int], re
     await env.idle(1)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def every_bit_is_its_own(dut: Dut) -> None:
+@unit_test(env=EventUnitEnv)
+async def every_bit_is_its_own(env: EventUnitEnv) -> None:
     """Masks and buffers hold words; any two bits differ in some word, so that swapped bits are noticed."""
-    env = EventUnitEnv(dut, await start(dut))
     words = separating_words(env.rng)
     rotated = [words[first:] + words[:first] for first in range(len(words))]
     for register in (EventRegister.MASK, EventRegister.IRQ_MASK, EventRegister.SW_EVENTS_MASK):
@@ -111,10 +104,9 @@ async def every_bit_is_its_own(dut: Dut) -> None:
         await store_words(env, EventRegister.BUFFER_CLEAR, chosen, EventRegister.BUFFER)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def every_core_triggers_for_any(dut: Dut) -> None:
+@unit_test(env=EventUnitEnv)
+async def every_core_triggers_for_any(env: EventUnitEnv) -> None:
     """At every barrier each core triggers for sets of cores; for any two cores, a set contains one of them only."""
-    env = EventUnitEnv(dut, await start(dut))
     await env.enable(0)
     cores, all_cores = env.config.cores, env.all_cores
     sets = list(dict.fromkeys(word & all_cores for word in separating_words(env.rng)))
@@ -128,10 +120,9 @@ async def every_core_triggers_for_any(dut: Dut) -> None:
             await env.step({core: store(registers + Barrier.TRIGGER, all_cores)})
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def interrupted_waits_are_repeated(dut: Dut) -> None:
+@unit_test(env=EventUnitEnv)
+async def interrupted_waits_are_repeated(env: EventUnitEnv) -> None:
     """A halt request aborts each waiting load; the repeated load triggers nothing, but another access does."""
-    env = EventUnitEnv(dut, await start(dut))
     all_cores = env.all_cores if env.config.core.debug else 0
     await env.enable(0)
     waits = [Access(offset) for offset in waiting_offsets(env.config)]
@@ -151,10 +142,9 @@ async def interrupted_waits_are_repeated(dut: Dut) -> None:
                 await env.all_access(access)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
+@unit_test(env=EventUnitEnv)
+async def mutex_goes_to_the_lowest_core(env: EventUnitEnv) -> None:
     """All cores lock at once: they get the mutex in order, each with the message of the previous owner."""
-    env = EventUnitEnv(dut, await start(dut))
     cores, order = env.cores, list[tuple[int | None, int | None]]()
     arriving = {core: Access(EventRegister.MUTEX) for core in cores}
     for _ in cores:
@@ -166,10 +156,9 @@ async def mutex_goes_to_the_lowest_core(dut: Dut) -> None:
     env.board.equal(order, [(core, 99 + core if core else 0) for core in cores], "order and messages")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def nothing_else_is_a_mutex(dut: Dut) -> None:
+@unit_test(env=EventUnitEnv)
+async def nothing_else_is_a_mutex(env: EventUnitEnv) -> None:
     """Loads one address bit away from a free mutex do not lock it; such stores do not free a locked one."""
-    env = EventUnitEnv(dut, await start(dut))
     cores = env.cores
     mutexes = [EventRegister.MUTEX + WORD_BYTES * number for number in range(env.config.mutexes)]
     # loads of the dispatch queue would wait
@@ -188,10 +177,9 @@ async def nothing_else_is_a_mutex(dut: Dut) -> None:
         await env.answers_after({cores[-1]: store(offset, 0)})
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
+@unit_test(env=EventUnitEnv)
+async def dispatch_keeps_order_and_waits_for_room(env: EventUnitEnv) -> None:
     """A team pops words in order; a push into a full queue is answered when the slowest core has popped."""
-    env = EventUnitEnv(dut, await start(dut))
     last, depth = env.config.cores - 1, env.config.dispatch_depth
     await env.answers_after({0: store(EventRegister.DISPATCH_TEAM, 1 << last)})
     for number in range(depth):
@@ -208,11 +196,9 @@ async def dispatch_keeps_order_and_waits_for_room(dut: Dut) -> None:
         env.board.equal(popped[last][1], number, "a word")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(distance=[-2, -1, 0, 1, 2, 3])
-async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
+@unit_test(distance=[-2, -1, 0, 1, 2, 3], env=EventUnitEnv)
+async def no_event_is_lost_in_a_race(env: EventUnitEnv, distance: int) -> None:
     """An event ``distance`` cycles after a clear, a waiting load or a change of the mask is reported exactly once."""
-    env = EventUnitEnv(dut, await start(dut))
     line = 1 << EventLine.TIMER_LOW
     clearing = {0: Access(EventRegister.WAIT_CLEAR)}
     for access in (
@@ -234,10 +220,9 @@ async def no_event_is_lost_in_a_race(dut: Dut, distance: int) -> None:
             env.board.equal(await env.answers_after(clearing), {}, "the event told twice")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def stores_of_one_cycle_to_one_register(dut: Dut) -> None:
+@unit_test(env=EventUnitEnv)
+async def stores_of_one_cycle_to_one_register(env: EventUnitEnv) -> None:
     """The lowest core wins if several store to a register in one cycle; the triggers of all cores count."""
-    env = EventUnitEnv(dut, await start(dut))
     cores = env.cores
     lowest = min(1, cores[-1])
     for offset in (

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from random import Random
 
-import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.benches import hwloop_model as loops
-from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, drive, pulse_reset, sample
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.hwloop_model import LoopAction, LoopEffect, LoopMachine, LoopStep, RandomExecution
 from xpulpnn_sim.benches.launcher_data import bench_data
 
@@ -174,11 +174,9 @@ class Pipeline:
         await FallingEdge(self.dut.clk)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("speed", "base"), _RUNS))
-async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
+@unit_test((("speed", "base"), _RUNS))
+async def executions_are_sequential(dut: Dut, rng: Random, speed: Speed, base: int) -> None:
     """Random set-ups, CSR accesses, branches, jumps and traps in loops and at their ends; again after a reset."""
-    rng = await start(dut)
     for _ in range(2):
         execution, machine = RandomExecution(base, rng), LoopMachine()
         pipeline = Pipeline(dut, execution.size_at, speed, rng)
@@ -192,10 +190,9 @@ async def executions_are_sequential(dut: Dut, speed: Speed, base: int) -> None:
 _GIVES_BACK_OFTEN = 10  # least number of faults that undo iterations
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def faults_give_back_what_was_counted(dut: Dut) -> None:
+@unit_test()
+async def faults_give_back_what_was_counted(dut: Dut, rng: Random) -> None:
     """An access fault restores the counts that its instruction and the next instruction have changed."""
-    rng = await start(dut)
     execution, machine = RandomExecution(0x1000, rng), LoopMachine()
     pipeline = Pipeline(dut, execution.size_at, FULL_SPEED, rng)
     counted: set[int] = set()
@@ -231,11 +228,10 @@ async def faults_give_back_what_was_counted(dut: Dut) -> None:
     assert times >= _GIVES_BACK_OFTEN, f"{times} faults found iterations"
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def every_bit_of_a_count_counts(dut: Dut) -> None:
+@unit_test()
+async def every_bit_of_a_count_counts(dut: Dut, rng: Random) -> None:
     """With each power of two except 1 as count, a loop jumps back and counts down by one."""
     # most instructions count when they leave ID, which a fault undoes; others count when they leave EX
-    rng = await start(dut)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
     for loop, bit in product(range(loops.HARDWARE_LOOPS), range(XLEN)):
         first, end, after = (rng.getrandbits(XLEN - 2) << 2 for _ in range(3))
@@ -286,11 +282,10 @@ def nested(body: int, machine: LoopMachine) -> tuple[list[LoopStep], int]:
     return steps, 1 + sum(step.pc == inner_setup for step in steps)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(body=[1, 2, 3, 7])
-async def long_bodies_flow_without_a_bubble(dut: Dut, body: int) -> None:
+@unit_test(body=[1, 2, 3, 7])
+async def long_bodies_flow_without_a_bubble(dut: Dut, rng: Random, body: int) -> None:
     """Fetching in nested loops is never corrected if the body has 3 or more instructions."""
-    rng, machine = await start(dut), LoopMachine()
+    machine = LoopMachine()
     steps, setups = nested(body, machine)
     pipeline = Pipeline(dut, lambda _: 4, FULL_SPEED, rng)
     await pipeline.run(steps)

@@ -1,19 +1,20 @@
 """Bench of the instruction caches of several cores: words, counters, flushes and errors, with any memory timing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import product
 from random import Random
 from typing import NamedTuple
 
-import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, gather
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, drive, pulse_reset, start
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, drive, pulse_reset
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiManager, ObiTiming, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.bench_private_cache import PART_BYTES, ChangingCode, CodeMemory, Fetcher, wandering
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel
@@ -33,84 +34,94 @@ class Counts(NamedTuple):
     congestion: int
 
 
-async def _access(dut: Dut, register: int, value: int | None = None, *, fails: bool = False) -> int:
-    with ObiManager(dut, "port") as software:
-        access = await software.run([ObiTransfer(register, int(value is not None), value=value or 0)])
-        await RisingEdge(dut.clk)
-    assert access.answered == access.granted + 1, "registers answer in the next cycle"
-    assert access.failed == fails, f"error at {register:#x} must be {fails}"
-    return access.data
+class CacheEnv:
+    """The caches of all cores, the code that they hold, and models of the caches."""
 
+    def __init__(self, dut: Dut, rng: Random, failing: float = 0.0) -> None:
+        self.dut, self.rng, self.board, self.code = dut, rng, Scoreboard(), ChangingCode(rng, failing)
+        config = self.config = configuration()
+        self.private = [CacheLevel(config.icache_private, config.icache_ways) for _ in range(config.cores)]
+        self.shared = CacheLevel(config.icache_shared, config.icache_ways)
 
-async def counters(dut: Dut, first: int) -> Counts:
-    order = (IcacheCounter.HITS, IcacheCounter.TRANSACTIONS, IcacheCounter.MISSES, IcacheCounter.CONGESTION)
-    return Counts(*[await _access(dut, first + WORD_BYTES * counter) for counter in order])
+    async def access(self, register: int, value: int | None = None, *, fails: bool = False) -> int:
+        with ObiManager(self.dut, "port") as software:
+            access = await software.run([ObiTransfer(register, int(value is not None), value=value or 0)])
+            await RisingEdge(self.dut.clk)
+        assert access.answered == access.granted + 1, "registers answer in the next cycle"
+        assert access.failed == fails, f"error at {register:#x} must be {fails}"
+        return access.data
 
+    async def counters(self) -> tuple[Counts, Counts]:
+        """Return the counters of the cores' caches, and those of the shared cache."""
+        order = (IcacheCounter.HITS, IcacheCounter.TRANSACTIONS, IcacheCounter.MISSES, IcacheCounter.CONGESTION)
+        levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
+        words = [[await self.access(first + WORD_BYTES * counter) for counter in order] for first in levels]
+        return Counts(*words[0]), Counts(*words[1])
 
-async def _flush(dut: Dut, code: ChangingCode, rng: Random, fetchers: Sequence[Fetcher]) -> None:
-    while True:
-        await ClockCycles(dut.clk, rng.choice((1, 300, 600)))
-        code.generation += 1
-        fetches = rng.choice(fetchers).completed
-        if rng.random() < 0.5 and fetches:
-            address = fetches[-1].address
-            await _access(dut, Icache.FLUSH_ADDRESS, address)
-            code.settle(address)
-        else:
-            await _access(dut, rng.choice((Icache.FLUSH, Icache.ENABLE)), 1)
-            code.settle()
+    async def _flush(self, fetchers: Sequence[Fetcher]) -> None:
+        rng, code = self.rng, self.code
+        while True:
+            await ClockCycles(self.dut.clk, rng.choice((1, 300, 600)))
+            code.generation += 1
+            fetches = rng.choice(fetchers).completed
+            if rng.random() < 0.5 and fetches:
+                address = fetches[-1].address
+                await self.access(Icache.FLUSH_ADDRESS, address)
+                code.settle(address)
+            else:
+                await self.access(rng.choice((Icache.FLUSH, Icache.ENABLE)), 1)
+                code.settle()
 
+    async def fetch(
+        self,
+        *streams: Sequence[int],
+        timing: ObiTiming = PROMPT,
+        first: int = 0,
+        flush: bool = False,
+        idle: float = 0.0,
+    ) -> tuple[list[Fetcher], list[int]]:
+        """Fetch streams of addresses, one by each core from ``first`` on; return fetchers and requests to memory."""
+        dut, rng, code = self.dut, self.rng, self.code
+        rates = [min(idle * at, _MOST_IDLE) for at in range(len(streams))]
+        fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=rate) for at, rate in enumerate(rates)]
+        limit = 2 * self.config.icache_shared_banks
+        memory = CodeMemory(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
+        with AgentGroup(dut, [memory, *fetchers]), background(self._flush(fetchers)) if flush else nullcontext():
+            await gather(*(fetcher.fetch(stream) for fetcher, stream in zip(fetchers, streams, strict=True)))
+            await ClockCycles(dut.clk, 4 * timing.slowest + 100)
+        return fetchers, memory.requests
 
-async def fetch_all(
-    dut: Dut,
-    rng: Random,
-    code: ChangingCode,
-    streams: Sequence[Sequence[int]],
-    timing: ObiTiming = PROMPT,
-    *,
-    first: int = 0,
-    flush: bool = False,
-    idle: float = 0.0,
-) -> tuple[list[Fetcher], CodeMemory]:
-    rates = [min(idle * at, _MOST_IDLE) for at in range(len(streams))]
-    fetchers = [Fetcher(dut, f"cores__{first + at}", code, rng, idle=rate) for at, rate in enumerate(rates)]
-    limit = 2 * configuration().icache_shared_banks
-    memory = CodeMemory(dut, "refill", code, timing, rng, size=PART_BYTES, outstanding=limit)
-    with AgentGroup(dut, [memory, *fetchers]), background(_flush(dut, code, rng, fetchers)) if flush else nullcontext():
-        await gather(*(fetcher.fetch(stream) for fetcher, stream in zip(fetchers, streams, strict=True)))
-        await ClockCycles(dut.clk, 4 * timing.slowest + 100)
-    return fetchers, memory
+    def _is_whole(self, address: int) -> bool:
+        line = address & -ICACHE_LINE_BYTES
+        return not any(self.code.fails(line + part) for part in range(0, ICACHE_LINE_BYTES, PART_BYTES))
+
+    def predict(self, core: int, addresses: Iterable[int]) -> None:
+        """Look up addresses in the models of a core's and the shared cache, and fill these as the caches do."""
+        for address in addresses:
+            for cache in (self.private[core], self.shared):
+                if cache.look_up(address):
+                    break
+                if self._is_whole(address):
+                    cache.fill(address)
+
+    def check_hits(self, label: str, private: Counts, shared: Counts | None = None) -> None:
+        expected = sum(cache.hits for cache in self.private), sum(cache.misses for cache in self.private)
+        self.board.equal((private.hits, private.misses), expected, f"hits, misses of the cores' caches, {label}")
+        if shared is not None:
+            expected = self.shared.hits, self.shared.misses
+            self.board.equal((shared.hits, shared.misses), expected, f"hits, misses of the shared cache, {label}")
 
 
 def _words_of_lines(base: int, number: int) -> list[int]:
     return [base + at for at in range(0, number * ICACHE_LINE_BYTES, WORD_BYTES)]
 
 
-def whole(code: ChangingCode, address: int) -> bool:
-    line = address & -ICACHE_LINE_BYTES
-    return not any(code.fails(line + part) for part in range(0, ICACHE_LINE_BYTES, PART_BYTES))
-
-
-def walk(streams: list[list[int]], code: ChangingCode, shared: CacheLevel | None = None) -> tuple[int, int]:
-    hits, misses, config = 0, 0, configuration()
-    for stream in streams:
-        private = CacheLevel(config.icache_private, config.icache_ways)
-        for address in stream:
-            if private.look_up(address):
-                continue
-            if whole(code, address):
-                private.fill(address)
-            if shared is not None and not shared.look_up(address) and whole(code, address):
-                shared.fill(address)
-        hits, misses = hits + private.hits, misses + private.misses
-    return hits, misses
-
-
-async def _start(dut: Dut, *, prefetch: int) -> tuple[Random, Scoreboard]:
-    rng = await start(dut)
-    await _access(dut, Icache.PREFETCH, prefetch)
-    await _access(dut, Icache.COUNT, 1)
-    return rng, Scoreboard()
+async def counting(dut: Dut, rng: Random, *, prefetch: int = 0, failing: float = 0.0) -> CacheEnv:
+    """Return caches that count, and prefetch or not."""
+    env = CacheEnv(dut, rng, failing)
+    await env.access(Icache.PREFETCH, prefetch)
+    await env.access(Icache.COUNT, 1)
+    return env
 
 
 def _first_line(rng: Random) -> int:
@@ -127,21 +138,16 @@ def _visits(rng: Random, number: int) -> list[int]:
     return [(line + at) & WORD_MASK for line in lines for at in rng.sample(words, 2)]
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def a_core_alone_is_predicted(dut: Dut) -> None:
+@unit_test(env=partial(counting, failing=0.02))
+async def a_core_alone_is_predicted(env: CacheEnv) -> None:
     """One core after the other fetches more than the shared cache holds; all hits and misses are predicted."""
-    (rng, board), config = await _start(dut, prefetch=0), configuration()
-    code, shared = ChangingCode(rng, 0.02), CacheLevel(config.icache_shared, config.icache_ways)
-    for core in range(config.cores):
-        stream = _visits(rng, 3 * config.icache_shared // ICACHE_LINE_BYTES // config.cores)
-        await _access(dut, Icache.CLEAR_COUNTERS, 0)
-        await fetch_all(dut, rng, code, [stream], ObiTiming(0.7, 1, 5), first=core)
-        private = await counters(dut, Icache.PRIVATE_COUNTERS)
-        counts = await counters(dut, Icache.SHARED_COUNTERS)
-        shared.hits = shared.misses = 0
-        board.equal((private.hits, private.misses), walk([stream], code, shared), f"hits, misses of core {core}")
-        board.equal((counts.hits, counts.misses), (shared.hits, shared.misses), "hits, misses of the shared cache")
-        board.equal(counts.congestion, 0, "a core alone waits for no other")
+    for core in range(env.config.cores):
+        stream = _visits(env.rng, 3 * env.config.icache_shared // ICACHE_LINE_BYTES // env.config.cores)
+        await env.fetch(stream, timing=ObiTiming(0.7, 1, 5), first=core)
+        env.predict(core, stream)
+        private, shared = await env.counters()
+        env.check_hits(f"core {core}", private, shared)
+        env.board.equal(shared.congestion, 0, "a core alone waits for no other")
 
 
 def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
@@ -154,183 +160,166 @@ def replacing(rng: Random, way_bytes: int, ways: int) -> list[list[int]]:
     return runs
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(level=["icache_private", "icache_shared"])
-async def no_line_is_taken_for_another(dut: Dut, level: str) -> None:
+@unit_test(env=counting, level=["icache_private", "icache_shared"])
+async def no_line_is_taken_for_another(env: CacheEnv, level: str) -> None:
     """Lines miss whose tags differ in one bit from those of cached lines; the cached lines hit, in all ways."""
-    (rng, board), config = await _start(dut, prefetch=0), configuration()
-    code, shared, ways = ChangingCode(rng), CacheLevel(config.icache_shared, config.icache_ways), config.icache_ways
-    own = [CacheLevel(config.icache_private, ways) for _ in range(2)]
-    for run in replacing(rng, getattr(config, level) // ways, ways):
+    config, ways = env.config, env.config.icache_ways
+    for run in replacing(env.rng, getattr(config, level) // ways, ways):
         stream = [line ^ bank * ICACHE_LINE_BYTES for line in run for bank in range(config.icache_shared_banks)]
-        for core, private in enumerate(own):
-            await fetch_all(dut, rng, code, [stream * 2], first=core)
-            for line in stream * 2:
-                if not private.look_up(line):
-                    private.fill(line)
-                    if not shared.look_up(line):
-                        shared.fill(line)
-    private = await counters(dut, Icache.PRIVATE_COUNTERS)
-    counts = await counters(dut, Icache.SHARED_COUNTERS)
-    expected = sum(cache.hits for cache in own), sum(cache.misses for cache in own)
-    board.equal((private.hits, private.misses), expected, "hits, misses of the cores' caches")
-    board.equal((counts.hits, counts.misses), (shared.hits, shared.misses), "hits, misses of the shared cache")
+        for core in range(2):
+            await env.fetch(stream * 2, first=core)
+            env.predict(core, stream * 2)
+    env.check_hits(level, *await env.counters())
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def every_core_fetches_ahead(dut: Dut) -> None:
+@unit_test(env=partial(counting, prefetch=1))
+async def every_core_fetches_ahead(env: CacheEnv) -> None:
     """Straight code flows from the shared cache; a loop that fits into a private cache is read once."""
-    (rng, board), config = await _start(dut, prefetch=1), configuration()
-    first_block, sets = _first_line(rng), config.icache_private_sets
+    config = env.config
+    first_block, sets = _first_line(env.rng), config.icache_private_sets
     # the blocks begin in the middle of the sets, so that tags differ between them
     middle = max(1, sets // 2 - 1) * ICACHE_LINE_BYTES
     for core, block in product(range(config.cores), (first_block, ~first_block & -BLOCK_BYTES & WORD_MASK)):
         first = block + middle
         where = f"core {core} at {first:#x}"
-        code = ChangingCode(rng)
         # the shared cache holds the lines and the one after them, which is prefetched
         size = min(config.icache_private, config.icache_shared // 2)
         straight = _words_of_lines(first, size // ICACHE_LINE_BYTES)
-        await fetch_all(dut, rng, code, [straight], first=core)
-        await _access(dut, Icache.FLUSH_PRIVATE, 1)
-        fetchers, _ = await fetch_all(dut, rng, code, [straight], first=core)
+        await env.fetch(straight, first=core)
+        await env.access(Icache.FLUSH_PRIVATE, 1)
+        [fetcher], _ = await env.fetch(straight, first=core)
         # the second line is requested when the first one arrives
-        flow = [fetch.granted for fetch in fetchers[0].completed[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
-        board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
-        await _access(dut, Icache.FLUSH_PRIVATE, 1)
-        await _access(dut, Icache.CLEAR_COUNTERS, 0)
+        flow = [fetch.granted for fetch in fetcher.completed[2 * ICACHE_LINE_BYTES // WORD_BYTES :]]
+        env.board.equal(flow, list(range(flow[0], flow[0] + len(flow))), f"grants of straight code, {where}")
+        await env.access(Icache.FLUSH_PRIVATE, 1)
+        await env.access(Icache.CLEAR_COUNTERS, 0)
         # the line after the loop is prefetched too
         loop = straight[: -2 * ICACHE_LINE_BYTES // WORD_BYTES]
-        await fetch_all(dut, rng, code, [loop * 2], first=core)
+        await env.fetch(loop * 2, first=core)
         lines = len(loop) * WORD_BYTES // ICACHE_LINE_BYTES + 1
-        counts = await counters(dut, Icache.SHARED_COUNTERS)
-        board.equal(counts.transactions, lines, f"lines of a loop that are asked for, {where}")
+        _, shared = await env.counters()
+        env.board.equal(shared.transactions, lines, f"lines of a loop that are asked for, {where}")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def every_line_is_kept(dut: Dut) -> None:
+def _lines(env: CacheEnv, size: int) -> list[int]:
+    first = _first_line(env.rng)
+    return [first + at & WORD_MASK for at in range(0, size, ICACHE_LINE_BYTES)]
+
+
+@unit_test(env=counting)
+async def every_line_is_kept(env: CacheEnv) -> None:
     """The shared cache holds as many lines as fit; flushing a line invalidates the set of the line only."""
-    (rng, board), config = await _start(dut, prefetch=0), configuration()
-    code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
-    lines = [first + at & WORD_MASK for at in range(0, config.icache_shared, ICACHE_LINE_BYTES)]
-    flushed = rng.choice(lines)
+    config, way_bytes = env.config, env.config.icache_shared // env.config.icache_ways
+    lines = _lines(env, config.icache_shared)
+    flushed = env.rng.choice(lines)
     gone = [part for line in lines if (line - flushed) % way_bytes == 0 for part in (line, line + PART_BYTES)]
     for expected in ([part for line in lines for part in (line, line + PART_BYTES)], [], gone):
-        _, memory = await fetch_all(dut, rng, code, [lines[core :: config.cores] for core in range(config.cores)])
-        board.equal(sorted(memory.requests), sorted(expected), "reads of memory")
-        await _access(dut, Icache.FLUSH_PRIVATE, 1)
+        _, requests = await env.fetch(*(lines[core :: config.cores] for core in range(config.cores)))
+        env.board.equal(sorted(requests), sorted(expected), "reads of memory")
+        await env.access(Icache.FLUSH_PRIVATE, 1)
         if not expected:
-            await _access(dut, Icache.FLUSH_ADDRESS, flushed)
+            await env.access(Icache.FLUSH_ADDRESS, flushed)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(forgets=["reset", "flush", "enable"])
-async def all_lines_are_forgotten(dut: Dut, forgets: str) -> None:
+@unit_test(env=counting, forgets=["reset", "flush", "enable"])
+async def all_lines_are_forgotten(env: CacheEnv, forgets: str) -> None:
     """After a reset, a flush or disabling, no line of any set hits."""
-    (rng, _), config = await _start(dut, prefetch=0), configuration()
-    code, first, way_bytes = ChangingCode(rng), _first_line(rng), config.icache_shared // config.icache_ways
-    lines = [first + at & WORD_MASK for at in range(0, way_bytes, ICACHE_LINE_BYTES)]
+    lines = _lines(env, env.config.icache_shared // env.config.icache_ways)
     for stream in (lines, lines[::-1]):
-        await fetch_all(dut, rng, code, [stream] * config.cores)
+        await env.fetch(*[stream] * env.config.cores)
         if forgets == "reset":
-            await pulse_reset(dut)
+            await pulse_reset(env.dut)
         else:
             # disabling invalidates all lines, which shows when the cache is enabled again
-            await _access(dut, Icache[forgets.upper()], int(forgets == "flush"))
-            await _access(dut, Icache.ENABLE, 1)
-        code.generation += 1
-        code.settle()
+            await env.access(Icache[forgets.upper()], int(forgets == "flush"))
+            await env.access(Icache.ENABLE, 1)
+        env.code.generation += 1
+        env.code.settle()
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def arbitration_rotates(dut: Dut) -> None:
+@unit_test(env=counting)
+async def arbitration_rotates(env: CacheEnv) -> None:
     """Which core wins a bank, and which bank the memory port, depends on the number of previous requests."""
-    (rng, board), config = await _start(dut, prefetch=0), configuration()
-    code, first, cores, banks = ChangingCode(rng), _first_line(rng), config.cores, config.icache_shared_banks
-    lines = [first + at * ICACHE_LINE_BYTES & WORD_MASK for at in range((3 + banks) * banks)]
+    cores, banks = env.config.cores, env.config.icache_shared_banks
+    lines = _lines(env, (3 + banks) * banks * ICACHE_LINE_BYTES)
     for bank in range(banks):
         first_line, second_line = lines[bank], lines[bank + banks]
-        await fetch_all(dut, rng, code, [[first_line, second_line]])
+        await env.fetch([first_line, second_line])
         for core in range(cores):
-            await _access(dut, Icache.FLUSH_PRIVATE, 1)
-            await fetch_all(dut, rng, code, [[first_line]], first=core)
-            await _access(dut, Icache.FLUSH_PRIVATE, 1)
-            fetchers, _ = await fetch_all(dut, rng, code, [[second_line]] * cores)
+            await env.access(Icache.FLUSH_PRIVATE, 1)
+            await env.fetch([first_line], first=core)
+            await env.access(Icache.FLUSH_PRIVATE, 1)
+            fetchers, _ = await env.fetch(*[[second_line]] * cores)
             order = sorted(range(cores), key=lambda core: fetchers[core].completed[0].answered)
             before = 2 + (1 + cores) * core + 1
             expected = [(before + place) % cores for place in range(cores)]
-            board.equal(order, expected, f"order of the cores at bank {bank} after {before}")
+            env.board.equal(order, expected, f"order of the cores at bank {bank} after {before}")
     # after each single line, one line of each bank is requested at once
     for before in range(2 * banks + 1, len(lines), banks + 1):
-        await fetch_all(dut, rng, code, [[lines[before - 1]]])
-        _, memory = await fetch_all(dut, rng, code, [[line] for line in lines[before : before + banks]])
-        order = [line // ICACHE_LINE_BYTES % banks for line in memory.requests[::2]]
-        board.equal(order, [(before + place) % banks for place in range(banks)], f"banks after {before} lines")
+        await env.fetch([lines[before - 1]])
+        _, requests = await env.fetch(*([line] for line in lines[before : before + banks]))
+        order = [line // ICACHE_LINE_BYTES % banks for line in requests[::2]]
+        env.board.equal(order, [(before + place) % banks for place in range(banks)], f"banks after {before} lines")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def a_line_is_read_once_for_all(dut: Dut) -> None:
+@unit_test(env=counting)
+async def a_line_is_read_once_for_all(env: CacheEnv) -> None:
     """All cores fetch the same lines at once: memory is read once for each line."""
-    rng, board = await _start(dut, prefetch=0)
-    code, cores = ChangingCode(rng), configuration().cores
-    lines = _words_of_lines(0x1C00_0000, 4)
-    _, memory = await fetch_all(dut, rng, code, [lines] * cores, ObiTiming(1.0, 20, 20))
-    board.equal(sorted(memory.requests), lines[::2], "each line once, in two parts")
-    await _access(dut, Icache.FLUSH_PRIVATE, 1)
-    fetchers, memory = await fetch_all(dut, rng, code, [lines])
-    board.equal(memory.requests, [], "reads of lines that are in the shared cache")
-    delays = [fetch.answered - fetch.granted for fetch in fetchers[0].completed]
-    board.equal(delays, [_WARM_LATENCY, 1, 1, 1] * 4, "answers from the shared cache and the core's own")
-    await _access(dut, Icache.FLUSH_ADDRESS, lines[0] + 5)
-    _, memory = await fetch_all(dut, rng, code, [lines] * cores)
-    board.equal(sorted(memory.requests), lines[:4:2], "the flushed line alone")
+    equal, cores, lines = env.board.equal, env.config.cores, _words_of_lines(0x1C00_0000, 4)
+    _, requests = await env.fetch(*[lines] * cores, timing=ObiTiming(1.0, 20, 20))
+    equal(sorted(requests), lines[::2], "each line once, in two parts")
+    await env.access(Icache.FLUSH_PRIVATE, 1)
+    [fetcher], requests = await env.fetch(lines)
+    equal(requests, [], "reads of lines that are in the shared cache")
+    delays = [fetch.answered - fetch.granted for fetch in fetcher.completed]
+    equal(delays, [_WARM_LATENCY, 1, 1, 1] * 4, "answers from the shared cache and the core's own")
+    await env.access(Icache.FLUSH_ADDRESS, lines[0] + 5)
+    _, requests = await env.fetch(*[lines] * cores)
+    equal(sorted(requests), lines[:4:2], "the flushed line alone")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def registers_read_as_written(dut: Dut) -> None:
+@unit_test(env=CacheEnv)
+async def registers_read_as_written(env: CacheEnv) -> None:
     """Registers have their reset values and implemented bits; a disabled cache holds no lines."""
-    rng, board = await start(dut), Scoreboard()
-    code = ChangingCode(rng)
+    equal = env.board.equal
     for register, value in ((Icache.ENABLE, 1), (Icache.COUNT, 0), (Icache.PREFETCH, 1), (Icache.FLUSH, 0)):
-        board.equal(await _access(dut, register), value, f"{register.name} after reset")
-        await _access(dut, register, 0xFFFF_FFFE)
-        board.equal(await _access(dut, register), 0, f"{register.name} written 0")
+        equal(await env.access(register), value, f"{register.name} after reset")
+        await env.access(register, 0xFFFF_FFFE)
+        equal(await env.access(register), 0, f"{register.name} written 0")
     lines = _words_of_lines(0x1C00_0000, 2)
     for _ in range(2):
-        _, memory = await fetch_all(dut, rng, code, [lines])
-        board.equal(len(memory.requests), 2 * len(lines), "reads of memory while disabled")
-    await _access(dut, Icache.ENABLE, 1)
-    _, memory = await fetch_all(dut, rng, code, [lines])
-    board.equal(len(memory.requests), len(lines) // 2, "reads of memory while enabled")
-    board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "counters that were not started")
+        _, requests = await env.fetch(lines)
+        equal(len(requests), 2 * len(lines), "reads of memory while disabled")
+    await env.access(Icache.ENABLE, 1)
+    _, requests = await env.fetch(lines)
+    equal(len(requests), len(lines) // 2, "reads of memory while enabled")
+    equal(await env.counters(), (Counts(0, 0, 0, 0), Counts(0, 0, 0, 0)), "counters that were not started")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def nothing_else_is_a_register(dut: Dut) -> None:
+@unit_test(env=counting)
+async def nothing_else_is_a_register(env: CacheEnv) -> None:
     """Accesses one address bit away from a register fail, and change neither settings nor caches."""
-    rng, board = await _start(dut, prefetch=0)
-    code, lines = ChangingCode(rng), _words_of_lines(0x1C00_0000, 2)
-    levels = (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
+    lines, levels = _words_of_lines(0x1C00_0000, 2), (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)
     registers = set(Icache) | {first + WORD_BYTES * counter for first in levels for counter in IcacheCounter}
-    await fetch_all(dut, rng, code, [lines])
-    await _access(dut, Icache.COUNT, 0)
-    before = [await _access(dut, register) for register in sorted(registers)]
+    await env.fetch(lines)
+    await env.access(Icache.COUNT, 0)
+    before = [await env.access(register) for register in sorted(registers)]
     for offset in near_offsets(registers):
         for value in (lines[0], lines[0] + 1):
-            await _access(dut, offset, value, fails=True)
-        board.equal(await _access(dut, offset, fails=True), 0, f"{offset:#x}, where no register is")
-    board.equal([await _access(dut, register) for register in sorted(registers)], before, "registers")
-    _, memory = await fetch_all(dut, rng, code, [lines])
-    board.equal(memory.requests, [], "reads of lines that are kept")
+            await env.access(offset, value, fails=True)
+        env.board.equal(await env.access(offset, fails=True), 0, f"{offset:#x}, where no register is")
+    env.board.equal([await env.access(register) for register in sorted(registers)], before, "registers")
+    _, requests = await env.fetch(lines)
+    env.board.equal(requests, [], "reads of lines that are kept")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def counters_count_far(dut: Dut) -> None:
+@unit_test(env=counting)
+async def counters_count_far(env: CacheEnv) -> None:
     """The counters count hits of all cores in every cycle, and then stalls, up to large numbers."""
-    rng, board = await _start(dut, prefetch=0)
-    code, cores, far, line = ChangingCode(rng), configuration().cores, bench_data()["far"], _first_line(rng)
-    await fetch_all(dut, rng, code, [[line]] * cores)
-    await _access(dut, Icache.CLEAR_COUNTERS, 0)
+    dut, equal, cores, far = env.dut, env.board.equal, env.config.cores, bench_data()["far"]
+    line = _first_line(env.rng)
+    await env.fetch(*[[line]] * cores)
+    await env.access(Icache.CLEAR_COUNTERS, 0)
     requests = [f"cores__{core}__req" for core in range(cores)]
     drive(dut, {f"cores__{core}__addr": line for core in range(cores)})
     drive(dut, dict.fromkeys(requests, 1))
@@ -338,49 +327,44 @@ async def counters_count_far(dut: Dut) -> None:
     drive(dut, dict.fromkeys(requests, 0))
     await ClockCycles(dut.clk, _LATE)
     hits = cores * far
-    board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(hits, hits, 0, 0), "hits in every cycle")
+    equal((await env.counters())[0], Counts(hits, hits, 0, 0), "hits in every cycle")
     # memory grants no request
-    await _access(dut, Icache.FLUSH, 1)
+    await env.access(Icache.FLUSH, 1)
     drive(dut, dict.fromkeys(requests, 1))
     await ClockCycles(dut.clk, far)
-    private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
-    board.equal(private[:3], Counts(hits, hits + cores, cores, 0)[:3], "one miss of each core")
+    private, shared = await env.counters()
+    equal(private[:3], Counts(hits, hits + cores, cores, 0)[:3], "one miss of each core")
     late = range(far - _LATE, far + 4 * _LATE)
-    board.equal(private.congestion // cores in late, True, f"{private.congestion} waits in every cycle")
+    equal(private.congestion // cores in late, True, f"{private.congestion} waits in every cycle")
     # one core has requested a line, the others wait
-    board.equal(shared.congestion in late, cores > 1, f"{shared.congestion} waits for the shared cache")
+    equal(shared.congestion in late, cores > 1, f"{shared.congestion} waits for the shared cache")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=_TIMINGS, prefetch=[0, 1], failing=[0.0, 0.1])
-async def words_and_counters_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float) -> None:
+@unit_test(env=counting, timing=_TIMINGS, prefetch=[0, 1], failing=[0.0, 0.1])
+async def words_and_counters_are_right(env: CacheEnv, timing: ObiTiming, prefetch: int) -> None:
     """All cores run through the same code; without prefetching the hits of the private caches are predicted."""
-    rng, board = await _start(dut, prefetch=prefetch)
-    code = ChangingCode(rng, failing)
-    streams = [wandering(rng, _FETCHES)] * configuration().cores
-    fetchers, memory = await fetch_all(dut, rng, code, streams, timing, idle=0.3)
-    private, shared = [await counters(dut, first) for first in (Icache.PRIVATE_COUNTERS, Icache.SHARED_COUNTERS)]
+    fetchers, requests = await env.fetch(*[wandering(env.rng, _FETCHES)] * env.config.cores, timing=timing, idle=0.3)
+    (private, shared), equal = await env.counters(), env.board.equal
     fetches = [fetch for fetcher in fetchers for fetch in fetcher.completed]
-    board.equal(private.transactions, len(fetches), "fetches")
-    board.equal(private.congestion, sum(fetch.granted - fetch.requested for fetch in fetches), "waits of fetches")
-    board.equal(private.hits + private.misses, private.transactions, "transactions of the cores' caches")
-    board.equal(shared.hits + shared.misses, shared.transactions, "transactions of the shared cache")
-    board.equal(len(memory.requests), 2 * shared.misses, "reads of memory")
+    equal(private.transactions, len(fetches), "fetches")
+    equal(private.congestion, sum(fetch.granted - fetch.requested for fetch in fetches), "waits of fetches")
+    equal(private.hits + private.misses, private.transactions, "transactions of the cores' caches")
+    equal(shared.hits + shared.misses, shared.transactions, "transactions of the shared cache")
+    equal(len(requests), 2 * shared.misses, "reads of memory")
     if not prefetch:
-        addresses = [[fetch.address for fetch in fetcher.completed] for fetcher in fetchers]
-        board.equal((private.hits, private.misses), walk(addresses, code), "hits, misses of the cores' caches")
-        board.equal(shared.transactions, private.misses, "lines that the shared cache is asked for")
-    await _access(dut, Icache.CLEAR_COUNTERS, 0)
-    board.equal(await counters(dut, Icache.PRIVATE_COUNTERS), Counts(0, 0, 0, 0), "cleared counters")
+        for core, fetcher in enumerate(fetchers):
+            env.predict(core, (fetch.address for fetch in fetcher.completed))
+        env.check_hits("together", private)
+        equal(shared.transactions, private.misses, "lines that the shared cache is asked for")
+    await env.access(Icache.CLEAR_COUNTERS, 0)
+    equal(await env.counters(), (Counts(0, 0, 0, 0), Counts(0, 0, 0, 0)), "cleared counters")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(prefetch=[0, 1], timing=_TIMINGS[::2])
-async def flushed_code_is_not_seen_again(dut: Dut, prefetch: int, timing: ObiTiming) -> None:
+@unit_test(prefetch=[0, 1], timing=_TIMINGS[::2])
+async def flushed_code_is_not_seen_again(dut: Dut, rng: Random, prefetch: int, timing: ObiTiming) -> None:
     """The code changes and is flushed while it is read: all later fetches return new code."""
-    rng, _ = await _start(dut, prefetch=prefetch)
     for _ in range(2):
-        code = ChangingCode(rng, 0.05)
-        streams = [wandering(rng, _FETCHES, spread=1) for _ in range(configuration().cores)]
-        await fetch_all(dut, rng, code, streams, timing, flush=True, idle=0.1)
+        env = await counting(dut, rng, prefetch=prefetch, failing=0.05)
+        streams = [wandering(rng, _FETCHES, spread=1) for _ in range(env.config.cores)]
+        await env.fetch(*streams, timing=timing, flush=True, idle=0.1)
         await pulse_reset(dut)

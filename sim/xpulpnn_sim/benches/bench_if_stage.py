@@ -5,13 +5,13 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from xpulpnn_sim.benches import bench_prefetch as prefetch
-from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiMemory, ObiTiming
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.bench_compressed_decoder import expanded_words
 from xpulpnn_sim.benches.bench_prefetch import FetchHabits, RandomCode, random_target
 
@@ -90,11 +90,11 @@ def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard
             ready_at = number + code.words_of(pc)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("timing", "habits", "failing"), _RUNS))
-async def program_order_reaches_id(dut: Dut, timing: ObiTiming, habits: FetchHabits, failing: float) -> None:
+@unit_test((("timing", "habits", "failing"), _RUNS))
+async def program_order_reaches_id(
+    dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming, habits: FetchHabits, failing: float
+) -> None:
     """Random redirects, loop ends, back pressure, stalls, lengths and errors; again after a reset."""
-    rng, board = await start(dut), Scoreboard()
     for _ in range(2):
         code = RandomCode(rng, failing=failing)
         with ObiMemory(dut, "instr", code, timing, rng) as memory:

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from random import Random
 
-import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
-from xpulpnn_sim.benches.agents.base import Agent, Dut, drive, pulse_reset, sample, start, wait_until
+from xpulpnn_sim.benches.agents.base import Agent, Dut, drive, pulse_reset, sample, wait_until
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.bench_rows import controlled_rows
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.benches.vectors.operands import sources
@@ -135,11 +135,10 @@ class WritebackMonitor(Agent):
             self.addresses.append(sample(self._dut.ex_address))
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[PROMPT, SLOW])
-async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
+@unit_test(timing=[PROMPT, SLOW])
+async def accesses_are_sequential(dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming) -> None:
     """Overlapping loads and stores equal a sequential memory; they take 1 cycle, misaligned ones 2."""
-    rng, board, data = await start(dut), Scoreboard(), bench_data()
+    data = bench_data()
     for window in (0x1000, 0xFFFF_FFE0):
         accesses = accesses_of_all(window, rng)
         expected, memory = run_sequentially(accesses), WordMemory()
@@ -164,11 +163,10 @@ async def accesses_are_sequential(dut: Dut, timing: ObiTiming) -> None:
             board.compare({"cycles": expected_cycles}, {"cycles": cycles}, context, "cycles in EX")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[PROMPT, SLOW])
-async def errors_are_faults(dut: Dut, timing: ObiTiming) -> None:
+@unit_test(timing=[PROMPT, SLOW])
+async def errors_are_faults(dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming) -> None:
     """Accesses to one failing word fault, request nothing afterwards and write nothing there."""
-    rng, board, data, window = await start(dut), Scoreboard(), bench_data(), 0x1000
+    data, window = bench_data(), 0x1000
     accesses = accesses_of_all(window, rng)
     bad = window + WINDOW_BYTES // 2
     memory = WordMemory(((bad, WORD_BYTES),))

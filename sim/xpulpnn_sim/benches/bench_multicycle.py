@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.bench_rows import check_rows, controlled_rows, drawn_executions, vectors_of
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.pipeline_timing import arithmetic_cycles
@@ -91,10 +91,10 @@ async def run_operations(dut: Dut, vectors: RowVectors, rng: Random, board: Scor
     board.compare({"cycles": expected}, {"cycles": cycles}, vectors.stimulus, "cycles to done")
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def results_match_golden(dut: Dut) -> None:
+@unit_test()
+async def results_match_golden(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """All operations in random order, with flushes, delayed results and gaps; then some again after a reset."""
-    rng, board, rows = await start(dut), Scoreboard(), controlled_rows()
+    rows = controlled_rows()
     product = "product" if "product" in bench_data()["outputs"] else "result"
     options = {"pairs": "pair" in bench_data()["inputs"], "late": configuration().multiplies_by_dotp}
     expectation = partial(operation_result, **options, product=product)
@@ -111,10 +111,9 @@ async def results_match_golden(dut: Dut) -> None:
         await pulse_reset(dut)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def divisors_have_every_length(dut: Dut) -> None:
+@unit_test()
+async def divisors_have_every_length(dut: Dut, rng: Random) -> None:
     """Divisors with every number of leading zeros (signed also leading ones), every power of two, and 0."""
-    rng = await start(dut)
     drawn: list[Executions] = []
     for insn, control in controlled_rows():
         if insn.divides:
@@ -139,19 +138,17 @@ def _multiple(divisor: int, rng: Random, *, signed: bool) -> int:
     return divisor * rng.randint(1, max(1, greatest)) * rng.choice((1, -1) if signed else (1,)) - rng.randrange(2)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms", skip="wb_nn_we" not in bench_data()["inputs"])
-async def nn_words_match_writes(dut: Dut) -> None:
+@unit_test(skip="wb_nn_we" not in bench_data()["inputs"])
+async def nn_words_match_writes(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """The NN-RF is read from ID and written from WB, whatever is in EX; reads see the newest word."""
-    rng, board = await start(dut), Scoreboard()
     ports, words = ex_stage_accesses(NNRF_ENTRIES, _NN_BEATS, rng, pairs="pair" in bench_data()["inputs"])
     valid = {"valid": np.array([rng.randrange(2) for _ in range(_NN_BEATS)])}
     board.compare(words, await run_vectors(dut, ports | valid, list(words)), ports, "NN-RF")
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms", skip="csr_rdata" not in bench_data()["inputs"])
-async def csrs_leave_unchanged(dut: Dut) -> None:
+@unit_test(skip="csr_rdata" not in bench_data()["inputs"])
+async def csrs_leave_unchanged(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """CSR instructions return the value of the CSR, whatever the operands are."""
-    rng, board = await start(dut), Scoreboard()
     columns = {name: random_words(rng, _NN_BEATS) for name in ("op_a", "op_b", "op_c", "csr_rdata")}
     columns |= {name: np.full(_NN_BEATS, value) for name, value in {**bench_data()["csr"], "valid": 1}.items()}
     board.compare({"result": columns["csr_rdata"]}, await run_vectors(dut, columns, ["result"]), columns)

@@ -15,9 +15,10 @@ from cocotb.triggers import ClockCycles, gather
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.benches.agents import obi
-from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample
 from xpulpnn_sim.benches.agents.obi import ObiManager, ObiMemory, ObiTiming, ObiTransfer, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.tcdm import ArbiterModel
 
@@ -165,11 +166,10 @@ class MuxEnv:
         return [cocotb.start_soon(manager.run(transfers)) for manager, transfers in pairs]
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-@cocotb.parametrize(timing=range(len(_TIMINGS)))
-async def each_manager_gets_its_own_answers(dut: Dut, timing: int) -> None:
+@unit_test(timing=range(len(_TIMINGS)), timeout_us=20_000)
+async def each_manager_gets_its_own_answers(dut: Dut, rng: Random, timing: int) -> None:
     """Every access arrives once and unchanged at its destination, and its answer at its manager."""
-    bus = MuxEnv(dut, timing, await start(dut))
+    bus = MuxEnv(dut, timing, rng)
     with bus.running:
         await gather(*bus.begin())
         await ClockCycles(dut.clk, 2)
@@ -179,10 +179,9 @@ async def each_manager_gets_its_own_answers(dut: Dut, timing: int) -> None:
         bus.equal(quickest, bench_data()["latency"], "cycles from grant to answer at least")
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def all_sets_of_managers_meet(dut: Dut) -> None:
+@unit_test()
+async def all_sets_of_managers_meet(dut: Dut, rng: Random) -> None:
     """All sets of managers request in the same cycle in all arbiter states; then unmapped addresses are accessed."""
-    rng = await start(dut)
     bus = MuxEnv(dut, 0, rng)
     number, bus.transfers = len(bus.managers), [[] for _ in bus.managers]
     far = _unmapped_addresses(2, rng)
@@ -205,10 +204,9 @@ async def all_sets_of_managers_meet(dut: Dut) -> None:
     bus.check()
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def reset_forgets_what_is_under_way(dut: Dut) -> None:
+@unit_test()
+async def reset_forgets_what_is_under_way(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """After one cycle of reset in the middle of traffic nothing is requested or answered."""
-    rng, board = await start(dut), Scoreboard()
     watched = [f"{name}__rvalid" for name in bench_data()["initiators"]]
     watched += [f"{place['port']}__req" for place in bench_data()["places"]]
     for _ in range(30):

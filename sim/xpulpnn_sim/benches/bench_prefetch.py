@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_BYTES, HALF_MASK, LENGTH_MASK, WORD_BYTES, WORD_MASK
 from xpulpnn.isa.machine import instruction_size as size_of
 from xpulpnn.isa.table import INSNS
-from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample
 from xpulpnn_sim.benches.agents.obi import OUTSTANDING_LIMIT, PROMPT, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 
 SLOWEST = ObiTiming(0.25, 1, 6)
 FETCH_TIMINGS = (PROMPT, ObiTiming(1.0, 1, 6), ObiTiming(0.4, 1, 1), ObiTiming(0.6, 5, 6), SLOWEST)
@@ -150,11 +150,11 @@ def _check_promptness(cycles: Sequence[Any], code: RandomCode, board: Scoreboard
             ready_at = number + code.words_of(ports.target & ~1)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize((("timing", "habits"), _RUNS))
-async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchHabits) -> None:
+@unit_test((("timing", "habits"), _RUNS))
+async def program_order_is_delivered(
+    dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming, habits: FetchHabits
+) -> None:
     """Random redirects, back pressure, stalls and instruction lengths; again after a reset."""
-    rng, board = await start(dut), Scoreboard()
     for _ in range(2):
         code = RandomCode(rng)
         with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
@@ -166,11 +166,11 @@ async def program_order_is_delivered(dut: Dut, timing: ObiTiming, habits: FetchH
         await pulse_reset(dut)
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[PROMPT, SLOWEST])
-async def errors_come_with_the_instructions_they_belong_to(dut: Dut, timing: ObiTiming) -> None:
+@unit_test(timing=[PROMPT, SLOWEST])
+async def errors_come_with_the_instructions_they_belong_to(
+    dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming
+) -> None:
     """One word in six fails: exactly the instructions in such a word have an error."""
-    rng, board = await start(dut), Scoreboard()
     code = RandomCode(rng, failing=1 / 6)
     with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
         await consume(dut, rng, FetchHabits(0.1, 0.9))
@@ -178,11 +178,9 @@ async def errors_come_with_the_instructions_they_belong_to(dut: Dut, timing: Obi
     assert any(ports.valid and ports.error for ports in monitor.rows), "no error was told"
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(latency=[1, 2, 3])
-async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
+@unit_test(latency=[1, 2, 3])
+async def a_word_is_fetched_in_every_cycle(dut: Dut, rng: Random, board: Scoreboard, latency: int) -> None:
     """Aligned four-byte instructions flow without a gap up to a latency of three cycles."""
-    rng, board = await start(dut), Scoreboard()
     code, timing = RandomCode(rng, full_length=1.0), ObiTiming(1.0, latency, latency)
     with ObiMemory(dut, "instr", code, timing, rng), PortMonitor(dut, _PORTS.split()) as monitor:
         # the first redirect, to an aligned address, is the only one
@@ -196,11 +194,9 @@ async def a_word_is_fetched_in_every_cycle(dut: Dut, latency: int) -> None:
     board.equal(flow, [1] * len(flow), "valid")
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(timing=[PROMPT, ObiTiming(0.4, 1, 6)])
-async def at_most_four_words_are_buffered(dut: Dut, timing: ObiTiming) -> None:
+@unit_test(timing=[PROMPT, ObiTiming(0.4, 1, 6)])
+async def at_most_four_words_are_buffered(dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming) -> None:
     """Nothing is fetched before the first redirect, nor more than fits while no instruction is taken."""
-    rng, board = await start(dut), Scoreboard()
     with ObiMemory(dut, "instr", RandomCode(rng), timing, rng) as memory:
         await ClockCycles(dut.clk, SILENCE_LIMIT)
         board.equal(memory.log, [], "requests before the first redirect")

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
@@ -14,6 +13,7 @@ from xpulpnn_sim.benches.agents import base
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, PortMonitor, drive
 from xpulpnn_sim.benches.agents.obi import OUTSTANDING_LIMIT, PROMPT, ObiManager, ObiSubordinate, ObiTiming, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel, Request
 
@@ -184,17 +184,16 @@ class Flusher(Agent):
         self._control.drive(flush=0, flush_line=0)
 
 
-async def _start(dut: Dut, *, prefetch: int = 0) -> Random:
-    rng = await base.start(dut)
+def _enable(dut: Dut, *, prefetch: int = 0) -> None:
     drive(dut, {"control__enable": 1, "control__prefetch": prefetch})
-    return rng
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=_TIMINGS, prefetch=_PREFETCHES, failing=[0.0, 0.1], flushing=[False, True])
-async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: float, flushing: bool) -> None:
+@unit_test(timing=_TIMINGS, prefetch=_PREFETCHES, failing=[0.0, 0.1], flushing=[False, True])
+async def words_are_right(
+    dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming, prefetch: int, failing: float, flushing: bool
+) -> None:
     """Random programs over a memory that stalls, fails and changes: all hits and requested lines are predicted."""
-    rng, board = await _start(dut, prefetch=prefetch), Scoreboard()
+    _enable(dut, prefetch=prefetch)
     number = _FETCHES if timing.slowest < _SLOW else _FETCHES // 4
     for idle in (0.0, 0.3):
         code = ChangingCode(rng, failing)
@@ -217,10 +216,10 @@ async def words_are_right(dut: Dut, timing: ObiTiming, prefetch: int, failing: f
         await base.pulse_reset(dut)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def a_word_per_cycle(dut: Dut) -> None:
+@unit_test()
+async def a_word_per_cycle(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """In a loop as large as the cache, a word is fetched in every cycle from the second iteration on."""
-    rng, board = await _start(dut), Scoreboard()
+    _enable(dut)
     size = configuration().icache_private
     first = _first_line(rng)
     loop = [first + at for at in range(0, size, WORD_BYTES)]
@@ -229,10 +228,10 @@ async def a_word_per_cycle(dut: Dut) -> None:
     _check_flow(fetcher, len(loop), board)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
+@unit_test()
+async def a_miss_is_answered_with_its_line(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """A miss takes one cycle more than an access of the next level."""
-    rng, board = await _start(dut), Scoreboard()
+    _enable(dut)
     for number, latency in enumerate((1, 2, 7, 40)):
         # lines that have not been fetched before
         first = _first_line(rng) + 128 * number * ICACHE_LINE_BYTES
@@ -244,20 +243,20 @@ async def a_miss_is_answered_with_its_line(dut: Dut) -> None:
         )
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms", skip=not configuration().prefetch)
-async def straight_code_flows(dut: Dut) -> None:
+@unit_test(skip=not configuration().prefetch)
+async def straight_code_flows(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """Straight code from the next level is fetched with a word in every cycle after the first line."""
-    rng, board = await _start(dut, prefetch=1), Scoreboard()
+    _enable(dut, prefetch=1)
     first = _first_line(rng)
     fetcher, line = await _fetch_all(dut, rng, [first + at for at in range(0, 1024, WORD_BYTES)], _NEXT_LEVEL)
     _check_flow(fetcher, 2 * ICACHE_LINE_BYTES // WORD_BYTES, board)
     board.equal(len(line.requests) - 1024 // ICACHE_LINE_BYTES in (0, 1), True, "one line ahead at most")
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def disabled_keeps_nothing(dut: Dut) -> None:
+@unit_test()
+async def disabled_keeps_nothing(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """Every fetch of a disabled cache goes to the next level, and nothing is prefetched."""
-    rng, board = await _start(dut, prefetch=1), Scoreboard()
+    _enable(dut, prefetch=1)
     first = _first_line(rng)
     loop = [first + at for at in range(0, 64, WORD_BYTES)]
     await _fetch_all(dut, rng, loop, PROMPT)

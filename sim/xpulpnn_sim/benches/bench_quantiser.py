@@ -8,16 +8,16 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from random import Random
 
-import cocotb
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, HALF_BYTES, HALF_MASK, QUANTISED_PIXELS, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiTiming
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.dotp import quantise
 from xpulpnn_sim.reference.golden.effects import U32, Sources
@@ -115,11 +115,9 @@ class QuantiserDriver:
         return addresses, None, limit
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-@cocotb.parametrize(timing=[PROMPT, SLOW])
-async def codes_and_addresses_match_golden(dut: Dut, timing: ObiTiming) -> None:
+@unit_test(timing=[PROMPT, SLOW])
+async def codes_and_addresses_match_golden(dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming) -> None:
     """Codes of 2 and 4 bits in random order, with and without gaps, some abandoned; again after a reset."""
-    rng, board = await start(dut), Scoreboard()
     driver = QuantiserDriver(dut, timing, rng)
     config = configuration()
     rows = [insn for insn in enabled(config.extensions, config.widths) if insn.op == "pv.qnt"]

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any
 
-import cocotb
 import numpy as np
 
 from xpulpnn.isa.table import find
-from xpulpnn_sim.benches.agents.base import Dut, start
+from xpulpnn_sim.benches.agents.base import Dut
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.vectors import rows
 from xpulpnn_sim.benches.vectors.operands import executions
@@ -54,10 +54,10 @@ _EXPECTATIONS: Mapping[str, Expectation] = {
 """Function for the expected outputs, by a port that only this unit has; other units compute the value of rd."""
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def rows_match_golden(dut: Dut) -> None:
+@unit_test()
+async def rows_match_golden(dut: Dut, rng: Random) -> None:
     """All instructions in random order, so that each result follows one of another instruction."""
-    rng, data = await start(dut), bench_data()
+    data = bench_data()
     expectation = next((function for port, function in _EXPECTATIONS.items() if hasattr(dut, port)), value_of_rd)
     vectors = vectors_of(drawn_executions(controlled_rows(), rng), rng, expectation)
     if "enable" in data["inputs"]:

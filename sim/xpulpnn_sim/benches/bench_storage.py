@@ -3,12 +3,12 @@
 from itertools import product
 from random import Random
 
-import cocotb
 import numpy as np
 
 from xpulpnn.isa.machine import REGISTERS
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, start
+from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.benches.vectors.register_files import Columns, nn_accesses
 from xpulpnn_sim.reference.golden.nnrf import nn_words_read
@@ -81,10 +81,10 @@ def _words_read(columns: Columns) -> dict[str, list[int]]:
     return reads
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def reads_match_writes(dut: Dut) -> None:
+@unit_test()
+async def reads_match_writes(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """Reads return the last word that was written; x0 stays 0; a reset clears all registers."""
-    rng, board, entries = await start(dut), Scoreboard(), bench_data().get("entries")
+    entries = bench_data().get("entries")
     pairs = bench_data().get("pairs", False)
     phases = ["after reset", "after a reset in flight", "after another one"]
     ways = len(phases)

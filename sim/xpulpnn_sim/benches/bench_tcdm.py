@@ -10,9 +10,10 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample, start
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample
 from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiManager, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import PATIENCE, Request, TcdmModel, place_of
 
@@ -150,11 +151,10 @@ def _bounds(config: ClusterConfig, masters: int) -> Sequence[int]:
     return [core] * config.cores + [PATIENCE * others] * others
 
 
-@cocotb.test(timeout_time=10, timeout_unit="ms")
-async def traffic_is_served_in_order(dut: Dut) -> None:
+@unit_test()
+async def traffic_is_served_in_order(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """Grants, answers and data equal the model in every cycle; no master waits longer than the arbiter guarantees."""
     config: ClusterConfig = configuration()
-    rng, board = await start(dut), Scoreboard()
     masters = _masters(dut, rng)
     claims = ClaimDriver(dut, masters)
     with AgentGroup(dut, [*masters, claims]):
@@ -182,10 +182,10 @@ async def traffic_is_served_in_order(dut: Dut) -> None:
     board.equal(answers, [0] * len(masters), "answers after a reset in flight")
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def test_and_set_is_one_step(dut: Dut) -> None:
+@unit_test()
+async def test_and_set_is_one_step(dut: Dut, rng: Random) -> None:
     """All masters test and set one free lock word at once: exactly one of them reads it as free."""
-    masters = _masters(dut, await start(dut))
+    masters = _masters(dut, rng)
     lock = TCDM_BASE + (configuration().banks + 1) * WORD_BYTES
     with AgentGroup(dut, [*masters, ClaimDriver(dut, masters)]):
         await masters[0].run([ObiTransfer(lock, 1)])

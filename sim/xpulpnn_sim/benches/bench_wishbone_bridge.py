@@ -2,17 +2,18 @@
 
 from random import Random
 
-import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, drive, sample, start
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, drive, sample
 from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ANY_NUMBER, ObiManager, ObiTransfer, WordMemory
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.agents.wishbone import WishboneSubordinate, WishboneTiming
 from xpulpnn_sim.benches.launcher_data import bench_data
 
 _SPAN = 1024  # bytes of the memory, so few that addresses repeat
 _TRANSFERS = 150
+_TIMINGS = [WishboneTiming(1.0, 0.5), WishboneTiming(0.5, 1.0), WishboneTiming(0.15, 0.0)]
 
 
 class Manager(ObiManager):
@@ -69,13 +70,14 @@ async def _reset_under_way(dut: Dut, rng: Random) -> None:
         await RisingEdge(dut.clk)
 
 
-@cocotb.test(timeout_time=400, timeout_unit="us")
-@cocotb.parametrize(
-    timing=[WishboneTiming(1.0, 0.5), WishboneTiming(0.5, 1.0), WishboneTiming(0.15, 0.0)], pause=[0.0, 0.5]
+@unit_test(
+    timing=[WishboneTiming(1.0, 0.5), WishboneTiming(0.5, 1.0), WishboneTiming(0.15, 0.0)],
+    pause=[0.0, 0.5],
+    timeout_us=400,
 )
-async def accesses_are_those_of_the_port(dut: Dut, timing: WishboneTiming, pause: float) -> None:
+async def accesses_are_those_of_the_port(dut: Dut, rng: Random, timing: WishboneTiming, pause: float) -> None:
     """Random accesses with errors: data, final memory and every cycle of the handshakes."""
-    rng, words = await start(dut), bench_data()["words"]
+    words = bench_data()["words"]
     size = words * WORD_BYTES
     # two places, so that each bit of the address is 0 and 1
     base = rng.getrandbits(32) & -_SPAN

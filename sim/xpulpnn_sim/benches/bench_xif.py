@@ -5,11 +5,10 @@ from dataclasses import replace
 from itertools import islice
 from random import Random
 
-import cocotb
-
-from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, pulse_reset, start
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, pulse_reset
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.agents.xif import CORES, CoreBehaviour, Offload, XifCore
 from xpulpnn_sim.benches.agents.xif_memory import XifLoads, XifMemory
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
@@ -70,11 +69,9 @@ def _without_losses() -> CoreBehaviour:
     return replace(_behaviour(), **dict.fromkeys(("withdraw", "kill", "drop"), 0.0))
 
 
-@cocotb.test(timeout_time=20, timeout_unit="ms")
-@cocotb.parametrize(timing=[PROMPT, SLOW])
-async def programs_match_golden(dut: Dut, timing: ObiTiming) -> None:
+@unit_test(timing=[PROMPT, SLOW], timeout_us=20_000)
+async def programs_match_golden(dut: Dut, rng: Random, timing: ObiTiming) -> None:
     """All instructions in random order, of which some are withdrawn, killed or dropped; again after a reset."""
-    rng = await start(dut)
     programs = XifPrograms(configuration().insns, rng)
     for _ in range(bench_data()["episodes"]):
         bench = _Bench(dut, _behaviour(), timing, rng)
@@ -85,10 +82,10 @@ async def programs_match_golden(dut: Dut, timing: ObiTiming) -> None:
         await pulse_reset(dut)
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
-async def cycles(dut: Dut) -> None:
+@unit_test()
+async def cycles(dut: Dut, rng: Random, board: Scoreboard) -> None:
     """Cycles of each operation, and from issue to result, with a core and a memory that never wait."""
-    rng, board, config = await start(dut), Scoreboard(), configuration()
+    config = configuration()
     never = dict.fromkeys(("batch", "late_operands", "splits"), 0.0)
     behaviour = replace(_without_losses(), offer=1, commit=1, takes=1, **never)
     bench = _Bench(dut, behaviour, PROMPT, rng)
@@ -118,10 +115,9 @@ async def cycles(dut: Dut) -> None:
             assert short <= 2 * products + _START, f"a step takes {short} cycles"
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms", skip=configuration().memory != "xif")
-async def refused_load_ends_a_step(dut: Dut) -> None:
+@unit_test(skip=configuration().memory != "xif")
+async def refused_load_ends_a_step(dut: Dut, rng: Random) -> None:
     """The core refuses each load of a step in turn: the result has its exception, and no load follows."""
-    rng = await start(dut)
     bench = _Bench(dut, _without_losses(), SLOW, rng)
     programs = XifPrograms(configuration().insns, rng)
     with bench.agents:

@@ -1,18 +1,17 @@
 """Environment of the debug module: debugger, system bus, model and scoreboard; the test itself plays the harts."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from functools import wraps
+from collections.abc import Iterable, Mapping
 from random import Random
-from typing import Any
+from typing import Self
 
-import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import MAX_HARTS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
-from xpulpnn_sim.benches.agents.base import Dut, drive, sample, start
+from xpulpnn_sim.benches.agents.base import Dut, drive, sample
 from xpulpnn_sim.benches.agents.obi import ENABLED, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.debug_memory import command_code
 from xpulpnn_sim.reference.golden.debug_module import BusError, DebugModuleModel
@@ -65,6 +64,15 @@ class DebugEnv:
         self.expected = ExpectedBus()
         self.model = DebugModuleModel(self.count, self.expected.read, self.expected.write)
         self.command = 0
+
+    def __enter__(self) -> Self:
+        self.bus.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bus.__exit__(*error)
+        if error[0] is None:
+            self._compare_bus()
 
     async def access(self, register: int, value: int | None = None) -> int:
         dut = self.dut
@@ -123,7 +131,7 @@ class DebugEnv:
         ndmreset = self.model.read(DmReg.DMCONTROL) & Control.NDMRESET > 0
         self.board.equal(observed, [requests, resets, ndmreset, self.model.active], f"{where}: outputs")
 
-    def compare_bus(self) -> None:
+    def _compare_bus(self) -> None:
         observed = [grant._replace(value=grant.value & ENABLED[grant.enables] * grant.write) for grant in self.bus.log]
         self.board.equal(observed, self.expected.log, "accesses to the bus")
 
@@ -208,16 +216,11 @@ class DebugEnv:
         self.board.equal(words, command_code(self.command) * 2, f"{where}: code of {self.command:#x}")
 
 
-def debug_test(test: Callable[[DebugEnv], Coroutine[Any, Any, None]]) -> Any:
-    """Make a test for cocotb that runs with an active debug module and an agent that answers its system bus."""
+async def _active(dut: Dut, rng: Random) -> DebugEnv:
+    env = DebugEnv(dut, rng)
+    await env.write(DmReg.DMCONTROL, Control.DMACTIVE)
+    return env
 
-    @cocotb.test(timeout_time=20, timeout_unit="ms")
-    @wraps(test)
-    async def run(dut: Dut) -> None:
-        env = DebugEnv(dut, await start(dut))
-        with env.bus:
-            await env.write(DmReg.DMCONTROL, Control.DMACTIVE)
-            await test(env)
-        env.compare_bus()
 
-    return run
+debug_test = unit_test(env=_active, timeout_us=20_000)
+"""Decorator of tests with an active debug module, whose accesses to the system bus are answered and checked."""

@@ -160,7 +160,7 @@ class DmaEnv(AgentGroup):
     """The DMA engine after a reset, with managers at its command ports and memories at the others."""
 
     def __init__(
-        self, dut: Dut, rng: Random, tcdm: ObiTiming = PROMPT, ext: ObiTiming = PROMPT, *, pause: float = 0.0
+        self, dut: Dut, rng: Random, timing: tuple[ObiTiming, ObiTiming] = (PROMPT, PROMPT), pause: float = 0.0
     ) -> None:
         self.dut, self.rng, self.board = dut, rng, Scoreboard()
         self.memories, self.expected = Memories(rng), Memories(rng)
@@ -171,6 +171,7 @@ class DmaEnv(AgentGroup):
         ]
         self.ports = range(len(self.managers))
         self.addresses = [PRIVATE_DMA] * len(cores) + [DMA]
+        tcdm, ext = timing
         inside = [MemoryPort(dut, f"tcdm__{port}", self.memories.tcdm, WORD_BYTES, tcdm, rng) for port in range(4)]
         self.memory_ports = [*inside, MemoryPort(dut, "ext", self.memories.l2, WINDOW_BYTES, ext, rng)]
         self.model = PortsModel(configuration(), self._begin)

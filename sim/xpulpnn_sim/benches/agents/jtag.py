@@ -5,7 +5,7 @@ from random import Random
 from cocotb.triggers import Timer
 
 from xpulpnn.isa.debug import IR_BITS, TapRegister
-from xpulpnn.isa.machine import WORD_MASK
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut, sample
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 
@@ -107,6 +107,11 @@ class JtagManager:
         """Scan the data register and return its previous value; then stay in Run-Test/Idle for ``idle`` more cycles."""
         await self.modes(1)
         return await self.shift(value, bits, idle=idle)
+
+    async def scan(self, register: int, value: int, bits: int = XLEN) -> int:
+        """Select a data register, scan it, and return its previous value."""
+        await self.instruction(register)
+        return await self.data(value, bits)
 
     async def dmi(self, op: int, address: int = 0, word: int = 0, *, idle: int = 0) -> tuple[int, int, int]:
         """Start an access to the debug module; return outcome, address and word of the previous access."""
