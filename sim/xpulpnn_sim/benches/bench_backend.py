@@ -1,6 +1,7 @@
 """Bench of the back end: dependent pairs and random sequences against the simulator, and their cycle costs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -11,8 +12,8 @@ from cocotb.triggers import ClockCycles
 
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.fields import FieldKind
-from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR
+from xpulpnn.isa.insn import Insn, InsnClass
+from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR, WORD_BYTES
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.benches.agents import instruction_stream as streams
 from xpulpnn_sim.benches.agents.base import Dut, pulse_reset
@@ -29,52 +30,11 @@ from xpulpnn_sim.reference.programs.elf import Executable
 REGISTER_POOL = range(8, 16)
 """Registers that instructions use: few, so that there are many dependences; compressed instructions can name them."""
 
-PAIR_CLASSES = (
-    ("add", "rd,rs1,rs2"),
-    ("addi", "rd,rs1,imm12"),
-    ("auipc", "rd,uimm20"),
-    ("lw", "rd,imm12(rs1)"),
-    ("lbu", "rd,imm12(rs1)"),
-    ("p.lw", "rd,imm12(rs1!)"),
-    ("p.lw", "rd,rs2(rs1!)"),
-    ("p.lh", "rd,rs2(rs1)"),
-    ("sw", "rs2,stimm12(rs1)"),
-    ("p.sw", "rs2,stimm12(rs1!)"),
-    ("p.sh", "rs2,rs3(rs1!)"),
-    ("mul", "rd,rs1,rs2"),
-    ("mulh", "rd,rs1,rs2"),
-    ("div", "rd,rs1,rs2"),
-    ("p.mac", "rd~,rs1,rs2"),
-    ("p.addN", "rd~,rs1,rs2"),
-    ("pv.add.sc.c", "rd,rs1,rs2"),
-    ("pv.shuffle2.b", "rd~,rs1,rs2"),
-    ("pv.sdotusp.b", "rd~,rs1,rs2"),
-    ("pv.dotsp.sc.n", "rd,rs1,rs2"),
-    ("pv.mlsdotsup.c", "rd~,(rs1!),nnimm5"),
-    ("pv.mlsdotusp.b", "rd~,(rs1!),nnimm5'"),
-    ("pv.mldotsp.n", "rd,(rs1!),nnimm5"),
-    ("pv.mlsduosup.b", "rd2~,(rs1!),w,p,t"),
-    ("pv.mlduousp.c", "rd2,(rs1!),w,p,t"),
-    ("pv.mlsduosp.h", "rd2~,w,p"),
-    ("pv.rqld", "uimm1,(rs1!)"),
-    ("pv.rqu.b", "rd~,rs1,rs2,lane2"),
-    ("pv.rqs.c", "rd~,rs1,rs2,lane4"),
-    ("pv.rqxs.b", "rd~,rs1,rs2,lane2'"),
-    ("pv.cusdotusp.n.1", "rd~,(rs1!),rs2"),
-    ("beq", "rs1,rs2,boff13"),
-    ("bltu", "rs1,rs2,boff13"),
-    ("p.bneimm", "rs1,simm5,boff13"),
-    ("jal", "rd,joff21"),
-    ("jalr", "rd,imm12(rs1)"),
-)
-"""Instructions of the pair programs, by mnemonic and operands: one for each way of using the pipeline."""
-
 OUTSIDE_OPS = ("csrrw", "csrrs", "csrrc", "lp.starti", "lp.endi", "lp.count", "lp.setup", "mret", "wfi", "pv.qnt")
 """Instructions that have effects outside the back end."""
 
 _UPDATES = (0b00000, 0b01000, 0b10000)
 _CROSS = 0b11000
-_CU_ENTRY = 1  # weight entry of the C&U row, and of the nn rows paired with it
 _OFFSETS = (-64, -10, 6, 8, 64, 1022)  # offsets of jump and branch targets
 _ENTRIES = 8  # values of the entry selectors of a Mac&Load immediate
 
@@ -145,20 +105,29 @@ def _links(first: Insn, second: Insn) -> Iterator[Callable[[Drawn, Drawn], None]
         for consumer in sorted(second.reads | set(_destinations(second)) - {"rd1"}):
             yield _link(producer, consumer)
     if first.is_mac_load and second.is_mac_load:
-        for update in _UPDATES:
-            # the weight of the C&U row with either activation
-            yield _link_entries(update, _CU_ENTRY << 1)
-            yield _link_entries(update, _CU_ENTRY << 1 | 1)
+        # a Compute&Update multiplies the entry in its mnemonic
+        weight = next((insn.entry or 0 for insn in (first, second) if insn.op == "pv.cusdot"), 1)
+        for update, activation in product(_UPDATES, range(2)):
+            yield _link_entries(update, weight << 1 | activation)
     yield lambda _first, _second: None
+
+
+def _pipeline_classes(config: CoreConfig) -> list[list[Insn]]:
+    """Return the instructions that act in the back end alone, those that use the pipeline in the same way together."""
+    classes = defaultdict[Hashable, list[Insn]](list)
+    for insn in enabled(config.extensions, config.widths):
+        if insn.size == WORD_BYTES and insn.insn_class is not InsnClass.SYSTEM and insn.op not in OUTSIDE_OPS:
+            kind = insn.is_pair, insn.is_nn_form, insn.reloads_other, insn.is_exact, insn.op == "jalr"
+            classes[insn.insn_class, insn.reads, insn.writes_rd, insn.writes_base, *kind].append(insn)
+    return [*classes.values()]
 
 
 def dependent_pairs(config: CoreConfig, limit: int, rng: Random) -> list[list[int]]:
     # above `limit`, all pairs of Mac&Loads stay and a random choice of the others
     source, mac_loads = Draw(rng, config), list[list[int]]()
     others: list[list[int]] = []
-    present = {insn.key: insn for insn in enabled(config.extensions, config.widths)}
-    rows = [present[key] for key in PAIR_CLASSES if key in present]
-    for first_row, second_row in product(rows, repeat=2):
+    for classes in product(_pipeline_classes(config), repeat=2):
+        first_row, second_row = map(rng.choice, classes)
         for link in _links(first_row, second_row):
             first, second = draw(first_row, source), draw(second_row, source)
             link(first, second)

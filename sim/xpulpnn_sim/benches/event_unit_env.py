@@ -146,16 +146,7 @@ _REGISTERS = range(0, EventRegister.WAIT, WORD_BYTES)
 _BARRIER_REGISTERS = range(0, isa.BARRIER_BYTES, WORD_BYTES)
 
 HABITS: dict[str, dict[str, int]] = {
-    "everything": {
-        "registers": 4,
-        "waits": 2,
-        "barriers": 3,
-        "sw": 3,
-        "mutex": 2,
-        "dispatch": 3,
-        "unmapped": 1,
-        "near": 4,
-    },
+    "everything": dict.fromkeys(("registers", "waits", "barriers", "sw", "mutex", "dispatch", "unmapped", "near"), 1),
     "barriers": {"registers": 1, "barriers": 8},
     "events": {"registers": 3, "waits": 3, "sw": 4, "near": 2},
     "mutex": {"mutex": 8, "registers": 1, "near": 2},

@@ -17,10 +17,12 @@ from xpulpnn.isa.formats import Op2Mode
 from xpulpnn.isa.insn import HALF_PRODUCT_OPS, Insn
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.benches.vectors.operands import BIT_FIELDS, FIELD_WIDTH_LSB, NORMALISING_STEMS
+from xpulpnn_sim.reference.golden.dotp import operand2_lanes, pack
 from xpulpnn_sim.reference.golden.effects import IMMEDIATES, U32, Effects, Sources, immediate
 from xpulpnn_sim.reference.golden.execute import execute, half_product_sum
 from xpulpnn_sim.reference.golden.scalar import exact as wide
 from xpulpnn_sim.reference.golden.scalar import offset
+from xpulpnn_sim.reference.golden.simd import selectors
 
 OperandColumns = dict[str, Any]  # arrays by port, of words unless a port is wider
 
@@ -38,22 +40,6 @@ _MAC_LOAD_STEP = 4
 _SHIFT_MASK = np.uint32(31)
 
 
-def replicate(value: U32, width: int) -> U32:
-    lanes = sum(1 << position for position in range(0, 32, width))
-    return ((value.astype(np.uint64) & np.uint64((1 << width) - 1)) * np.uint64(lanes)).astype(np.uint32)
-
-
-def _shuffle_selectors(insn: Insn, word: U32) -> U32:
-    """Return the selector word of immediate shuffles: one selector in the low bits of each lane."""
-    selector = immediate("uimm6", word)
-    if insn.op == "pv.shufflei":
-        assert insn.entry is not None
-        selectors = selector & 3 | (selector >> 2 & 3) << 8 | (selector >> 4 & 3) << 16 | insn.entry << 24
-    else:
-        selectors = selector & 1 | (selector >> 1 & 1) << 16
-    return selectors.astype(np.uint32)
-
-
 def _second(insn: Insn, src: Sources) -> U32:
     last = insn.operands.rsplit(",", maxsplit=1)[-1].strip("()!")
     is2 = immediate("uimm5", src.word)
@@ -65,11 +51,10 @@ def _second(insn: Insn, src: Sources) -> U32:
         case "pv.extract" | "pv.extractu" | "pv.insert":
             return immediate("uimm6", src.word)
         case "pv.shuffle" | "pv.shufflei" if last == "uimm6":
-            return _shuffle_selectors(insn, src.word)
-        case _ if insn.fmt is not None and insn.mode is Op2Mode.SCI:
-            return replicate(immediate(last, src.word), insn.fmt.width)
-        case _ if insn.fmt is not None and insn.mode is Op2Mode.SC:
-            return replicate(src.rs2, insn.fmt.width)
+            return pack(selectors(insn, src, insn.elements).view(np.int32), insn.elements)
+        case _ if insn.fmt is not None and insn.mode in (Op2Mode.SC, Op2Mode.SCI):
+            scalar = operand2_lanes(insn, src, insn.fmt, signed=False)
+            return pack(np.repeat(scalar, insn.fmt.lanes, axis=0), insn.fmt)
         case _ if last in IMMEDIATES and not insn.is_branch:
             return immediate(last, src.word)
         case _ if insn.is_branch and "simm5" in insn.operands:

@@ -88,12 +88,12 @@ def insert(insn: Insn, src: Sources) -> Effects:
     return Effects(rd=pack(np.where(chosen, element, lanes), fmt))
 
 
-def _pick(lanes: I32, selectors: U32) -> I32:
-    """Return lane ``selectors[i, j]`` of word j for every i."""
-    return np.take_along_axis(lanes, selectors.astype(np.intp), axis=0)
+def _pick(lanes: I32, numbers: U32) -> I32:
+    """Return lane ``numbers[i, j]`` of word j for every i."""
+    return np.take_along_axis(lanes, numbers.astype(np.intp), axis=0)
 
 
-def _selectors(insn: Insn, src: Sources, fmt: ElemFmt) -> U32:
+def selectors(insn: Insn, src: Sources, fmt: ElemFmt) -> U32:
     """Return, for each result lane of a shuffle with one source, the number of its source lane."""
     if insn.mode is not Op2Mode.SCI:
         return unpack(src.rs2, fmt, signed=False).view(np.uint32) % fmt.lanes
@@ -109,15 +109,15 @@ def _selectors(insn: Insn, src: Sources, fmt: ElemFmt) -> U32:
 def shuffle(insn: Insn, src: Sources) -> Effects:
     """Compute ``rd[i] = rs1[selector[i]]``."""
     fmt = _format(insn)
-    return Effects(rd=pack(_pick(unpack(src.rs1, fmt, signed=False), _selectors(insn, src, fmt)), fmt))
+    return Effects(rd=pack(_pick(unpack(src.rs1, fmt, signed=False), selectors(insn, src, fmt)), fmt))
 
 
 def shuffle2(insn: Insn, src: Sources) -> Effects:
     """Shuffle the lanes of the old rd (low selectors) and of rs1 (high selectors)."""
     fmt = _format(insn)
     both = np.concatenate([unpack(src.rd, fmt, signed=False), unpack(src.rs1, fmt, signed=False)])
-    selectors = unpack(src.rs2, fmt, signed=False).view(np.uint32) % (2 * fmt.lanes)
-    return Effects(rd=pack(_pick(both, selectors), fmt))
+    chosen = unpack(src.rs2, fmt, signed=False).view(np.uint32) % (2 * fmt.lanes)
+    return Effects(rd=pack(_pick(both, chosen), fmt))
 
 
 PACK_LANES = {"pv.pack": (1, 0), "pv.packhi": (3, 2), "pv.packlo": (1, 0)}
