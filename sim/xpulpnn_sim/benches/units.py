@@ -10,14 +10,10 @@ from amaranth.hdl import Shape
 from amaranth.lib import wiring
 
 from xpulpnn.cluster.axi.bridge import AxiBridge
-from xpulpnn.cluster.axi.cluster import ClusterAxi
 from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.demux import CoreDemux
-from xpulpnn.cluster.dma.unit import Dma
-from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.icache.private import PrivateCache
-from xpulpnn.cluster.icache.unit import InstructionCache
 from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.clint import CoreLocalInterruptor
 from xpulpnn.cluster.peripherals.control import ClusterControl
@@ -27,29 +23,21 @@ from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import PortSignature
 from xpulpnn.config import EXT_DATA_BITS, ClusterConfig, CoreConfig
 from xpulpnn.core.alu import Alu
-from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.control import CsrOp, ExCtrl, HwLoopOp, Unit
 from xpulpnn.core.core import Core
 from xpulpnn.core.csr_file import CsrFile
-from xpulpnn.core.decoder import Decoder
-from xpulpnn.core.div import Divider
-from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.hwloops import HwLoops
 from xpulpnn.core.if_stage import IfStage
 from xpulpnn.core.lsu import Lsu
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
 from xpulpnn.core.prefetch import PrefetchBuffer
-from xpulpnn.core.quantiser import Quantiser
 from xpulpnn.core.regfile import RegFile
-from xpulpnn.core.requantiser import RequantiseCtrl, Requantiser
-from xpulpnn.core.simd_alu import SimdAlu
-from xpulpnn.core.wide_mult import multiplier_of
+from xpulpnn.core.requantiser import RequantiseCtrl
 from xpulpnn.debug.config import DebugConfig
 from xpulpnn.debug.dtm import JtagDtm
 from xpulpnn.debug.module import DebugModule
 from xpulpnn.dotp.nnrf import NnRf
-from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.dotp.widener import WeightWidener
 from xpulpnn.errors import ConfigError, require
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, DMA_LENGTH_BITS, EVENT_UNIT, EVENT_UNIT_BYTES, TIMER
@@ -57,10 +45,10 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn.xif.config import XifConfig
-from xpulpnn.xif.coprocessor import Coprocessor
 from xpulpnn_sim.benches.launcher_data import configured
 from xpulpnn_sim.benches.vectors import controls
 from xpulpnn_sim.benches.vectors.controls import RowsOf, control_port
+from xpulpnn_sim.tools.components import component_of
 
 Need = tuple[Callable[[Any], bool], str]
 """What a configuration must be for a unit and its bench: a condition, and in words."""
@@ -122,16 +110,21 @@ class BenchedUnit:
         return changed
 
 
+Make = str | Callable[..., wiring.Component]
+"""Name of a component of a configuration in :mod:`xpulpnn_sim.tools.components`, or a function that builds one."""
+
+
 def _unit(
     bench: str,
-    component: Callable[..., wiring.Component],
+    component: Make,
     design: str = "",
     *,
     rows: RowsOf | None = None,
     needs: Sequence[Need] = (),
     **parameters: Any,
 ) -> BenchedUnit:
-    return BenchedUnit(bench, component, parameters, design, rows, needs)
+    build = partial(component_of, component) if isinstance(component, str) else component
+    return BenchedUnit(bench, build, parameters, design, rows, needs)
 
 
 def _setting(name: str) -> Need:
@@ -173,50 +166,43 @@ _alu = partial(_unit, "rows", design=f"{_EVERYTHING} qnt=on", rows=controls.alu_
 def _dotp(settings: str) -> BenchedUnit:
     design = f"xpulpnn mac_load_cu=on {settings}"
     parameters = {"vectors_per_row": 16, "corners": _CORNERS}
-    return _unit(
-        "rows",
-        lambda config: DotpUnit(config.dotp),
-        design,
-        rows=controls.dotp_rows,
-        needs=[_setting("xpulpv2")],
-        **parameters,
-    )
+    return _unit("rows", "dotp", design, rows=controls.dotp_rows, needs=[_setting("xpulpv2")], **parameters)
 
 
-def _multicycle(component: Callable[..., wiring.Component], design: str, rows: RowsOf, vectors: int) -> BenchedUnit:
+def _multicycle(component: Make, design: str, rows: RowsOf, vectors: int) -> BenchedUnit:
     parameters = {"vectors_per_row": vectors, "handshake": ("start", "take"), **_DIRECTED}
     return _unit("multicycle", component, design, rows=rows, **parameters)
 
 
 def _mult(multiplier: str, design: str = _FULL) -> BenchedUnit:
-    return _multicycle(multiplier_of, f"{design} requantise=on multiplier={multiplier}", controls.mult_rows, 12)
+    return _multicycle("mult", f"{design} requantise=on multiplier={multiplier}", controls.mult_rows, 12)
 
 
 def _wide_mult(multiplier: str) -> BenchedUnit:
     design = f"{_FULL} requantise=on requantise_exact=on multiplier={multiplier}"
-    return _unit("rows", multiplier_of, design, rows=controls.wide_mult_rows, vectors_per_row=24, **_DIRECTED)
+    return _unit("rows", "mult", design, rows=controls.wide_mult_rows, vectors_per_row=24, **_DIRECTED)
 
 
 def _ex_stage(design: str) -> BenchedUnit:
     csr = control_port(ExCtrl, {"unit": Unit.CSR})
     parameters = {"vectors_per_row": 4, "handshake": ("valid", "advance"), **_DIRECTED, "corners": 0, "csr": csr}
-    return _unit("multicycle", ExStage, design, rows=controls.ex_rows, needs=_EX_STAGE, **parameters)
+    return _unit("multicycle", "ex-stage", design, rows=controls.ex_rows, needs=_EX_STAGE, **parameters)
 
 
 _requantiser = partial(
     _unit,
     "rows",
-    Requantiser,
+    "requantiser",
     needs=[_setting("requantise")],
     rows=controls.requantiser_rows,
     valid=control_port(RequantiseCtrl, {"valid": True})["ctrl"],
 )
-_decoder = partial(_unit, "decoder", Decoder, rows=controls.decoded_rows, vectors_per_row=3, neighbours=6)
+_decoder = partial(_unit, "decoder", "decoder", rows=controls.decoded_rows, vectors_per_row=3, neighbours=6)
 _compressed_decoder = partial(_unit, "compressed_decoder", CompressedDecoder)
-_backend = partial(_unit, "backend", Backend, needs=_RVFI)
+_backend = partial(_unit, "backend", "backend", needs=_RVFI)
 _core = partial(_unit, "core", Core, needs=_RVFI)
-_xif = partial(_unit, "xif", Coprocessor, episodes=2, part=1)
-_event_unit = partial(_unit, "event_unit", EventUnit)
+_xif = partial(_unit, "xif", "xif", episodes=2, part=1)
+_event_unit = partial(_unit, "event_unit", "event-unit")
 _csr_file = partial(_unit, "csr_file", CsrFile, ops={op.name: op.value for op in CsrOp})
 
 
@@ -228,7 +214,7 @@ def _tcdm(cycles: int, settings: str, others: int = 1) -> BenchedUnit:
 
 
 def _obi_mux(
-    make: Callable[[], wiring.Component],
+    make: Make,
     initiators: str,
     number: int,
     places: Mapping[str, tuple[int, int]],
@@ -243,7 +229,7 @@ def _private_cache(settings: str, *, late: bool = False) -> BenchedUnit:
     return _unit("private_cache", partial(PrivateCache, registered=late), f"cluster {settings}", late=late)
 
 
-def _axi(make: Callable[[], wiring.Component], bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
+def _axi(make: Make, bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
     return _unit("axi_bridge", make, bits=bits, writes=writes, runs=runs, slack=1.2)
 
 
@@ -284,19 +270,17 @@ UNITS: Mapping[str, BenchedUnit] = {
     "dotp-none-inferred": _dotp("multipliers=replicated adders=inferred"),
     "dotp-two-widths": _dotp("multipliers=replicated isolation=register widths=8,2"),
     "alu": _alu(Alu),
-    "simd-alu": _alu(SimdAlu, needs=[_setting("xpulpv2")]),
+    "simd-alu": _alu("simd-alu", needs=[_setting("xpulpv2")]),
     "mult": _mult("booth"),
     "mult-inferred": _mult("inferred"),
     "mult-late": _mult("inferred", _LATE),
     "mult-wide": _wide_mult("booth"),
     "mult-wide-inferred": _wide_mult("inferred"),
-    "mult-dot-product": _unit(
-        "rows", multiplier_of, "xpulpnn3", rows=controls.product_rows, vectors_per_row=24, **_DIRECTED
-    ),
-    "div": _multicycle(lambda _: Divider(), _FULL, controls.div_rows, 40),
-    "quantiser": _unit("quantiser", Quantiser, "xpulpnn qnt=on", needs=[_setting("qnt")], operations=150),
+    "mult-dot-product": _unit("rows", "mult", "xpulpnn3", rows=controls.product_rows, vectors_per_row=24, **_DIRECTED),
+    "div": _multicycle("div", _FULL, controls.div_rows, 40),
+    "quantiser": _unit("quantiser", "quantiser", "xpulpnn qnt=on", needs=[_setting("qnt")], operations=150),
     "quantiser-crumbs": _unit(
-        "quantiser", Quantiser, "xpulpnn qnt=on widths=16,8,2", needs=[_setting("qnt")], operations=60
+        "quantiser", "quantiser", "xpulpnn qnt=on widths=16,8,2", needs=[_setting("qnt")], operations=60
     ),
     "requantiser": _requantiser("xpulpnn requantise=on", vectors_per_row=400),
     "requantiser-exact": _requantiser("xpulpnn requantise=on requantise_exact=on", vectors_per_row=400),
@@ -331,8 +315,8 @@ UNITS: Mapping[str, BenchedUnit] = {
     "private-cache": _private_cache(""),
     "private-cache-plain": _private_cache("icache_ways=1 prefetch=off"),
     "private-cache-late": _private_cache("icache_ways=1 prefetch=off", late=True),
-    "icache": _unit("icache", InstructionCache, "cluster cores=3", needs=_ICACHE, far=1 << 13),
-    "icache-small": _unit("icache", InstructionCache, _SMALL_CACHES, needs=_ICACHE, far=1 << 6),
+    "icache": _unit("icache", "icache", "cluster cores=3", needs=_ICACHE, far=1 << 13),
+    "icache-small": _unit("icache", "icache", _SMALL_CACHES, needs=_ICACHE, far=1 << 6),
     "event-unit": _event_unit("cluster", episodes=5),
     "event-unit-3": _event_unit("cluster cores=3 mutexes=2 sw_events=3 dispatch_depth=2 core.debug=true", episodes=5),
     "event-unit-16": _event_unit("cluster cores=16 barriers=3 mutexes=3 dispatch_depth=4 sw_events=5", episodes=2),
@@ -349,13 +333,13 @@ UNITS: Mapping[str, BenchedUnit] = {
     "cluster-timer": _unit("cluster_timer", ClusterTimer),
     "clint": _unit("clint", lambda: CoreLocalInterruptor(3), harts=3),
     "cluster-control": _unit("cluster_control", lambda: ClusterControl(3), cores=3),
-    "dma": _unit("dma", Dma, "cluster", needs=_DMA, transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
-    "dma-late": _unit("dma", Dma, _SMALL_DMA, needs=_DMA, transfers=40, every=1, line=8192),
+    "dma": _unit("dma", "dma", "cluster", needs=_DMA, transfers=120, every=1, line=1 << DMA_LENGTH_BITS - 1),
+    "dma-late": _unit("dma", "dma", _SMALL_DMA, needs=_DMA, transfers=40, every=1, line=8192),
     "peripheral-bus": _obi_mux(
         lambda: PeripheralBus(5, _BLOCKS), "initiators", 5, _BUS_PLACES, outstanding=1, latency=2
     ),
     "external-port": _obi_mux(lambda: ExternalPort(4), "cores", 4, {"ext": (0, 1 << XLEN)}, outstanding=4, latency=3),
-    "cluster-axi": _unit("cluster_axi", ClusterAxi, f"{_SMALL_CLUSTER} core.late_results=on", needs=_BANKS),
+    "cluster-axi": _unit("cluster_axi", "cluster-axi", f"{_SMALL_CLUSTER} core.late_results=on", needs=_BANKS),
     "xif": _xif("xif version=1.0 memory=obi requantise=exact"),
     "xif-lanes": _xif("xif accumulators=off"),
     "xif-cv32e40x": _xif("cv32e40x memory=xif requantise=plain"),
@@ -376,6 +360,6 @@ UNITS: Mapping[str, BenchedUnit] = {
     "dm": _debug_module(1),
     "dm-3": _debug_module(3),
     "dm-8": _debug_module(8),
-    "jtag-dtm": _unit("jtag_dtm", lambda: JtagDtm(DebugConfig()), idcode=DebugConfig().idcode, scans=60),
+    "jtag-dtm": _unit("jtag_dtm", partial(JtagDtm, DebugConfig()), idcode=DebugConfig().idcode, scans=60),
 }
 """The units by name: how each is built, and the parameters of its bench."""
