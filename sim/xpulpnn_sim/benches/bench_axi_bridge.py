@@ -146,21 +146,26 @@ def longest() -> dict[str, int]:
     return {"ar": RUN_BYTES, "aw": 64} if bench_data()["runs"] else {"ar": size, "aw": size}
 
 
+def run_of(address: int, count: int, write: int, rng: Random) -> Run:
+    """Return transfers to consecutive addresses, of which the first and the last may be of a part of the bytes."""
+    size, whole, run = _size(), (1 << _size()) - 1, Run()
+    for at in range(count):
+        enables = whole if 0 < at < count - 1 else rng.randrange(1, whole + 1)
+        run.append(
+            ObiTransfer(address + at * size, write, enables, rng.getrandbits(BYTE_BITS * size), beats=count - at)
+        )
+    return run
+
+
 def _random_run(rng: Random, base: int, write: int) -> Run:
     size = _size()
     if not bench_data()["writes"]:
         # a line of instructions is two reads
-        address = base + rng.randrange(0, _HALF, 2 * size)
-        return Run((ObiTransfer(address, beats=2), ObiTransfer(address + size)))
-    block, windows, whole = base + rng.randrange(0, _HALF, RUN_BYTES), RUN_BYTES // size, (1 << size) - 1
+        return run_of(base + rng.randrange(0, _HALF, 2 * size), 2, 0, rng)
+    block, windows = base + rng.randrange(0, _HALF, RUN_BYTES), RUN_BYTES // size
     first = rng.randrange(windows)
     count = rng.choice((windows - first, rng.randint(1, windows - first))) if bench_data()["runs"] else 1
-    requests = Run()
-    for number in range(count):
-        enables = whole if 0 < number < count - 1 else rng.randrange(1, whole + 1)
-        value, address = rng.getrandbits(BYTE_BITS * size), block + (first + number) * size
-        requests.append(ObiTransfer(address, write, enables, value, beats=count - number))
-    return requests
+    return run_of(block + first * size, count, write, rng)
 
 
 def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
@@ -177,10 +182,10 @@ def random_traffic(rng: Random, runs: int, first: int) -> list[ObiTransfer]:
     return transfers
 
 
-def consecutive(number: int, write: int) -> list[ObiTransfer]:
+def consecutive(number: int, write: int, rng: Random) -> list[ObiTransfer]:
     size, most = _size(), longest()["ar"] // _size()
-    beats = [min(most - at % most, number - at) for at in range(number)]
-    return [ObiTransfer(L2_BASE + at * size, write, (1 << size) - 1, at, beats=left) for at, left in enumerate(beats)]
+    runs = (run_of(L2_BASE + at * size, min(most, number - at), write, rng) for at in range(0, number, most))
+    return [*chain.from_iterable(runs)]
 
 
 @unit_test(stalls=list(_STALLS), timeout_us=400)
@@ -237,13 +242,7 @@ async def every_burst_has_its_length(dut: Dut, rng: Random) -> None:
         # bursts of one transfer, or of the two of a line
         groups = [(2 * rng.randrange(windows // 2), 2 - writes, write) for _ in range(10) for write in _directions()]
     rng.shuffle(groups)
-    runs = [
-        ObiTransfer(
-            block + first * size, write, rng.randrange(1, 1 << size), rng.getrandbits(BYTE_BITS * size), beats=beats
-        )
-        for first, beats, write in groups
-        for block in (rng.getrandbits(32) & -RUN_BYTES,)
-    ]
+    runs = [run_of((rng.getrandbits(32) & -RUN_BYTES) + at * size, beats, write, rng)[0] for at, beats, write in groups]
     manager = ResettingManager(dut, rng)
     with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):
         cocotb.start_soon(manager.run(runs))
@@ -271,7 +270,7 @@ async def outstanding_transfers_reach_the_limit(dut: Dut, rng: Random) -> None:
     memory = AxiSubordinate(dut, "axi", np.zeros(_BYTES, np.uint8), L2_BASE, Stalls(), rng)
     number = _LIMIT + 2
     for write in _directions():
-        requests = consecutive(number, write)
+        requests = consecutive(number, write, rng)
         manager = Manager(dut, rng)
         with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):
             for channel in memory.answers:
@@ -292,7 +291,7 @@ async def nothing_is_lost_between_bursts(dut: Dut, rng: Random) -> None:
     AxiSubordinate(dut, "axi", content, L2_BASE, Stalls(), rng)
     number = 1024 // _size()
     for write in _directions():
-        requests = consecutive(number, write)
+        requests = consecutive(number, write, rng)
         manager = Manager(dut, rng)
         with AgentGroup(dut, [BridgeChecker(dut, manager), manager]):
             await manager.run(requests)

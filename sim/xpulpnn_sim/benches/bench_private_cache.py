@@ -1,7 +1,8 @@
 """Bench of a core's instruction cache: words, hits and misses, their timing, errors, and flushes at any moment."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -9,8 +10,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents import base
-from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, PortMonitor, drive
+from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, PortDriver, PortMonitor, drive, pulse_reset
 from xpulpnn_sim.benches.agents.obi import OUTSTANDING_LIMIT, PROMPT, ObiManager, ObiSubordinate, ObiTiming, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
 from xpulpnn_sim.benches.agents.unit_test import unit_test
@@ -160,11 +160,13 @@ _TIMINGS = [PROMPT, _NEXT_LEVEL, ObiTiming(0.5, 1, 12), ObiTiming(0.2, 20, 40)]
 
 
 class Flusher(Agent):
-    def __init__(self, dut: Dut, code: ChangingCode, rng: Random, fetcher: Fetcher) -> None:
+    def __init__(
+        self, dut: Dut, code: ChangingCode, rng: Random, fetcher: Fetcher, flushes: dict[int, int | None]
+    ) -> None:
         super().__init__(dut)
-        self.flushes: dict[int, int | None] = {}  # address of a line, or None for all, by cycle
+        self.flushes = flushes  # gets the address of a line, or None for all, by cycle
         self._code, self._rng, self._fetcher, self._cycle = code, rng, fetcher, 0
-        self._control = base.PortDriver(dut, "control__")
+        self._control = PortDriver(dut, "control__")
 
     def drive(self) -> None:
         rng = self._rng
@@ -184,107 +186,99 @@ class Flusher(Agent):
         self._control.drive(flush=0, flush_line=0)
 
 
-def _enable(dut: Dut, *, prefetch: int = 0) -> None:
-    drive(dut, {"control__enable": 1, "control__prefetch": prefetch})
+class CacheEnv:
+    """A core's cache, which prefetches or not, with the core and the next level."""
+
+    def __init__(self, dut: Dut, rng: Random, prefetch: int = 0) -> None:
+        self.dut, self.rng, self.board, self.late = dut, rng, Scoreboard(), int(bench_data()["late"])
+        self.first = 0x1C00_0000 + rng.randrange(64) * ICACHE_LINE_BYTES
+        drive(dut, {"control__enable": 1, "control__prefetch": prefetch})
+
+    async def fetch(
+        self,
+        addresses: Iterable[int],
+        timing: ObiTiming = PROMPT,
+        *,
+        failing: float = 0.0,
+        idle: float = 0.0,
+        others: Callable[[ChangingCode, Fetcher], Sequence[Agent]] = lambda _code, _fetcher: (),
+    ) -> tuple[Fetcher, CodeMemory]:
+        """Fetch words of new code, while the agents that ``others`` makes are active."""
+        dut, rng, code = self.dut, self.rng, ChangingCode(self.rng, failing)
+        fetcher = Fetcher(dut, "core", code, rng, idle=idle)
+        line = CodeMemory(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
+        with AgentGroup(dut, [line, fetcher, *others(code, fetcher)]):
+            await fetcher.fetch(addresses)
+            await ClockCycles(dut.clk, 2 * timing.slowest)
+        return fetcher, line
+
+    def check_flow(self, fetcher: Fetcher, skipped: int) -> None:
+        flow = fetcher.completed[skipped:]
+        grants = [fetch.granted for fetch in flow]
+        self.board.equal(grants, [*range(grants[0], grants[0] + len(flow))], "grants")
+        self.board.equal({fetch.answered - fetch.granted for fetch in flow}, {1}, "answers")
 
 
-@unit_test(timing=_TIMINGS, prefetch=_PREFETCHES, failing=[0.0, 0.1], flushing=[False, True])
-async def words_are_right(
-    dut: Dut, rng: Random, board: Scoreboard, timing: ObiTiming, prefetch: int, failing: float, flushing: bool
-) -> None:
+@unit_test(env=CacheEnv, timing=_TIMINGS, prefetch=_PREFETCHES, failing=[0.0, 0.1], flushing=[False, True])
+async def words_are_right(env: CacheEnv, timing: ObiTiming, prefetch: int, failing: float, flushing: bool) -> None:
     """Random programs over a memory that stalls, fails and changes: all hits and requested lines are predicted."""
-    _enable(dut, prefetch=prefetch)
+    dut, equal, config = env.dut, env.board.equal, configuration()
     number = _FETCHES if timing.slowest < _SLOW else _FETCHES // 4
     for idle in (0.0, 0.3):
-        code = ChangingCode(rng, failing)
-        fetcher = Fetcher(dut, "core", code, rng, idle=idle)
-        flusher = Flusher(dut, code, rng, fetcher)
-        line = CodeMemory(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
-        monitor = PortMonitor(dut, ("hit", "miss", "waits"))
-        with AgentGroup(dut, [line, fetcher, monitor, *[flusher] * flushing]):
-            await fetcher.fetch(wandering(rng, number))
+        monitor, flushes = PortMonitor(dut, ("hit", "miss", "waits")), dict[int, int | None]()
+
+        def others(code: ChangingCode, fetcher: Fetcher, monitor=monitor, flushes=flushes) -> Sequence[Agent]:
+            return [monitor, *[Flusher(dut, code, env.rng, fetcher, flushes)] * flushing]
+
+        fetcher, line = await env.fetch(wandering(env.rng, number), timing, failing=failing, idle=idle, others=others)
+        fetches = fetcher.completed
         hits, misses, waits = (sum(column) for column in zip(*monitor.rows, strict=True))
-        board.equal(hits + misses, len(fetcher.completed), "hits and misses")
-        board.equal(waits, sum(fetch.granted - fetch.requested for fetch in fetcher.completed), "waits")
-        cache = CacheLevel(configuration().icache_private, configuration().icache_ways)
-        expected = requested_lines(cache, fetcher.completed, line.transfers, flusher.flushes, prefetch=bool(prefetch))
-        board.equal((hits, misses), (cache.hits, cache.misses), "hits, misses")
-        last = fetcher.completed[-1].answered
-        requested = [(request.requested - _delay(), request.address) for request in line.transfers]
-        observed = [(cycle, address) for cycle, address in requested if cycle <= last]
-        board.equal(observed, expected, "lines asked for")
-        await base.pulse_reset(dut)
+        equal(hits + misses, len(fetches), "hits and misses")
+        equal(waits, sum(fetch.granted - fetch.requested for fetch in fetches), "waits")
+        cache = CacheLevel(config.icache_private, config.icache_ways)
+        expected = requested_lines(cache, fetches, line.transfers, flushes, prefetch=bool(prefetch))
+        equal((hits, misses), (cache.hits, cache.misses), "hits, misses")
+        requested = [(request.requested - env.late, request.address) for request in line.transfers]
+        observed = [(cycle, address) for cycle, address in requested if cycle <= fetches[-1].answered]
+        equal(observed, expected, "lines asked for")
+        await pulse_reset(dut)
 
 
-@unit_test()
-async def a_word_per_cycle(dut: Dut, rng: Random, board: Scoreboard) -> None:
+@unit_test(env=CacheEnv)
+async def a_word_per_cycle(env: CacheEnv) -> None:
     """In a loop as large as the cache, a word is fetched in every cycle from the second iteration on."""
-    _enable(dut)
     size = configuration().icache_private
-    first = _first_line(rng)
-    loop = [first + at for at in range(0, size, WORD_BYTES)]
-    fetcher, line = await _fetch_all(dut, rng, loop * 3, PROMPT)
-    board.equal(len(line.requests), size // ICACHE_LINE_BYTES, "lines")
-    _check_flow(fetcher, len(loop), board)
+    loop = range(env.first, env.first + size, WORD_BYTES)
+    fetcher, line = await env.fetch([*loop] * 3)
+    env.board.equal(len(line.requests), size // ICACHE_LINE_BYTES, "lines")
+    env.check_flow(fetcher, len(loop))
 
 
-@unit_test()
-async def a_miss_is_answered_with_its_line(dut: Dut, rng: Random, board: Scoreboard) -> None:
+@unit_test(env=CacheEnv)
+async def a_miss_is_answered_with_its_line(env: CacheEnv) -> None:
     """A miss takes one cycle more than an access of the next level."""
-    _enable(dut)
     for number, latency in enumerate((1, 2, 7, 40)):
         # lines that have not been fetched before
-        first = _first_line(rng) + 128 * number * ICACHE_LINE_BYTES
-        fetcher, _ = await _fetch_all(
-            dut, rng, [first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency)
-        )
-        board.equal(
-            [fetch.answered - fetch.granted for fetch in fetcher.completed], [1 + latency + _delay()] * 2, "latency"
-        )
+        first = env.first + 128 * number * ICACHE_LINE_BYTES
+        fetcher, _ = await env.fetch([first, first + 4 * ICACHE_LINE_BYTES], ObiTiming(1.0, latency, latency))
+        latencies = [fetch.answered - fetch.granted for fetch in fetcher.completed]
+        env.board.equal(latencies, [1 + latency + env.late] * 2, "latency")
 
 
-@unit_test(skip=not configuration().prefetch)
-async def straight_code_flows(dut: Dut, rng: Random, board: Scoreboard) -> None:
+@unit_test(env=partial(CacheEnv, prefetch=1), skip=not configuration().prefetch)
+async def straight_code_flows(env: CacheEnv) -> None:
     """Straight code from the next level is fetched with a word in every cycle after the first line."""
-    _enable(dut, prefetch=1)
-    first = _first_line(rng)
-    fetcher, line = await _fetch_all(dut, rng, [first + at for at in range(0, 1024, WORD_BYTES)], _NEXT_LEVEL)
-    _check_flow(fetcher, 2 * ICACHE_LINE_BYTES // WORD_BYTES, board)
-    board.equal(len(line.requests) - 1024 // ICACHE_LINE_BYTES in (0, 1), True, "one line ahead at most")
+    fetcher, line = await env.fetch(range(env.first, env.first + 1024, WORD_BYTES), _NEXT_LEVEL)
+    env.check_flow(fetcher, 2 * ICACHE_LINE_BYTES // WORD_BYTES)
+    env.board.equal(len(line.requests) - 1024 // ICACHE_LINE_BYTES in (0, 1), True, "one line ahead at most")
 
 
-@unit_test()
-async def disabled_keeps_nothing(dut: Dut, rng: Random, board: Scoreboard) -> None:
+@unit_test(env=partial(CacheEnv, prefetch=1))
+async def disabled_keeps_nothing(env: CacheEnv) -> None:
     """Every fetch of a disabled cache goes to the next level, and nothing is prefetched."""
-    _enable(dut, prefetch=1)
-    first = _first_line(rng)
-    loop = [first + at for at in range(0, 64, WORD_BYTES)]
-    await _fetch_all(dut, rng, loop, PROMPT)
-    dut.control__enable.value = 0
-    await RisingEdge(dut.clk)
-    _, line = await _fetch_all(dut, rng, loop, PROMPT)
-    board.equal(line.requests, [address & -ICACHE_LINE_BYTES for address in loop], "lines")
-
-
-def _delay() -> int:
-    return int(bench_data()["late"])
-
-
-def _first_line(rng: Random) -> int:
-    return 0x1C00_0000 + rng.randrange(64) * ICACHE_LINE_BYTES
-
-
-async def _fetch_all(dut: Dut, rng: Random, addresses: list[int], timing: ObiTiming) -> tuple[Fetcher, CodeMemory]:
-    code = ChangingCode(rng)
-    fetcher = Fetcher(dut, "core", code, rng)
-    line = CodeMemory(dut, "line", code, timing, rng, size=ICACHE_LINE_BYTES, shift=4, outstanding=1)
-    with AgentGroup(dut, [line, fetcher]):
-        await fetcher.fetch(addresses)
-        await ClockCycles(dut.clk, 2 * timing.slowest)
-    return fetcher, line
-
-
-def _check_flow(fetcher: Fetcher, skipped: int, board: Scoreboard) -> None:
-    flow = fetcher.completed[skipped:]
-    board.equal([fetch.granted for fetch in flow], [flow[0].granted + at for at in range(len(flow))], "grants")
-    board.equal({fetch.answered - fetch.granted for fetch in flow}, {1}, "answers")
+    loop = range(env.first, env.first + 64, WORD_BYTES)
+    await env.fetch(loop)
+    env.dut.control__enable.value = 0
+    await RisingEdge(env.dut.clk)
+    _, line = await env.fetch(loop)
+    env.board.equal(line.requests, [address & -ICACHE_LINE_BYTES for address in loop], "lines")

@@ -5,7 +5,7 @@ bench chooses, so that any instruction may follow any other and control may go a
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 
 import numpy as np
@@ -181,59 +181,47 @@ class StreamDriver:
             got = sample(getattr(dut, f"{name}__{detail}")) if sample(getattr(dut, f"{name}__valid")) else None
             assert got == expected, f"{name} to {got}, expected {expected}, {where} (cycle {self.cycle})"
 
-    async def _await_branch(self, target: int, wrong_path: int) -> None:
-        """Offer an instruction of the wrong path until the branch is resolved; it must not be accepted."""
-        self._show(wrong_path, self.rng.getrandbits(32) & ~LENGTH_MASK, valid=True)
+    async def _await(self, signal: Dut, event: str, check: Callable[[bool], None]) -> None:
+        """Check each cycle, with the value of ``signal``, until the signal is 1."""
         for _ in range(ACCEPT_LIMIT):
             await FallingEdge(self.dut.clk)
-            resolved = sample(self.dut.branch__valid)
-            self._check("behind a branch", branch=target if resolved else None)
-            ready = sample(self.dut.insn__ready)
-            assert resolved or not ready, "an instruction after an unresolved branch is accepted"
+            happens = sample(signal) > 0
+            check(happens)
             await self._cycle()
-            if resolved:
+            if happens:
                 return
-        raise AssertionError(f"no branch within {ACCEPT_LIMIT} cycles")
-
-    async def _await_fault(self) -> None:
-        for _ in range(ACCEPT_LIMIT):
-            self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
-            await FallingEdge(self.dut.clk)
-            fails = sample(self.dut.fault__valid)
-            await self._cycle()
-            if fails:
-                await self._bubble()
-                return
-        raise AssertionError(f"no access fault within {ACCEPT_LIMIT} cycles (cycle {self.cycle})")
+        raise AssertionError(f"{event} not within {ACCEPT_LIMIT} cycles (cycle {self.cycle})")
 
     async def run(self, stream: Iterable[Retired]) -> None:
         """Feed all instructions; :attr:`accepted` holds the cycle in which each was accepted."""
-        wrong_path = self.rng.getrandbits(32)
+        dut, wrong_path = self.dut, self.rng.getrandbits(32)
         for item in stream:
             while self.rng.random() < self.pause:
                 await self._bubble()
             target, where = redirect_of(item), f"with {name_of(item)} at {item.record['pc_rdata']:#x}"
+            jump, branch = (None, target) if is_branch(item) else (target, None)
+            trap = None if is_access_fault(item) else item.cause
+
+            def check_acceptance(ready: bool, where=where, jump=jump, trap=trap) -> None:
+                self._check(where, **{"jump": jump, "trap": trap} if ready else {})
+
+            def check_branch(resolved: bool, branch=branch) -> None:
+                self._check("behind a branch", branch=branch if resolved else None)
+                assert resolved or not sample(dut.insn__ready), "an instruction behind a waiting branch is accepted"
+
             self._offer(item)
-            for _ in range(ACCEPT_LIMIT):
-                await FallingEdge(self.dut.clk)
-                ready = sample(self.dut.insn__ready)
-                if ready:
-                    trap = None if is_access_fault(item) else item.cause
-                    self._check(where, jump=None if is_branch(item) else target, trap=trap)
-                else:
-                    self._check(f"{where}, which is not accepted")
-                await self._cycle()
-                if ready:
-                    break
-            else:
-                raise AssertionError(f"{name_of(item)} not accepted within {ACCEPT_LIMIT} cycles")
+            await self._await(dut.insn__ready, f"{name_of(item)} accepted", check_acceptance)
             self.accepted.append(self.cycle - 1)
+            if branch is not None:
+                # an instruction of the wrong path must not be accepted
+                self._show(wrong_path, self.rng.getrandbits(32) & ~LENGTH_MASK, valid=True)
+                await self._await(dut.branch__valid, "branch", check_branch)
             if target is not None:
-                if is_branch(item):
-                    await self._await_branch(target, wrong_path)
                 await self._bubble()
             if is_access_fault(item):
-                await self._await_fault()
+                self._show(self.rng.getrandbits(32), self.rng.getrandbits(32), valid=False)
+                await self._await(dut.fault__valid, "access fault", lambda _: None)
+                await self._bubble()
             wrong_path = word_of(item)
         self._show(0, 0, valid=False)
 
