@@ -2,19 +2,18 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.config import DEFAULT_PRESET, PRESETS
 from xpulpnn.errors import require
 from xpulpnn_sim.benches.runner import available
 from xpulpnn_sim.benches.units import UNITS
-from xpulpnn_sim.cli.common import OK, Stop, finish, interruptible, progress_bar, table, tell
+from xpulpnn_sim.cli.common import OK, finish, interruptible, progress_bar, table, tell
 from xpulpnn_sim.cli.configurations import Settings
 from xpulpnn_sim.cli.options import (
     Count,
@@ -36,13 +35,6 @@ from xpulpnn_sim.verification.mutants.judgement import EQUIVALENT, LEGAL, Judged
 from xpulpnn_sim.verification.mutants.judgement import MutationSettings as CampaignSettings
 from xpulpnn_sim.verification.mutants.unit_mutants import judge_unit
 from xpulpnn_sim.verification.random.program_runs import CoreSource
-
-_FOOT = (
-    "killed by a check of the bench, by its limit of time, by the simulator's own checks, of cores by programs; "
-    "equivalent: proved to do what the unit does; legal: proved for inputs that occur"
-)
-_NUMBERS = ("mutants", "check", "time", "simulator", "equivalent", "legal", "alive")
-_PROOFS = _NUMBERS.index("equivalent")
 
 
 @arguments
@@ -88,45 +80,94 @@ def mutate_units_command(options: UnitMutationOptions) -> int:
         return OK
     if options.summary:
         known = collected(options.output)
-        _report(known)
-        return finish(options.json, {"complete": True, "units": _records(known)})
-    units = _units(options.units)
+        _UNITS.show(known)
+        return finish(options.json, {"complete": True, "units": _UNITS.records(known)})
+    units = _chosen(options.units)
     if not available("verilator"):
         require_verilator()
     yosys = find_yosys(options.yosys)
 
-    def search(unit: str, progress: Progress) -> Sequence[Judged]:
+    def judge(unit: str, progress: Progress) -> Sequence[Judged]:
         where = (options.bench_seed, options.output.resolve() / unit, yosys)
         return judge_unit(unit, options.campaign, *where, resume=not options.fresh, progress=progress)
 
-    judged, stop = hunt(units, options.output, search)
-    _report(judged)
-    settings = {**asdict(options.campaign), "bench_seed": options.bench_seed}
-    record = {"complete": not stop.interrupted, "settings": settings, "units": _records(judged)}
-    return finish(options.json, record, stop=stop, done=f"{len(judged)} of {len(units)} units")
+    return _UNITS.run(options, units, judge, bench_seed=options.bench_seed)
 
 
-def hunt(
-    names: Iterable[str], folder: Path, search: Callable[[str, Progress], Sequence[Judged]]
-) -> tuple[dict[str, Sequence[Judged]], Stop]:
-    judged: dict[str, Sequence[Judged]] = {}
-    require_folder(folder, "--output")
-    with folder_lock(folder, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:
-        for name in names:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mutated:
+    """The mutants of units or cores, and what is shown of them."""
 
-            def progress(phase: str, done: int, total: int, name: str = name) -> None:
-                bar.describe(f"{name}: {phase}")
-                bar.reach(done, total)
+    name: str
+    outcomes: Sequence[str]  # columns of the table
+    outcome: Callable[[Judged], str]
+    foot: str
 
-            judged[name] = search(name, progress)
-    return judged, stop
+    def run(
+        self,
+        options: MutationOptions,
+        names: Collection[str],
+        judge: Callable[[str, Progress], Sequence[Judged]],
+        **more: int,
+    ) -> int:
+        judged: dict[str, Sequence[Judged]] = {}
+        require_folder(options.output, "--output")
+        with folder_lock(options.output, "--output"), progress_bar("mutants", None) as bar, interruptible() as stop:
+            for name in names:
+
+                def progress(phase: str, done: int, total: int, name: str = name) -> None:
+                    bar.describe(f"{name}: {phase}")
+                    bar.reach(done, total)
+
+                judged[name] = judge(name, progress)
+        self.show(judged)
+        settings, records = {**asdict(options.campaign), **more}, {f"{self.name}s": self.records(judged)}
+        record = {"complete": not stop.interrupted, "settings": settings, **records}
+        return finish(options.json, record, stop=stop, done=f"{len(judged)} of {len(names)} {self.name}s")
+
+    def show(self, results: Mapping[str, Sequence[Judged]]) -> None:
+        rows, proofs = {name: self._counts(judged) for name, judged in results.items()}, self.outcomes.index(EQUIVALENT)
+        others = dict.fromkeys(name for counts in rows.values() for name in counts if name not in self.outcomes)
+        names = [*self.outcomes[:proofs], *others, *self.outcomes[proofs:]]
+        if len(rows) > 1:
+            rows["all"] = {name: sum(counts.get(name, 0) for counts in rows.values()) for name in names}
+        shown = [(thing, *(counts.get(name, 0) for name in names)) for thing, counts in rows.items()]
+        tell(table((self.name, *names), shown), self.foot)
+        every = [each for judged in results.values() for each in judged]
+        if every:
+            disposed = sum(not each.alive for each in every)
+            tell(f"{disposed} of {len(every)} killed or proved equivalent ({100 * disposed / len(every):.2f} %)")
+        for thing, judged in results.items():
+            for each in sorted(judged, key=lambda each: (each.mutant.source or "~", each.mutant.number)):
+                if each.alive:
+                    _tell_survivor(thing, each)
+
+    def records(self, results: Mapping[str, Sequence[Judged]]) -> dict[str, Any]:
+        return {name: {**self._counts(judged), "mutants": rows_of(judged)} for name, judged in results.items()}
+
+    def _counts(self, judged: Sequence[Judged]) -> dict[str, int]:
+        return dict.fromkeys(self.outcomes, 0) | Counter(map(self.outcome, judged)) | {"mutants": len(judged)}
 
 
+def _tell_survivor(thing: str, judged: Judged) -> None:
+    mutant, proof = judged.mutant, ": ".join(filter(None, (judged.proof, judged.example)))
+    where = f"{mutant.source or 'no source'}: {thing} mutant {mutant.number}"
+    place = f"{mutant.module} {mutant.cell} {mutant.port}[{mutant.bit}]"
+    tell(f"{where}: {place} {mutant.change}{f' ({proof})' if proof else ''}")
+
+
+_UNITS = _Mutated(
+    name="unit",
+    outcomes=("mutants", "check", "time", "simulator", EQUIVALENT, LEGAL, "alive"),
+    outcome=lambda judged: judged.outcome,
+    foot="killed by a check of the bench, by its limit of time, by the simulator's own checks, of cores by programs; "
+    "equivalent: proved to do what the unit does; legal: proved for inputs that occur",
+)
 _ALL = "all"
 _WHOLE = ("core", "backend", "cluster_axi")  # benches of several units, which also have benches of their own
 
 
-def _units(names: Sequence[str]) -> list[str]:
+def _chosen(names: Sequence[str]) -> list[str]:
     if list(names) == [_ALL]:
         return [name for name, unit in UNITS.items() if unit.bench not in _WHOLE]
     for name in names:
@@ -135,52 +176,19 @@ def _units(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _report(results: Mapping[str, Sequence[Judged]]) -> None:
-    tell(_table(results), _FOOT)
-    every = [each for judged in results.values() for each in judged]
-    if every:
-        disposed = sum(not each.alive for each in every)
-        tell(f"{disposed} of {len(every)} killed or proved equivalent ({100 * disposed / len(every):.2f} %)")
-    tell_survivors(results)
+def _outcome_of_core(judged: Judged) -> str:
+    if not judged.killed:
+        return "alive" if judged.alive else judged.proof
+    known = {"random program": "random", "cycle costs": "costs"}
+    return next((kind for start, kind in known.items() if judged.test.startswith(start)), "directed")
 
 
-def _counts(
-    judged: Sequence[Judged], names: Sequence[str] = _NUMBERS, kind: Callable[[Judged], str] = lambda each: each.outcome
-) -> dict[str, int]:
-    return dict.fromkeys(names, 0) | Counter(map(kind, judged)) | {"mutants": len(judged)}
-
-
-def _records(results: Mapping[str, Sequence[Judged]], *columns: Any) -> dict[str, Any]:
-    return {name: {**_counts(judged, *columns), "mutants": rows_of(judged)} for name, judged in results.items()}
-
-
-def _table(results: Mapping[str, Sequence[Judged]]) -> Table:
-    rows = {unit: _counts(judged) for unit, judged in results.items()}
-    others = dict.fromkeys(name for counts in rows.values() for name in counts if name not in _NUMBERS)
-    return outcome_table("unit", [*_NUMBERS[:_PROOFS], *others, *_NUMBERS[_PROOFS:]], rows)
-
-
-def outcome_table(heading: str, names: Sequence[str], rows: Mapping[str, Mapping[str, int]]) -> Table:
-    shown = [(thing, *(counts.get(name, 0) for name in names)) for thing, counts in rows.items()]
-    if len(rows) > 1:
-        shown.append(("all", *(sum(counts.get(name, 0) for counts in rows.values()) for name in names)))
-    return table((heading, *names), shown)
-
-
-def tell_survivors(results: Mapping[str, Sequence[Judged]]) -> None:
-    for thing, judged in results.items():
-        for each in judged:
-            if each.alive:
-                mutant, proof = each.mutant, ": ".join(filter(None, (each.proof, each.example)))
-                where = f"{mutant.source or 'no source'}: {thing} mutant {mutant.number}"
-                place = f"{mutant.module} {mutant.cell} {mutant.port}[{mutant.bit}]"
-                tell(f"{where}: {place} {mutant.change}{f' ({proof})' if proof else ''}")
-
-
-_CORE_NUMBERS = ("mutants", "random", "directed", "costs", EQUIVALENT, LEGAL, "alive")
-_CORE_FOOT = (
-    "found by random programs in lock step with the simulator, by directed programs, by the table of cycle costs; "
-    "equivalent: proved to do what the core does; legal: proved for buses that answer what they have granted"
+_CORES = _Mutated(
+    name="core",
+    outcomes=("mutants", "random", "directed", "costs", EQUIVALENT, LEGAL, "alive"),
+    outcome=_outcome_of_core,
+    foot="found by random programs in lock step with the simulator, by directed programs, by the table of cycle costs; "
+    "equivalent: proved to do what the core does; legal: proved for buses that answer what they have granted",
 )
 
 
@@ -206,26 +214,8 @@ def mutate_core_command(options: CoreMutationOptions) -> int:
         find_abc()
     yosys = find_yosys(options.yosys)
 
-    def search(name: str, progress: Progress) -> Sequence[Judged]:
+    def judge(name: str, progress: Progress) -> Sequence[Judged]:
         what, where = (sources[name], options.campaign, options.instructions), (options.folder(name), yosys)
         return core_mutants.judge_core(*what, *where, resume=not options.fresh, progress=progress)
 
-    results, stop = hunt(sources, options.output, search)
-    counts = {name: _counts(judged, _CORE_NUMBERS, _kind_of) for name, judged in results.items()}
-    tell(outcome_table("core", _CORE_NUMBERS, counts), _CORE_FOOT)
-    tell_survivors({name: sorted(judged, key=_sort_key) for name, judged in results.items()})
-    settings = {**asdict(options.campaign), "instructions": options.instructions}
-    records = _records(results, _CORE_NUMBERS, _kind_of)
-    record = {"complete": not stop.interrupted, "settings": settings, "cores": records}
-    return finish(options.json, record, stop=stop, done=f"{len(results)} of {len(sources)} cores")
-
-
-def _sort_key(judged: Judged) -> tuple[str, int]:
-    return judged.mutant.source or "~", judged.mutant.number
-
-
-def _kind_of(judged: Judged) -> str:
-    if not judged.killed:
-        return "alive" if judged.alive else judged.proof
-    known = {"random program": "random", "cycle costs": "costs"}
-    return next((kind for start, kind in known.items() if judged.test.startswith(start)), "directed")
+    return _CORES.run(options, sources, judge, instructions=options.instructions)
