@@ -32,27 +32,9 @@ _REGISTERS = "registers, forwarded results"
 _PROGRAM = f"fetched words, {_REGISTERS}, handlers, interrupts"
 _CSRS = "CSRs, values written to CSRs"
 _MOVES = f"{_VALUES}, {_CSRS}, handlers, interrupts, hardware loops, constants and targets"
-
-MOVES = _cuts(_MOVES, "bases and targets of branches")
-"""Cutpoints for the flow of values through the pipeline: the values, and decisions that depend on them, are free."""
-
-ORDER = _cuts(_MOVES, _REGISTERS)  # for the order of retirements
-
-ADDRESSES = _cuts(_VALUES, _REGISTERS, _CSRS, "interrupts but for mepc, ends of hardware loops, targets")
-"""Cutpoints for checks of program counters."""
-
-PROGRESS = _cuts(
-    f"{_REGISTERS}, addresses, comparisons, loaded values, results, {_CSRS}",
-    "handlers, constants and targets, ends of hardware loops",
-)
-"""Cutpoints for checks of progress; logic on which durations depend stays."""
-
-FETCHES = tuple(cut for cut in ADDRESSES if cut != "fetched words")  # for the instruction port
-ACCESSES = tuple(cut for cut in ORDER if cut not in ("addresses", "loaded values"))  # for the data port
-
-CSR_ACCESSES = _cuts(_PROGRAM, "products, quotients, results of the ALU, addresses, comparisons, loaded values")
-"""Cutpoints for CSRs, whose contents stay."""
-
+_ADDRESSES = f"{_REGISTERS}, {_CSRS}, interrupts but for mepc, ends of hardware loops, targets"
+_SLOW = f"{_REGISTERS}, addresses, comparisons, loaded values, results, {_CSRS}"
+_CONTENTS = f"{_PROGRAM}, products, quotients, results of the ALU, addresses, comparisons, loaded values"
 _INSTRUCTIONS = f"{_PROGRAM}, {_CSRS}"
 _PRODUCTS = "dot products, results of the ALU, addresses, comparisons, loaded values"
 
@@ -61,14 +43,21 @@ CLASSES = {
     "multiplication": _cuts(_INSTRUCTIONS, _PRODUCTS, IDLE_LOOPS),
     "branch": _cuts(_INSTRUCTIONS, "products, quotients, results, addresses, loaded values", IDLE_LOOPS),
     "access": _cuts(_INSTRUCTIONS, "products, quotients, results, comparisons", IDLE_LOOPS),
-    "moves": MOVES,
-    "order": ORDER,
-    "addresses": ADDRESSES,
-    "progress": PROGRESS,
-    "fetches": FETCHES,
-    "accesses": ACCESSES,
-    "CSR": CSR_ACCESSES,
-    "CSR, no loops": (*CSR_ACCESSES, IDLE_LOOPS),
+    # the flow of values through the pipeline: the values, and decisions that depend on them, are free
+    "moves": _cuts(_MOVES, "bases and targets of branches"),
+    # the order of retirements
+    "order": _cuts(_MOVES, _REGISTERS),
+    # program counters
+    "addresses": _cuts(_VALUES, _ADDRESSES),
+    # progress; logic on which durations depend stays
+    "progress": _cuts(_SLOW, "handlers, constants and targets, ends of hardware loops"),
+    # the instruction port
+    "fetches": _cuts(_VALUES.removeprefix("fetched words, "), _ADDRESSES),
+    # the data port
+    "accesses": tuple(cut for cut in _cuts(_MOVES, _REGISTERS) if cut not in ("addresses", "loaded values")),
+    # CSRs, whose contents stay
+    "CSR": _cuts(_CONTENTS),
+    "CSR, no loops": _cuts(_CONTENTS, IDLE_LOOPS),
 }
 """Sets of cutpoints by displayed name."""
 

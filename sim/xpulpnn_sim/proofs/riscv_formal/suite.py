@@ -11,7 +11,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.csr import CSRS, ZERO_CSRS, CsrAccess, CsrGroup
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn_sim.proofs.riscv_formal import cutpoints
+from xpulpnn_sim.proofs.riscv_formal.cutpoints import CLASSES, instruction_cutpoints
 
 VARIABLE = "XPULPNN_RISCV_FORMAL"  # environment variable with the folder of riscv-formal
 
@@ -25,13 +25,13 @@ _TRIGGERED = ("unique", "hang", "liveness")
 _LIVENESS_WINDOW = 36  # cycles for the next instruction to retire with fair memories
 _HANG_CYCLE = 25
 _CUTS = {
-    "reg": cutpoints.MOVES,
-    "pc_fwd": cutpoints.ADDRESSES,
-    "pc_bwd": cutpoints.ADDRESSES,
-    "ill": cutpoints.instruction_cutpoints("add"),
-    "fault": cutpoints.instruction_cutpoints("lw"),
-    "hang": cutpoints.PROGRESS,
-    "liveness": cutpoints.PROGRESS,
+    "reg": CLASSES["moves"],
+    "pc_fwd": CLASSES["addresses"],
+    "pc_bwd": CLASSES["addresses"],
+    "ill": instruction_cutpoints("add"),
+    "fault": instruction_cutpoints("lw"),
+    "hang": CLASSES["progress"],
+    "liveness": CLASSES["progress"],
 }
 """Cutpoints by checker of riscv-formal; a checker that is not listed only needs the order of retirements."""
 
@@ -104,13 +104,13 @@ class Suite:
 
     def checks(self, config: CoreConfig, depth: int = DEPTH) -> list[Check]:
         loops = (NO_LOOPS,) if config.xpulpv2 else ()
-        buses = dict.fromkeys(("bus_imem", "bus_imem_fault"), cutpoints.FETCHES)
-        buses |= {"bus_dmem_fault": cutpoints.ACCESSES}
+        buses = dict.fromkeys(("bus_imem", "bus_imem_fault"), CLASSES["fetches"])
+        buses |= {"bus_dmem_fault": CLASSES["accesses"]}
         checks = [_consistency(name, config, depth) for name in _CONSISTENCY]
         checks += [Check(name, name, depth, _BUS_DEFINES, cutpoints=cuts) for name, cuts in buses.items()]
-        checks.append(Check("order", OWN, depth, body=_ORDER, cutpoints=cutpoints.ORDER))
+        checks.append(Check("order", OWN, depth, body=_ORDER, cutpoints=CLASSES["order"]))
         for name in self.instructions:
-            defines, cuts = (f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",), cutpoints.instruction_cutpoints(name)
+            defines, cuts = (f"RISCV_FORMAL_INSN_MODEL rvfi_insn_{name}",), instruction_cutpoints(name)
             checks.append(Check(f"insn_{name}", "insn", depth, defines, loops, (f"insn_{name}.v",), cutpoints=cuts))
         return [*checks, *self._csr_checks(depth, loops)]
 
@@ -123,8 +123,7 @@ class Suite:
             if f"`ifdef RISCV_FORMAL_CSR_{csr.name.upper()}\n" in known
             if not csr.name.startswith("mhpm") or csr.name in ("mhpmcounter3", "mhpmevent3")
         ]
-        accesses = cutpoints.CSR_ACCESSES
-        cuts = (*accesses, *((cutpoints.IDLE_LOOPS,) if loops else ()))
+        accesses, cuts = CLASSES["CSR"], CLASSES["CSR, no loops" if loops else "CSR"]
         for csr in rows:
             wide = ("RISCV_FORMAL_CSRWH",) if csr.name in _COUNTERS else ()
             defines = (f"RISCV_FORMAL_CSRW_NAME {csr.name}", *wide)
@@ -147,11 +146,11 @@ class Suite:
         kinds = tuple(f"RISCV_FORMAL_ILL_{name}" for name in ("MMODE", "READ", "WRITE"))
         for address in (0x302, 0x306, 0x3A0, 0x7A0):
             defines = (f"RISCV_FORMAL_ILL_CSR_ADDR 12'h{address:03x}", *kinds)
-            yield Check(f"csr_ill_{address:03x}", "csr_ill", depth, defines, cutpoints=cutpoints.ORDER)
+            yield Check(f"csr_ill_{address:03x}", "csr_ill", depth, defines, cutpoints=CLASSES["order"])
 
 
 def _consistency(name: str, config: CoreConfig, depth: int) -> Check:
-    check = Check(name, name, depth, cutpoints=_CUTS.get(name, cutpoints.ORDER))
+    check = Check(name, name, depth, cutpoints=_CUTS.get(name, CLASSES["order"]))
     if name == "reg":
         sliced = ("rvfi_rd_wdata", "rvfi_rs1_rdata", "rvfi_rs2_rdata")
         return replace(check, assumed=(ONE_WRITE,) if config.xpulpv2 else (), sliced=sliced)
