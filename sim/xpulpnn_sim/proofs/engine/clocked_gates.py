@@ -5,8 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, Word, extended
+from xpulpnn.errors import ToolError, require
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, OPERATIONS, TRUE, GateGraph, Word
+from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, trimmed, unsigned
 from xpulpnn_sim.proofs.engine.solvers import Aiger, cycles_from_reset, to_aiger
 from xpulpnn_sim.tools.netlists import DONT_CARE, ONE, ZERO, NetlistCell, NetlistModule, read_modules, sort_gates
 from xpulpnn_sim.tools.yosys import Yosys, find_yosys
@@ -185,29 +186,22 @@ class ClockedGraph(GateGraph):
         return values_of_cycles
 
 
+_ARITHMETIC: Mapping[str, Callable[[Integers, Number, Number], Number]] = {
+    "$pos": lambda _z, x, _y: x,
+    "$neg": lambda z, x, _y: z.subtract(constant(0), x),
+    "$add": Integers.add,
+    "$sub": Integers.subtract,
+    "$mul": Integers.multiply,
+}
+
+
 def cell_outputs(graph: GateGraph, cell: NetlistCell, literal: Callable[[int], int]) -> Word:
     if cell.type in OPERATIONS:
         pins, operation = OPERATIONS[cell.type]
         return [operation(graph, *(literal(cell.pins[pin][0]) for pin in pins))]
-    width = len(cell.pins["Y"])
-    x, y = (
-        extended(
-            [literal(net) for net in cell.pins.get(pin, [])],
-            width,
-            signed=int(cell.parameters.get(f"{pin}_SIGNED", "0"), 2) == 1,
-        )
-        for pin in "AB"
-    )
-    match cell.type:
-        case "$pos":
-            return x
-        case "$add":
-            return graph.add(x, y)
-        case "$sub":
-            return graph.subtract(x, y)
-        case "$neg":
-            return graph.subtract([FALSE] * width, x)
-        case "$mul":
-            return graph.multiply(x, y, width)
-        case kind:
-            raise ToolError(f"netlist must consist of gates, adders and multipliers to be proved, not {kind}")
+    rule = f"netlist must consist of gates, adders and multipliers to be proved, not {cell.type}"
+    require(cell.type in _ARITHMETIC, rule, ToolError)
+    bits = {pin: list(map(literal, cell.pins.get(pin, []))) or [FALSE] for pin in "AB"}
+    signed = {pin: int(cell.parameters.get(f"{pin}_SIGNED", "0"), 2) == 1 for pin in "AB"}
+    x, y = (trimmed(word) if signed[pin] else unsigned(word) for pin, word in bits.items())
+    return low(_ARITHMETIC[cell.type](Integers(graph), x, y), len(cell.pins["Y"]))

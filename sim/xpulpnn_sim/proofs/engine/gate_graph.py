@@ -7,6 +7,7 @@ folded, and inversions are moved from the inputs of an XOR to its output.
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from itertools import zip_longest
 from random import Random
 from typing import Any, NamedTuple
 
@@ -117,9 +118,8 @@ class GateGraph:
 
     def add(self, x: Sequence[int], y: Sequence[int], carry: int = FALSE) -> list[int]:
         """Return the sum of two words and a carry as a chain of full adders; it is as wide as the longer word."""
-        width = max(len(x), len(y))
         total: list[int] = []
-        for bit, other in zip(extended(x, width), extended(y, width), strict=True):
+        for bit, other in zip_longest(x, y, fillvalue=FALSE):
             total.append(self.xor(self.xor(bit, other), carry))
             carry = self.majority(bit, other, carry)
         return total
@@ -129,15 +129,6 @@ class GateGraph:
 
     def choose(self, condition: int, word: Sequence[int], other: Sequence[int]) -> list[int]:
         return [self.mux(condition, low, high) for high, low in zip(word, other, strict=True)]
-
-    def multiply(self, x: Sequence[int], y: Sequence[int], width: int) -> list[int]:
-        """Return the product of two unsigned words modulo ``2**width``, built as an array of full adders."""
-        total = [FALSE] * width
-        for place, bit in enumerate(y[:width]):
-            end = min(place + len(x), width)
-            row = [self.and_(bit, other) for other in x[: end - place]]
-            total[place : end + 1] = self.add(total[place:end], [*row, FALSE])[: width - place]
-        return total
 
     def evaluate(self, values: Mapping[int, int], literals: Iterable[int], ones: int = 1) -> list[int]:
         """Return the values of literals for given values of input literals (inputs without a value are 0).
@@ -174,9 +165,6 @@ class GateGraph:
         """Return the inputs that are 1 in a random case in which a pair of literals differs; None if none is found."""
         flat = [literal for pair in pairs for literal in pair]
         values = {variable: generator.getrandbits(cases) for variable in self.variables(flat)}
-        return self.different_case(values, flat, cases)
-
-    def different_case(self, values: Mapping[int, int], flat: Sequence[int], cases: int) -> frozenset[int] | None:
         results = self.evaluate(values, flat, (1 << cases) - 1)
         wrong = next((one ^ two for one, two in zip(results[::2], results[1::2], strict=True) if one != two), 0)
         return first_case(values, wrong) if wrong else None
@@ -223,11 +211,6 @@ def counting_pattern(place: int, cases: int) -> int:
 
 def literals_of(value: int, width: int) -> list[int]:
     return [value >> bit & 1 for bit in range(width)]
-
-
-def extended(word: Sequence[int], width: int, *, signed: bool = False) -> list[int]:
-    fill = word[-1] if signed and word else FALSE
-    return [*word, *[fill] * (width - len(word))][:width]
 
 
 Operation = Callable[..., int]  # returns the output literal of a cell, given the graph and the literals of its pins

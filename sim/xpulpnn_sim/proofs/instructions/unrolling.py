@@ -16,7 +16,7 @@ from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle, gates_between
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, Word
 from xpulpnn_sim.proofs.engine.integers import Integers, constant, low, unsigned
 from xpulpnn_sim.proofs.instructions.statement_gates import PriorState, allowed_fields
-from xpulpnn_sim.proofs.instructions.unit_models import array_products, division, dot_product, product, scaled_product
+from xpulpnn_sim.proofs.units import unit_models
 from xpulpnn_sim.tools.probes import BACKEND_NETS, EX_REGISTERS, NNRF_NETS, UNIT_INSTANCES, WB_REGISTERS
 from xpulpnn_sim.tools.yosys import Yosys
 
@@ -39,8 +39,7 @@ class BackendGates:
 
     def _pins(self, unit: str, ports: Sequence[Mapping[str, Any]]) -> Mapping[str, Sequence[int]]:
         pins = {port["name"]: self.gates.ports[f"{unit}.{port['name']}"] for port in ports}
-        fields = (field for port in ports if port["name"] == "ctrl" for field in port["fields"])
-        return pins | {each["name"]: pins["ctrl"][each["lsb"] :][: each["width"]] for each in fields}
+        return unit_models.with_fields(pins, ports)
 
     def _registers(self, beginnings: tuple[str, ...]) -> list[int]:
         names = (name for name in self.gates.ports if name.startswith(beginnings))
@@ -120,7 +119,12 @@ _WRITES = {"ex_we": "ex_addr", "late_we": "late_addr", "wb_we": "wb_addr", "wb_w
 _PAIR_ADDS = {"ex_op_b": XLEN // BYTE_BITS, "adder_subtract": 0, "adder_fmt": 0, "adder_result": 0}
 """Adder control for pair products that load; ID does not repeat it for stalled instructions."""
 
-_UNITS = {1: (_MULT, product), 2: (_DIV, division), 3: (_DOTP, dot_product)}  # cut units, by unit code
+_UNITS = {
+    1: (_MULT, unit_models.product),
+    2: (_DIV, unit_models.division),
+    3: (_DOTP, unit_models.dot_product),
+}
+"""Cut units with their models, by unit code."""
 
 
 def register_field(word: Word, name: str) -> Word:
@@ -164,7 +168,7 @@ class Unrolling:
         z, unit = self.integers, unsigned(frame.word("ex_unit"))
         used = {name: result for code, (name, result) in _UNITS.items() if z.equal(unit, constant(code)) != FALSE}
         if self.insn.is_pair:
-            used |= dict.fromkeys((_DOTP, _DOTP2), dot_product)
+            used |= dict.fromkeys((_DOTP, _DOTP2), unit_models.dot_product)
         pins = frame.pins(_MULT)
         if "dotp_form" in pins:
             # one unit makes both dot products and all multiplications
@@ -172,13 +176,13 @@ class Unrolling:
             units = {name: result for name, result in used.items() if name == _DIV}
             results = {f"{name}.result": result(frame.pins(name), z) for name, result in units.items()}
             if lanes or _MULT in used:
-                words = array_products(pins, z, lanes=lanes)
+                words = unit_models.array_products(pins, z, lanes=lanes)
                 results |= {f"{_MULT}.{name}": word for name, word in words.items()}
             return results
         # results of other instructions are free
         results = {f"{name}.result": used[name](frame.pins(name), z) for name in used if name in self._backend.pins}
         if self.insn.is_exact:
-            total = z.shift_right(scaled_product(pins, z), constant(XLEN))
+            total = z.shift_right(unit_models.scaled_product(pins, z), constant(XLEN))
             results[f"{_MULT}.upper"] = low(total, XLEN)
         return results
 

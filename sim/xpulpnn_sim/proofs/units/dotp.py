@@ -18,9 +18,10 @@ from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, counting_pattern, first_case
-from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, unsigned
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, first_case
+from xpulpnn_sim.proofs.engine.integers import Integers
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, prove_equal
+from xpulpnn_sim.proofs.units.unit_models import dot_product, with_fields
 from xpulpnn_sim.proofs.units.unit_proof import (
     DIFFERENT,
     EQUAL,
@@ -38,7 +39,6 @@ LANES, SAMPLED = "equal lane by lane", "no difference"
 """Additional verdicts: proved for each lane separately; not refuted by random operands."""
 
 ALL_SIGNS = ("uu", "us", "su", "ss")  # signs of rs1 and rs2: signed or unsigned
-ARRAY_CLAIMS = "two sums of products"
 
 _WORD = 32
 _FIRST_CASES = 1024
@@ -60,26 +60,13 @@ class DotpOperation:
     rd: Word
     accumulate: int  # literal of the control bit
     result: Word  # literals of the result
+    expected: Word  # the result by the model of the unit
     holds: bool = True  # if the result is kept until the next operation (always true for units without registers)
 
     @property
     def signed(self) -> tuple[int, int]:
         a, b = (int(sign == "s") for sign in self.signs)
         return a, b
-
-    def definition(self) -> algebra.Polynomial:
-        terms = [(1, algebra.times(algebra.word(self.rd), algebra.literal(self.accumulate)))]
-        for lowest in range(0, _WORD, self.fmt.width):
-            lanes = (word[lowest : lowest + self.fmt.width] for word in (self.rs1, self.rs2))
-            x, y = (algebra.word(lane, signed=bool(sign)) for lane, sign in zip(lanes, self.signed, strict=True))
-            terms.append((1, algebra.times(x, y)))
-        return algebra.plus(terms)
-
-    def plain_gates(self) -> list[int]:
-        """Return the result computed by the simplest structure: one multiplier per lane and a chain of adders."""
-        z = Integers(self.graph)
-        products = lane_products(z, self.fmt, (self.rs1, self.rs2), self.signed)
-        return low(z.add(z.choose(self.accumulate, unsigned(self.rd), constant(0)), products), _WORD)
 
     def golden(self, operands: NDArray[np.uint32]) -> NDArray[np.uint32]:
         rs1, rs2, rd, accumulate = operands
@@ -96,11 +83,19 @@ class DotpOperation:
             f"result must be 0x{expected:08x}, not 0x{result:08x}"
         )
 
-    def sample(self, cases: int, seed: int) -> frozenset[int] | None:
-        """Return the input literals that are 1 in a random case in which gates and golden model differ, or None."""
-        operands = np.random.default_rng(seed).integers(0, 1 << _WORD, (4, cases), np.uint32)
+    def sample(self, cases: int, seed: int, lane: int | None = None) -> frozenset[int] | None:
+        """Return the input literals that are 1 in a case in which gates and golden model differ, or None.
+
+        Operands are random; with ``lane``, both factors in this lane count instead, from ``seed * cases`` on.
+        """
+        operands, width = np.random.default_rng(seed).integers(0, 1 << _WORD, (4, cases), np.uint32), self.fmt.width
         operands[3] &= 1
-        given: dict[int, int] = {}
+        if lane is not None:
+            numbers = np.arange(seed * cases, (seed + 1) * cases, dtype=np.uint64)
+            for factor in range(2):
+                operands[factor] = (numbers >> (width * factor)) % (1 << width) << (width * lane)
+        # what else gates read may have any value
+        given = {bit: Random(f"{seed} {bit}").getrandbits(cases) for bit in self.graph.variables(self.result)}
         for literals, words in zip((self.rs1, self.rs2, self.rd, [self.accumulate]), operands, strict=True):
             for place, literal in enumerate(literals):
                 if literal > TRUE:
@@ -111,15 +106,6 @@ class DotpOperation:
         for place, bits in enumerate(self.graph.evaluate(given, self.result, (1 << cases) - 1)):
             wrong |= bits ^ _column(expected, place)
         return first_case(given, wrong) if wrong else None
-
-
-def lane_products(z: Integers, fmt: ElemFmt, factors: tuple[Word, Word], signed: tuple[int, int]) -> Number:
-    """Return ``sum(rs1[i] * rs2[i])``; a factor is signed if its literal in ``signed`` is 1."""
-    total = constant(0)
-    for lowest in range(0, _WORD, fmt.width):
-        lanes = (word[lowest : lowest + fmt.width] for word in factors)
-        total = z.add(total, z.multiply(*(z.extended(*each) for each in zip(lanes, signed, strict=True))))
-    return total
 
 
 def _column(words: NDArray[np.uint32], place: int) -> int:
@@ -146,38 +132,11 @@ def operation(unit: ProvenUnit, fmt: ElemFmt, signs: str, lane: int | None = Non
         entered = unit.cycle(graph, words | {"rd": graph.inputs(_WORD)}, ctrl=ctrl, enable=[TRUE]).next_state()
         last = unit.cycle(graph, {"rd": rd}, entered, enable=[FALSE])
         holds = last.next_state() == entered
-    result = last.port("result")
-    return DotpOperation(graph=graph, fmt=fmt, signs=signs, **words, accumulate=accumulate, result=result, holds=holds)
-
-
-def array_format(fmt: ElemFmt, *signs: int) -> dict[str, list[int]]:
-    """Return the format ports of both dot-product units: one-hot format bits, then a copy of them for each sign."""
-    bits = [sign if each is fmt else FALSE for sign in (TRUE, *signs) for each in ElemFmt]
-    return dict.fromkeys(("dotp_format", "dotp2_format"), bits)
-
-
-def array_claims(unit: ProvenUnit) -> list[Claim]:
-
-    def wrong(fmt: ElemFmt, signs: str, timeout_s: float) -> str:
-        graph, names = AdderGraph(), ("dotp_a", "act2", "dotp_b", "second_sum", "op_c")
-        words, accumulate = {name: graph.inputs(_WORD) for name in names}, graph.input()
-        # control of a pair product, not of a multiplication
-        control = {"dotp_form": [FALSE, FALSE, TRUE, TRUE], "requantise": [FALSE], "pair": [TRUE]}
-        control |= {"ctrl": unit.control({}), "dotp_accumulate": [accumulate]}
-        cycle = unit.cycle(graph, words | control | array_format(fmt, *(int(sign == "s") for sign in signs)))
-        for name, factor, old in (("first", "dotp_a", "op_c"), ("second", "act2", "second_sum")):
-            given = {"rs1": words[factor], "rs2": words["dotp_b"], "rd": words[old], "accumulate": accumulate}
-            dotp = DotpOperation(graph=graph, fmt=fmt, signs=signs, **given, result=cycle.port(name))
-            ones = algebra.prove(graph, dotp.result, dotp.definition(), timeout_s=timeout_s)
-            if ones is not None:
-                return f"{name}, {signs}: {dotp.case(ones)}"
-        return ""
-
-    def decide(fmt: ElemFmt, timeout_s: float) -> str:
-        return next(filter(None, (wrong(fmt, signs, timeout_s) for signs in ALL_SIGNS)), "")
-
-    formats = unit.config.dotp.formats
-    return [Claim(f"{ARRAY_CLAIMS} .{fmt.suffix}, all signs", "algebra", partial(decide, fmt)) for fmt in formats]
+    results = {
+        "result": last.port("result"),
+        "expected": dot_product(with_fields(words | {"ctrl": ctrl}, unit.ports), Integers(graph)),
+    }
+    return DotpOperation(graph=graph, fmt=fmt, signs=signs, **words, accumulate=accumulate, **results, holds=holds)
 
 
 def unit_structures(config: CoreConfig, fixed: Sequence[str] = (), *, widths: bool = False) -> dict[str, CoreConfig]:
@@ -264,7 +223,7 @@ def _decide(build: _Build, methods: Sequence[str], timeout_s: float) -> Decision
 def _algebra(build: _Build, deadline: float) -> _Answer:
     whole = build()
     timeout_s = deadline - time.monotonic()
-    ones = algebra.prove(whole.graph, whole.result, whole.definition(), timeout_s=timeout_s)
+    ones = algebra.prove(whole.graph, whole.result, algebra.word(whole.expected), timeout_s=timeout_s)
     return (EQUAL, "") if ones is None else (DIFFERENT, whole.case(ones))
 
 
@@ -273,41 +232,30 @@ def _sat(build: _Build, deadline: float) -> _Answer:
         left_s = int(deadline - time.monotonic())
         if left_s < 1:
             raise GaveUpError
-        ones = prove_equal(lane.graph, (lane.result, lane.plain_gates()), timeout_s=left_s)
+        ones = prove_equal(lane.graph, (lane.result, lane.expected), timeout_s=left_s)
         if ones is not None:
             return DIFFERENT, lane.case(ones)
     return LANES, ""
 
 
 def _exhaustive(build: _Build, deadline: float) -> _Answer:
-    for lane in map(build, range(build().fmt.lanes)):
-        counted = [literal for literal in (*lane.rs1, *lane.rs2) if literal > TRUE]
-        if text := _evaluated(lane, counted, 1 << max(len(counted) - _BLOCK_BITS, 0), deadline):
+    fmt = build().fmt
+    cases = 1 << min(2 * fmt.width, _BLOCK_BITS)
+    for lane in range(fmt.lanes):
+        if text := _sampled(build(lane), cases, (1 << 2 * fmt.width) // cases, deadline, lane):
             return DIFFERENT, text
     return LANES, ""
 
 
 def _random(build: _Build, deadline: float) -> _Answer:
-    text = _evaluated(build(), [], _RANDOM_BLOCKS, deadline)
+    text = _sampled(build(), 1 << _BLOCK_BITS, _RANDOM_BLOCKS, deadline)
     return (DIFFERENT, text) if text else (SAMPLED, "")
 
 
-def _evaluated(dotp: DotpOperation, counted: Sequence[int], blocks: int, deadline: float) -> str:
-    """Return text on a case in which unit and simplest structure differ, or an empty string.
-
-    Inputs in ``counted`` take all values, other inputs are random. Raises :class:`GaveUpError` on timeout.
-    """
-    plain, rng = dotp.plain_gates(), Random(1)
-    cases = 1 << (min(len(counted), _BLOCK_BITS) or _BLOCK_BITS)
-    ones = (1 << cases) - 1
-    flat = [literal for pair in zip(dotp.result, plain, strict=True) if pair[0] != pair[1] for literal in pair]
-    patterns = {literal: counting_pattern(place, cases) for place, literal in enumerate(counted[:_BLOCK_BITS])}
+def _sampled(dotp: DotpOperation, cases: int, blocks: int, deadline: float, lane: int | None = None) -> str:
     for block in range(blocks):
         if time.monotonic() > deadline:
             raise GaveUpError
-        known = patterns | {literal: ones * (block >> place & 1) for place, literal in enumerate(counted[_BLOCK_BITS:])}
-        variables = dotp.graph.variables(flat)
-        given = {literal: known[literal] if literal in known else rng.getrandbits(cases) for literal in variables}
-        if (different := dotp.graph.different_case(given, flat, cases)) is not None:
-            return dotp.case(different)
+        if (ones := dotp.sample(cases, block, lane)) is not None:
+            return dotp.case(ones)
     return ""

@@ -1,7 +1,8 @@
 """Prove all operations of the multiplier for all operands.
 
-The result of a single-cycle operation is a polynomial of the operand bits modulo ``2**32``, which
-``proofs.engine.algebra`` proves. Half-word operations are proved before their shift, with rounding for any shift
+The result of a single-cycle operation is compared with the model of the unit
+(:mod:`~xpulpnn_sim.proofs.units.unit_models`): ``proofs.engine.algebra`` proves that both are the same polynomial of
+the operand bits modulo ``2**32``. Half-word operations are proved before their shift, with rounding for any shift
 amount; the shift is then compared gate by gate.
 
 The upper word of a product is the result of four sums of 16 x 16 bit products, each proved separately, with ``a = ah *
@@ -17,18 +18,18 @@ it is at least ``-2**15 * (2**16 - 1)``, above ``-2**31``, and stays below ``2**
 A 64-bit multiplier computes the whole product as one polynomial modulo ``2**64``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import product
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
+from itertools import product as combinations
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import WORD_MASK
 from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
-from xpulpnn_sim.proofs.engine.algebra import Polynomial
 from xpulpnn_sim.proofs.engine.clocked_gates import ClockCycle
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, literals_of
-from xpulpnn_sim.proofs.units.dotp import ARRAY_CLAIMS, array_claims, array_format
+from xpulpnn_sim.proofs.engine.integers import Integers, low
+from xpulpnn_sim.proofs.units.unit_models import Pins, array_products, half_product, product, with_fields
 from xpulpnn_sim.proofs.units.unit_proof import Claim, Definition, InputFault, ProvenUnit, Words, shown
 
 _MUL, _REQUANTISE, _EXACT = "mul", "pv.rq*, kappa * x + lambda", "pv.rqx*, kappa * x in 64 bits"
@@ -37,24 +38,27 @@ _MOST_TERMS = 20_000
 _LATE = "the operation must be done in one cycle, and the unit idle after it"
 _BEFORE_SHIFT = 3  # unused code of `op`: the half-word sum without its shift
 
-_OPERANDS = {"op_a": "dotp_a", "op_b": "dotp_b", "op_c": "op_c", "nn_kappa": "dotp_b", "nn_lambda": "nn_lambda"}
-"""Operands of a multiplier, and the ports for them on a unit that multiplies with dot-product arrays."""
+_TWO_SUMS = "two sums of products"
+_PAIR_OPERANDS = ("dotp_a", "act2", "dotp_b", "second_sum", "op_c")
+_OPERANDS = ("op_a", "op_b", "dotp_a", "dotp_b", "op_c", "nn_kappa", "nn_lambda")
+"""Ports for operands; a unit that multiplies with dot-product arrays has its factors at ``dotp_a`` and ``dotp_b``."""
 
 
 def on_arrays(unit: ProvenUnit) -> bool:
     return "dotp_form" in unit.gates.ports
 
 
-def _array_ports(ctrl: Mapping[str, int | Sequence[int]]) -> dict[str, Sequence[int]]:
-    (upper,) = _bit(ctrl, "upper")
-    formats = array_format(ElemFmt.H, *(_bit(ctrl, name)[0] for name in ("a_signed", "b_signed")))
-    form = [TRUE, FALSE, upper ^ 1, upper] if ctrl["op"] == _HALF_PRODUCT else [TRUE] * 4
+def _array_ports(pins: Pins) -> dict[str, Sequence[int]]:
+    (upper,), (a_signed,), (b_signed,) = (pins[name] for name in ("upper", "a_signed", "b_signed"))
+    formats = _array_format(ElemFmt.H, a_signed, b_signed)
+    form = [TRUE, FALSE, upper ^ 1, upper] if pins["op"] == literals_of(_HALF_PRODUCT, 2) else [TRUE] * 4
     return {"dotp_form": form, **formats, "pair": [FALSE], "dotp_accumulate": [FALSE]}
 
 
-def _bit(ctrl: Mapping[str, int | Sequence[int]], name: str) -> Sequence[int]:
-    value = ctrl.get(name, FALSE)
-    return [value] if isinstance(value, int) else value
+def _array_format(fmt: ElemFmt, *signs: int) -> dict[str, list[int]]:
+    """Return the format ports of both dot-product units: one-hot format bits, then a copy of them for each sign."""
+    bits = [sign if each is fmt else FALSE for sign in (TRUE, *signs) for each in ElemFmt]
+    return dict.fromkeys(("dotp_format", "dotp2_format"), bits)
 
 
 class _Run:
@@ -68,25 +72,32 @@ class _Run:
         shamt: Sequence[int] = (FALSE,) * _SHIFT_BITS,
         requantises: bool = False,
     ) -> None:
-        self.graph, self._unit = graph, unit
-        names = {name: unit.gates.ports.keys() & {name, alias} for name, alias in _OPERANDS.items()}
-        self.operands = operands or {name: graph.inputs(_WORD) for name, there in names.items() if there}
+        self.graph, self.z, self._unit = graph, Integers(graph), unit
+        self.operands = operands or {name: graph.inputs(_WORD) for name in _OPERANDS if name in unit.gates.ports}
         self._ports: dict[str, Sequence[int]] = {"shamt": shamt, "requantise": [int(requantises)]}
         self._ports["ctrl"] = unit.control(ctrl)
         if on_arrays(unit):
-            self._ports |= _array_ports(ctrl)
+            self._ports |= _array_ports(self.pins)
         #: Literal of each register bit after an idle cycle from any state.
         self.idle = self._cycle({}, FALSE, FALSE).next_state()
         self.state = dict(self.idle)
 
     def _cycle(self, state: Mapping[int, int], start: int, take: int) -> ClockCycle:
-        words = self.operands
+        return self._unit.cycle(self.graph, self.operands, state, **self._ports, start=[start], take=[take])
+
+    @property
+    def pins(self) -> Pins:
+        given: Pins = {**dict.fromkeys(self._unit.gates.ports, ()), **self.operands, **self._ports}
+        return with_fields(given, self._unit.ports)
+
+    def unequal(self, bits: Sequence[int], expected: Sequence[int], timeout_s: float, **others: Sequence[int]) -> str:
+        return _unequal(self.graph, {**self.operands, **others}, bits, expected, timeout_s)
+
+    def model(self) -> dict[str, list[int]]:
+        """Return the results by the model of the unit."""
         if on_arrays(self._unit):
-            # op_b and nn_kappa share a register
-            second = "nn_kappa" if self._ports["requantise"] == [TRUE] else "op_b"
-            chosen = {name: word for name, word in words.items() if name not in {"op_b", "nn_kappa"} - {second}}
-            words = {_OPERANDS[name]: word for name, word in chosen.items()}
-        return self._unit.cycle(self.graph, words, state, **self._ports, start=[start], take=[take])
+            return array_products(self.pins, self.z, lanes=False)
+        return {"result": product(self.pins, self.z)}
 
     def cycle(self, take: int = FALSE) -> ClockCycle:
         return self._cycle(self.state, TRUE, take)
@@ -96,13 +107,6 @@ class _Run:
 
     def is_idle(self, state: Mapping[int, int]) -> bool:
         return all(state[net] == literal for net, literal in self.idle.items() if literal <= TRUE)
-
-    def word(self, name: str) -> Polynomial:
-        return algebra.word(self.operands[name])
-
-    def half(self, name: str, *, upper: bool, signed: bool = False) -> Polynomial:
-        literals = self.operands[name]
-        return algebra.word(literals[_HALF:] if upper else literals[:_HALF], signed=signed)
 
 
 _PRODUCT, _HALF_PRODUCT, _UPPER = range(3)
@@ -122,31 +126,26 @@ _UPPER_SIGNS: Mapping[str, Signs] = {
     "mulhu": {"a_signed": False, "b_signed": False},
 }
 
-_Expected = Callable[[_Run], Polynomial]
 
-
-def _product(
-    unit: ProvenUnit, expected_of: _Expected, ctrl: Mapping[str, int], timeout_s: float, *, requantises: bool = False
-) -> str:
+def _product(unit: ProvenUnit, ctrl: Mapping[str, int], timeout_s: float, *, requantises: bool = False) -> str:
     run = _Run(unit, AdderGraph(), {"op": _PRODUCT, **ctrl}, requantises=requantises)
     cycle = run.cycle()
     if not run.is_done(cycle) or not run.is_idle(cycle.next_state()):
         return _LATE
-    result, expected = cycle.port("result"), expected_of(run)
-    if "subtract" in ctrl:
-        # an inverted sum is proved inverted: ~(c - p) = p - c - 1
-        result = [bit ^ 1 for bit in result]
-        expected = algebra.plus([(-1, expected), (-1, algebra.literal(TRUE))])
-    return _unequal(run, result, expected, timeout_s)
+    # a difference is an inverted sum, which is proved inverted: ~(c - p) = p - c - 1
+    result, expected = (
+        [bit ^ ctrl.get("subtract", 0) for bit in word] for word in (cycle.port("result"), run.model()["result"])
+    )
+    return run.unequal(result, expected, timeout_s)
 
 
 def _whole(unit: ProvenUnit, signs: Signs, timeout_s: float, *, requantises: bool = False) -> str:
     """Compare a 64-bit product, whose upper word is the result of some operations."""
     run = _Run(unit, AdderGraph(), {"op": _PRODUCT, **signs}, requantises=requantises)
     cycle = run.cycle()
-    factors = ("op_a", "nn_kappa") if requantises else ("op_a", "op_b")
-    x, y = (algebra.word(run.operands[name], signed=each) for name, each in zip(factors, signs.values(), strict=True))
-    wrong = _unequal(run, [*cycle.port("result"), *cycle.port("upper")], algebra.times(x, y), timeout_s)
+    factors = ("dotp_a", "dotp_b") if on_arrays(unit) else ("op_a", "nn_kappa" if requantises else "op_b")
+    expected = run.z.multiply(*map(run.z.extended, map(run.operands.__getitem__, factors), signs.values()))
+    wrong = run.unequal([*cycle.port("result"), *cycle.port("upper")], low(expected, 2 * _WORD), timeout_s)
     if wrong or requantises:
         return wrong
     high = _Run(unit, run.graph, {"op": _UPPER, **signs}, operands=run.operands)
@@ -159,12 +158,8 @@ def _half_sum(unit: ProvenUnit, signed: bool, upper: bool, timeout_s: float) -> 
     # arrays leave the shift to WB
     op, output = (_HALF_PRODUCT, "second") if on_arrays(unit) else (_BEFORE_SHIFT, "result")
     run, amount, fields = _half_run(unit, op, signed=signed, upper=upper)
-    (accumulate,), (rounds,) = fields["accumulate"], fields["round"]
-    factors = (run.half(name, upper=upper, signed=signed) for name in ("op_a", "op_b"))
-    added = algebra.times(run.word("op_c"), algebra.literal(accumulate))
-    rounding = algebra.times(_half_of_power(amount), algebra.literal(rounds))
-    expected = algebra.plus([(1, algebra.times(*factors)), (1, added), (1, rounding)])
-    return _unequal(run, run.cycle().port(output), expected, timeout_s, amount=amount, **fields)
+    expected = run.model()[output] if on_arrays(unit) else half_product(run.pins, run.z)
+    return run.unequal(run.cycle().port(output), expected, timeout_s, amount=amount, **fields)
 
 
 def _half_shift(unit: ProvenUnit, _timeout_s: float) -> str:
@@ -202,16 +197,15 @@ def _four_sums(unit: ProvenUnit, signs: Signs, timeout_s: float) -> str:
         return "the operation must not be done in its first cycle"
     run.state = first.next_state()
     carried: list[list[int]] = []
-    for step, (a_upper, b_upper) in enumerate(product((False, True), repeat=2)):
+    for step, (a_upper, b_upper) in enumerate(combinations((False, True), repeat=2)):
         cycle = run.cycle()
         total = cycle.port("result")
-        x = run.half("op_a", upper=a_upper, signed=signs["a_signed"] and a_upper)
-        y = run.half("op_b", upper=b_upper, signed=signs["b_signed"] and b_upper)
-        added = [
-            (1, algebra.word(carried[at][half], signed=signs.get(sign, False))) for at, half, sign in _ADDENDS[step]
-        ]
+        x = run.z.extended(run.operands["op_a"][_HIGH_HALF if a_upper else _LOW_HALF], signs["a_signed"] and a_upper)
+        y = run.z.extended(run.operands["op_b"][_HIGH_HALF if b_upper else _LOW_HALF], signs["b_signed"] and b_upper)
+        added = [run.z.extended(carried[at][half], signs.get(sign, False)) for at, half, sign in _ADDENDS[step]]
+        expected = low(reduce(run.z.add, added, run.z.multiply(x, y)), _WORD)
         sums = {f"T{number}": literals for number, literals in enumerate(carried, 1)}
-        if wrong := _unequal(run, total, algebra.plus([(1, algebra.times(x, y)), *added]), timeout_s, **sums):
+        if wrong := run.unequal(total, expected, timeout_s, **sums):
             return f"sum {step + 1}: {wrong}"
         if not run.is_done(cycle, TRUE if step == 3 else FALSE):
             return "the operation must be done after five cycles, not before"
@@ -226,48 +220,35 @@ def _four_sums(unit: ProvenUnit, signs: Signs, timeout_s: float) -> str:
     return "" if run.is_idle(run.cycle(take=TRUE).next_state()) else "the unit must be idle after the result"
 
 
-def _half_of_power(amount: Sequence[int]) -> Polynomial:
-    parts: list[tuple[int, Polynomial]] = []
-    for places in range(1, 1 << len(amount)):
-        chosen: Polynomial = algebra.literal(TRUE)
-        for bit, literal in enumerate(amount):
-            chosen = algebra.times(chosen, algebra.literal(literal ^ (places >> bit & 1) ^ 1))
-        parts.append((1 << places - 1, chosen))
-    return algebra.plus(parts)
+def _two_sums(unit: ProvenUnit, fmt: ElemFmt, timeout_s: float) -> str:
+    """Compare both sums of products of a unit that multiplies with dot-product arrays."""
+    for signs in combinations((False, True), repeat=2):
+        graph = AdderGraph()
+        words = {name: graph.inputs(_WORD) for name in _PAIR_OPERANDS} | {"dotp_accumulate": [graph.input()]}
+        # control of a pair product, not of a multiplication
+        control = {"dotp_form": [FALSE, FALSE, TRUE, TRUE], "requantise": [FALSE], "pair": [TRUE]}
+        given = words | control | _array_format(fmt, *signs) | {"ctrl": unit.control({})}
+        cycle = unit.cycle(graph, given)
+        for name, expected in array_products(with_fields(given, unit.ports), Integers(graph), lanes=True).items():
+            if wrong := _unequal(graph, words, cycle.port(name), expected, timeout_s):
+                return f"{name}: {wrong}"
+    return ""
 
 
-def _unequal(run: _Run, bits: Sequence[int], polynomial: Polynomial, timeout_s: float, **others: Sequence[int]) -> str:
-    """Return an empty string if ``bits`` are proved equal to the polynomial, else text on a counterexample."""
-    assert isinstance(run.graph, AdderGraph)
-    ones = algebra.prove(run.graph, bits, polynomial, timeout_s=timeout_s, most_terms=_MOST_TERMS)
+def _unequal(graph: GateGraph, words: Words, bits: Sequence[int], expected: Sequence[int], timeout_s: float) -> str:
+    """Return an empty string if ``bits`` are proved equal to the expected ones, else text on a counterexample."""
+    assert isinstance(graph, AdderGraph)
+    ones = algebra.prove(graph, bits, algebra.word(expected), timeout_s=timeout_s, most_terms=_MOST_TERMS)
     if ones is None:
         return ""
-    value = run.graph.number(ones, bits)
-    expected = sum(factor for term, factor in polynomial.items() if all(node << 1 in ones for node in term))
-    return (
-        f"{shown(run.graph, {**run.operands, **others}, ones)}: "
-        f"must be 0x{expected % (1 << len(bits)):08x}, not 0x{value:08x}"
-    )
+    value, right = graph.numbers(ones, (bits, expected))
+    return f"{shown(graph, words, ones)}: must be 0x{right:08x}, not 0x{value:08x}"
 
 
 def _claims(unit: ProvenUnit) -> list[Claim]:
-    def times(run: _Run) -> Polynomial:
-        return algebra.times(run.word("op_a"), run.word("op_b"))
-
-    def accumulated(factor: int) -> _Expected:
-        return lambda run: algebra.plus([(1, run.word("op_c")), (factor, times(run))])
-
-    def scaled(run: _Run) -> Polynomial:
-        kappa, factor = run.word("nn_kappa"), run.word("op_a" if unit.config.has_whole_products else "op_b")
-        return algebra.plus([(1, algebra.times(kappa, factor)), (1, run.word("nn_lambda"))])
-
-    products: list[tuple[str, _Expected, dict[str, int]]] = [
-        (_MUL, times, {}),
-        ("p.mac", accumulated(1), {"accumulate": TRUE}),
-        ("p.msu", accumulated(-1), {"accumulate": TRUE, "subtract": TRUE}),
-    ]
-    claims = [Claim(name, "algebra", partial(_product, unit, expected, ctrl)) for name, expected, ctrl in products]
-    for signed, upper in product((False, True), repeat=2):
+    products = {_MUL: {}, "p.mac": {"accumulate": TRUE}, "p.msu": {"accumulate": TRUE, "subtract": TRUE}}
+    claims = [Claim(name, "algebra", partial(_product, unit, ctrl)) for name, ctrl in products.items()]
+    for signed, upper in combinations((False, True), repeat=2):
         name = f"mul{'hh' if upper else ''}{'s' if signed else 'u'}N mac… …R, sum before the shift"
         claims.append(Claim(name, "algebra", partial(_half_sum, unit, signed, upper)))
     if not on_arrays(unit):
@@ -280,8 +261,10 @@ def _claims(unit: ProvenUnit) -> list[Claim]:
     if unit.config.requantise_exact:
         claims.append(Claim(_EXACT, "algebra", partial(_whole, unit, _UPPER_SIGNS["mulh"], requantises=True)))
     if "nn_lambda" in unit.gates.ports:
-        claims.append(Claim(_REQUANTISE, "algebra", partial(_product, unit, scaled, {}, requantises=True)))
-    return [*claims, *array_claims(unit)] if on_arrays(unit) else claims
+        claims.append(Claim(_REQUANTISE, "algebra", partial(_product, unit, {}, requantises=True)))
+    formats = unit.config.dotp.formats if on_arrays(unit) else ()
+    sums = (Claim(f"{_TWO_SUMS} .{fmt.suffix}, all signs", "algebra", partial(_two_sums, unit, fmt)) for fmt in formats)
+    return [*claims, *sums]
 
 
 MULTIPLIER = Definition(
@@ -292,7 +275,7 @@ MULTIPLIER = Definition(
         InputFault("op_a", WORD_MASK, refutes=_EXACT),
         InputFault("dotp_a", WORD_MASK, refutes=_MUL),
         InputFault("dotp_b", WORD_MASK, refutes=_EXACT),
-        InputFault("act2", WORD_MASK, refutes=ARRAY_CLAIMS),
+        InputFault("act2", WORD_MASK, refutes=_TWO_SUMS),
     ],
 )
 """Claims about each operation; the fault inverts the lowest bit of the first factor if all its other bits are 1."""

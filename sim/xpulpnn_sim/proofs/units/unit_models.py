@@ -1,21 +1,39 @@
-"""Models of the units that are black boxes in proofs of instructions, as functions of the unit's inputs.
+"""Models of the dot-product unit, the multiplier and the divider, as functions of a unit's inputs.
 
-``xpulpnn prove units dotp`` and ``mult`` prove that the gates of these units compute the same sums for all operands.
-For the divider, proofs of instructions check only its operands and its operation.
+``xpulpnn prove units dotp`` and ``mult`` prove that the gates of these units compute what the models do, for all
+operands. In proofs of instructions the units are black boxes, which the models replace; of the divider only the
+operands and the operation are checked there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import XLEN
-from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word
+from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE
 from xpulpnn_sim.proofs.engine.integers import Integers, Number, constant, low, unsigned
-from xpulpnn_sim.proofs.units.dotp import lane_products
 
 _HALF = 16
 _WORD_OP, _HALF_OP, _HIGH_OP = 0, 1, 2  # multiplication kinds of the multiplier's control word
 
-Pins = Mapping[str, Word]  # ports of a unit, and fields of its control word
+Pins = Mapping[str, Sequence[int]]  # ports of a unit, and fields of its control word
+
+
+def with_fields(pins: Pins, ports: Sequence[Mapping[str, Any]]) -> Pins:
+    """Return the pins of a unit and the fields of its control word; a port called like a field gets ``_port`` behind
+    its name."""
+    rows = (field for port in ports if port["name"] == "ctrl" for field in port["fields"])
+    fields = {row["name"]: pins["ctrl"][row["lsb"] :][: row["width"]] for row in rows}
+    return {f"{name}_port" if name in fields else name: word for name, word in pins.items()} | fields
+
+
+def _lane_products(z: Integers, fmt: ElemFmt, factors: Sequence[Sequence[int]], signed: tuple[int, int]) -> Number:
+    """Return ``sum(rs1[i] * rs2[i])``; a factor is signed if its literal in ``signed`` is 1."""
+    total = constant(0)
+    for lowest in range(0, XLEN, fmt.width):
+        lanes = (word[lowest : lowest + fmt.width] for word in factors)
+        total = z.add(total, z.multiply(*(z.extended(*each) for each in zip(lanes, signed, strict=True))))
+    return total
 
 
 def dot_product(pins: Pins, z: Integers) -> list[int]:
@@ -27,7 +45,7 @@ def dot_product(pins: Pins, z: Integers) -> list[int]:
         is_format = z.equal(unsigned(pins["fmt"]), constant(each.value))
         if is_format == FALSE:
             continue
-        products = lane_products(z, each, (pins["rs1"], pins["rs2"]), (a_signed, b_signed))
+        products = _lane_products(z, each, (pins["rs1"], pins["rs2"]), (a_signed, b_signed))
         result = z.choose(is_format, z.add(old, products), result)
     return low(result, XLEN)
 
@@ -40,11 +58,19 @@ def _half_sum(pins: Pins, z: Integers, factors: tuple[Number, Number], upper: in
     return z.add(z.add(old, z.multiply(x, y)), z.shift_right(half_place, constant(1)))
 
 
+def half_product(pins: Pins, z: Integers) -> list[int]:
+    """Return the sum of a half-word operation of the multiplier before its shift."""
+    factors, (upper,), (signed,) = (unsigned(pins["op_a"]), unsigned(pins["op_b"])), pins["upper"], pins["a_signed"]
+    return low(_half_sum(pins, z, factors, upper, signed, _old(pins, z)), XLEN)
+
+
+def _old(pins: Pins, z: Integers) -> Number:
+    return z.choose(pins["accumulate"][0], unsigned(pins["op_c"]), constant(0))
+
+
 def product(pins: Pins, z: Integers) -> list[int]:
-    op_a, op_b, op_c = (unsigned(pins[name]) for name in ("op_a", "op_b", "op_c"))
-    (upper,), (signed,) = (pins[name] for name in ("upper", "a_signed"))
-    (accumulate,), (subtract,), (other_signed,) = (pins[name] for name in ("accumulate", "subtract", "b_signed"))
-    old = z.choose(accumulate, op_c, constant(0))
+    op_a, op_b, old = unsigned(pins["op_a"]), unsigned(pins["op_b"]), _old(pins, z)
+    (subtract,), (signed,), (other_signed,) = (pins[name] for name in ("subtract", "a_signed", "b_signed"))
 
     def kind(code: int) -> int:
         return z.equal(unsigned(pins["op"]), constant(code))
@@ -58,15 +84,15 @@ def product(pins: Pins, z: Integers) -> list[int]:
             words = z.choose(subtract, z.subtract(old, whole), z.add(old, whole))
         if requantises != FALSE:
             kappa, summand = (unsigned(pins[f"nn_{name}"]) for name in ("kappa", "lambda"))
-            if "upper" in pins:
+            if "upper_port" in pins:
                 scaled = z.add(scaled_product(pins, z), z.choose(signed, constant(0), summand))
             else:
                 scaled = z.add(z.multiply(kappa, op_b), summand)
             words = z.choose(requantises, scaled, words)
         result = z.choose(kind(_WORD_OP), words, result)
     if kind(_HALF_OP) != FALSE:
-        total = low(_half_sum(pins, z, (op_a, op_b), upper, signed, old), XLEN)
-        result = z.choose(kind(_HALF_OP), z.shift_right(z.extended(total, signed), unsigned(pins["shamt"])), result)
+        total = z.extended(half_product(pins, z), signed)
+        result = z.choose(kind(_HALF_OP), z.shift_right(total, unsigned(pins["shamt"])), result)
     if kind(_HIGH_OP) != FALSE:
         exact = z.multiply(z.extended(pins["op_a"], signed), z.extended(pins["op_b"], other_signed))
         result = z.choose(kind(_HIGH_OP), z.shift_right(exact, constant(XLEN)), result)
@@ -80,7 +106,7 @@ def scaled_product(pins: Pins, z: Integers) -> list[int]:
     return z.multiply(x, y)
 
 
-def _decoded(bits: Word, z: Integers) -> tuple[Pins, int]:
+def _decoded(bits: Sequence[int], z: Integers) -> tuple[Pins, int]:
     """Return format and signs decoded from one-hot bits, and a literal that is 1 if the bits are valid."""
     formats = [*ElemFmt]
     chosen, *signed = (bits[place : place + len(formats)] for place in range(0, len(bits), len(formats)))
@@ -113,8 +139,7 @@ def array_products(pins: Pins, z: Integers, *, lanes: bool) -> dict[str, list[in
         return {name: low(z.choose(is_right[name], total, constant(0)), XLEN) for name, total in totals.items()}
     common = formats["dotp2"][0]
     (signed,), (other_signed,) = common["a_signed"], common["b_signed"]
-    (accumulate,), (subtract,) = (pins[name] for name in ("accumulate", "subtract"))
-    old = z.choose(accumulate, unsigned(pins["op_c"]), constant(0))
+    (subtract,), old = pins["subtract"], _old(pins, z)
     total = half = constant(0)
     if word != FALSE:
         whole = z.multiply(z.extended(pins["dotp_a"], signed), z.extended(pins["dotp_b"], other_signed))
