@@ -161,14 +161,10 @@ def library_command(options: LibraryOptions) -> int:
     public: list[PublicFunction] = []
     with progress_bar("functions", None) as bar:
         if options.pulp_nn:
-            for function in PublicFunctions(selection.precisions, selection.rule, config, selection.windows):
-                public.append(function)
-                functions |= {kernel.name: kernel for kernel in function.kernels}
-                bar.advance()
+            public += bar.each(PublicFunctions(selection.precisions, selection.rule, config, selection.windows))
+            functions |= {kernel.name: kernel for function in public for kernel in function.kernels}
         if selection.kernels or not options.pulp_nn:
-            for kernel in library_functions(selection, config):
-                functions[kernel.name] = kernel
-                bar.advance()
+            functions |= {kernel.name: kernel for kernel in bar.each(library_functions(selection, config))}
     kernels, how = list(functions.values()), {"compiler": options.compiler, "options": Options(config=config)}
     library = options.output / LIBRARY_FILE
     with output_folder(options.output, "--output"), replacing(library) as built:

@@ -149,11 +149,8 @@ def verify_arch_command(options: ArchitectureOptions) -> int:
     )
     if options.engine == "rtl":
         model_library("core", options.core)
-    outcomes = list[architecture_tests.Outcome]()
     with progress_bar("tests", len(applying)) as bar, executor(options.jobs) as pool:
-        for outcome in pool.map(run, applying):
-            outcomes.append(outcome)
-            bar.advance(1)
+        outcomes = [*bar.each(pool.map(run, applying))]
     for outcome in outcomes:
         tell(*(f"{outcome.test.path.stem}: {failure}" for failure in outcome.failures))
     failed = [outcome.test.path.stem for outcome in outcomes if outcome.failures]
