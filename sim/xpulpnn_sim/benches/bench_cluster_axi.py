@@ -18,6 +18,7 @@ from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.programs import cluster_check as check
 from xpulpnn_sw.kernels.programs.cluster_check import ClusterCheck
 
+_PROMPT = Stalls()
 _L2_WORDS = 1 << 11
 _PATIENCE = 6000
 _PLACES = 32  # words that the host uses while the cores work
@@ -43,7 +44,7 @@ again:
 
 
 class _ClusterEnv(AgentGroup):
-    def __init__(self, dut: Dut, rng: Random, stalls: Stalls) -> None:
+    def __init__(self, dut: Dut, rng: Random, stalls: Stalls = _PROMPT) -> None:
         self.dut, self.rng = dut, rng
         self.config = configuration()
         operands = [rng.getrandbits(32) for _ in range(check.OPERANDS)]
@@ -106,95 +107,92 @@ async def host_traffic(env: _ClusterEnv) -> None:
             memory[place] = WORD_MASK if sets else read
 
 
-@unit_test(stalls=[Stalls(), Stalls(12, 8)], timeout_us=400)
-async def boots_and_computes(dut: Dut, rng: Random, stalls: Stalls) -> None:
+@unit_test(env=_ClusterEnv, stalls=[_PROMPT, Stalls(12, 8)], timeout_us=400)
+async def boots_and_computes(dut: Dut, env: _ClusterEnv) -> None:
     """The host starts the cores one after the other, uses the memory meanwhile and sees the end of the program."""
     dut.cluster_id.value = 5
-    with _ClusterEnv(dut, rng, stalls) as env:
-        await env.boot(isa.L2_BASE, 1)
-        await ClockCycles(dut.clk, 400)
-        # core 0 waits for the others, whose clocks run until they are started
-        await env.clocks(env.all_cores & ~1)
-        assert not sample(dut.busy), "busy while nothing but the start is awaited"
-        assert not sample(dut.eoc), "the end without the other cores"
-        before = len(env.host.completed)
-        with background(host_traffic(env)):
-            await env.boot(isa.L2_BASE + _DETOUR_AT, env.all_cores & ~1)
-            await wait_until(dut, lambda: sample(dut.eoc), _PATIENCE, "the end of computation")
-        assert isa.L2_BASE + _DETOUR_AT in env.refill.read_from, "the others have not their own boot address"
-        accesses = len(env.host.completed) - before - _PLACES
-        assert accesses > 50, f"{accesses} accesses of the host"
-        assert sample(dut.return_value) == env.program.return_value
-        # these reads queue behind an outstanding access of the traffic
-        assert await env.host.read(isa.CONTROL + isa.Control.EOC) == 1
-        assert await env.host.read(isa.CONTROL + isa.Control.RETURN) == env.program.return_value
-        place = check.RESULTS_AT // WORD_BYTES
-        results = list(env.program.results)
-        assert env.l2[place : place + len(results)].tolist() == results, "results outside"
-        first = isa.TCDM_BASE + check.TCDM_RESULTS_AT
-        inside = [await env.host.read(first + WORD_BYTES * number) for number in range(len(results))]
-        assert inside == results, "results in the TCDM"
-        await env.clocks(0)
-        assert not sample(dut.busy), "busy after the end"
+    await env.boot(isa.L2_BASE, 1)
+    await ClockCycles(dut.clk, 400)
+    # core 0 waits for the others, whose clocks run until they are started
+    await env.clocks(env.all_cores & ~1)
+    assert not sample(dut.busy), "busy while nothing but the start is awaited"
+    assert not sample(dut.eoc), "the end without the other cores"
+    before = len(env.host.completed)
+    with background(host_traffic(env)):
+        await env.boot(isa.L2_BASE + _DETOUR_AT, env.all_cores & ~1)
+        await wait_until(dut, lambda: sample(dut.eoc), _PATIENCE, "the end of computation")
+    assert isa.L2_BASE + _DETOUR_AT in env.refill.read_from, "the others have not their own boot address"
+    accesses = len(env.host.completed) - before - _PLACES
+    assert accesses > 50, f"{accesses} accesses of the host"
+    assert sample(dut.return_value) == env.program.return_value
+    # these reads queue behind an outstanding access of the traffic
+    assert await env.host.read(isa.CONTROL + isa.Control.EOC) == 1
+    assert await env.host.read(isa.CONTROL + isa.Control.RETURN) == env.program.return_value
+    place = check.RESULTS_AT // WORD_BYTES
+    results = list(env.program.results)
+    assert env.l2[place : place + len(results)].tolist() == results, "results outside"
+    first = isa.TCDM_BASE + check.TCDM_RESULTS_AT
+    inside = [await env.host.read(first + WORD_BYTES * number) for number in range(len(results))]
+    assert inside == results, "results in the TCDM"
+    await env.clocks(0)
+    assert not sample(dut.busy), "busy after the end"
 
 
-@unit_test(timeout_us=200)
-async def events_wake_sleeping_cores(dut: Dut, rng: Random) -> None:
+@unit_test(env=_ClusterEnv, timeout_us=200)
+async def events_wake_sleeping_cores(dut: Dut, env: _ClusterEnv) -> None:
     """External pulses and software events of the host wake cores whose clocks were stopped."""
     dut.boot_addr.value = isa.L2_BASE + _WAITER_AT
-    with _ClusterEnv(dut, rng, Stalls()) as env:
-        cores = env.config.cores
-        await ClockCycles(dut.clk, 20)
-        assert not sample(dut.busy), "busy before the start"
-        dut.fetch_enable.value = 1
+    cores = env.config.cores
+    await ClockCycles(dut.clk, 20)
+    assert not sample(dut.busy), "busy before the start"
+    dut.fetch_enable.value = 1
+    await RisingEdge(dut.clk)
+    dut.fetch_enable.value = 0
+    await ClockCycles(dut.clk, 300)
+    await env.clocks(0)
+    assert not sample(dut.busy), "busy while all wait"
+    assert [count for count, _ in await env.wakeups()] == [0] * cores
+    for turn, lines in enumerate((1, 2, 3), start=1):
+        dut.events.value = lines
         await RisingEdge(dut.clk)
-        dut.fetch_enable.value = 0
-        await ClockCycles(dut.clk, 300)
-        await env.clocks(0)
-        assert not sample(dut.busy), "busy while all wait"
-        assert [count for count, _ in await env.wakeups()] == [0] * cores
-        for turn, lines in enumerate((1, 2, 3), start=1):
-            dut.events.value = lines
-            await RisingEdge(dut.clk)
-            dut.events.value = 0
-            await env.clocks(env.all_cores)
-            assert sample(dut.busy), "not busy while cores work"
-            await ClockCycles(dut.clk, 100)
-            await env.clocks(0)
-            assert await env.wakeups() == [(turn, lines << isa.EventLine.CLUSTER)] * cores
-        last = cores - 1
-        await env.host.write(isa.EVENT_UNIT + isa.SHARED_SW_TRIGGERS, 1 << last)
+        dut.events.value = 0
+        await env.clocks(env.all_cores)
+        assert sample(dut.busy), "not busy while cores work"
         await ClockCycles(dut.clk, 100)
         await env.clocks(0)
-        wakeups = await env.wakeups()
-        assert wakeups[last] == (4, 1), wakeups
-        assert wakeups[:last] == [(3, 3 << isa.EventLine.CLUSTER)] * last, wakeups
-        # without clock gating the clocks are always needed
-        await env.host.write(isa.CONTROL + isa.Control.CLOCK_GATE, 0)
-        await env.clocks(env.all_cores)
+        assert await env.wakeups() == [(turn, lines << isa.EventLine.CLUSTER)] * cores
+    last = cores - 1
+    await env.host.write(isa.EVENT_UNIT + isa.SHARED_SW_TRIGGERS, 1 << last)
+    await ClockCycles(dut.clk, 100)
+    await env.clocks(0)
+    wakeups = await env.wakeups()
+    assert wakeups[last] == (4, 1), wakeups
+    assert wakeups[:last] == [(3, 3 << isa.EventLine.CLUSTER)] * last, wakeups
+    # without clock gating the clocks are always needed
+    await env.host.write(isa.CONTROL + isa.Control.CLOCK_GATE, 0)
+    await env.clocks(env.all_cores)
 
 
-@unit_test(timeout_us=100)
-async def host_reaches_what_it_may(dut: Dut, rng: Random) -> None:
+@unit_test(env=_ClusterEnv, timeout_us=100)
+async def host_reaches_what_it_may(dut: Dut, env: _ClusterEnv) -> None:
     """The host accesses peripherals; private, external and unmapped addresses answer with an error."""
     dut.boot_addr.value = isa.L2_BASE
-    with _ClusterEnv(dut, rng, Stalls()) as env:
-        host, config = env.host, env.config
-        assert await host.read(isa.CONTROL + isa.Control.BOOT_ADDRESS) == isa.L2_BASE
-        await host.write(isa.CONTROL + isa.Control.RETURN, 0x1234_5678)
-        assert sample(dut.return_value) == 0x1234_5678
-        await host.write(isa.TIMER + isa.Timer.CONFIG_LOW, isa.TimerConfig.ENABLE)
-        first = await host.read(isa.TIMER + isa.Timer.COUNT_LOW)
-        await ClockCycles(dut.clk, 50)
-        assert await host.read(isa.TIMER + isa.Timer.COUNT_LOW) >= first + 50
-        assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 0
-        await host.write(isa.EVENT_UNIT + isa.EventRegister.MASK, 1)
-        assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 1
-        unmapped = [isa.PRIVATE_EVENT_UNIT, isa.PRIVATE_DMA, isa.PRIVATE_DMA + isa.BLOCK_BYTES, isa.L2_BASE]
-        unmapped += [isa.TCDM_BASE + config.tcdm_bytes, isa.TCDM_ALIAS + TCDM_SPACE, isa.TIMER - WORD_BYTES]
-        for place, write in product(unmapped, (0, 1)):
-            assert (await host.run([ObiTransfer(place, write)])).failed, f"no error at {place:#x}"
-        last = isa.TCDM_BASE + config.tcdm_bytes - WORD_BYTES
-        await host.write(last, 0xCAFE_F00D)
-        assert await host.read(last) == 0xCAFE_F00D
-        assert not sample(dut.busy), "the host wakes no core"
+    host, config = env.host, env.config
+    assert await host.read(isa.CONTROL + isa.Control.BOOT_ADDRESS) == isa.L2_BASE
+    await host.write(isa.CONTROL + isa.Control.RETURN, 0x1234_5678)
+    assert sample(dut.return_value) == 0x1234_5678
+    await host.write(isa.TIMER + isa.Timer.CONFIG_LOW, isa.TimerConfig.ENABLE)
+    first = await host.read(isa.TIMER + isa.Timer.COUNT_LOW)
+    await ClockCycles(dut.clk, 50)
+    assert await host.read(isa.TIMER + isa.Timer.COUNT_LOW) >= first + 50
+    assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 0
+    await host.write(isa.EVENT_UNIT + isa.EventRegister.MASK, 1)
+    assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 1
+    unmapped = [isa.PRIVATE_EVENT_UNIT, isa.PRIVATE_DMA, isa.PRIVATE_DMA + isa.BLOCK_BYTES, isa.L2_BASE]
+    unmapped += [isa.TCDM_BASE + config.tcdm_bytes, isa.TCDM_ALIAS + TCDM_SPACE, isa.TIMER - WORD_BYTES]
+    for place, write in product(unmapped, (0, 1)):
+        assert (await host.run([ObiTransfer(place, write)])).failed, f"no error at {place:#x}"
+    last = isa.TCDM_BASE + config.tcdm_bytes - WORD_BYTES
+    await host.write(last, 0xCAFE_F00D)
+    assert await host.read(last) == 0xCAFE_F00D
+    assert not sample(dut.busy), "the host wakes no core"

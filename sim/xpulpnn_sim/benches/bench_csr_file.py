@@ -163,15 +163,7 @@ def _directed(rng: Random) -> Iterator[CsrCycle]:
 
 
 def full_counters(by_name: dict[str, isa.Csr], rng: Random) -> Iterator[CsrCycle]:
-    """Yield cycles in which counters wrap, and performance counters wrap or saturate, in every counting mode."""
-    yield _access(by_name["mcountinhibit"], "WRITE", 0, rng)
-    for name in ("mcycle", "minstret"):
-        for high in (*ALMOST_FULL, *(random_word(rng) for _ in range(4))):
-            yield _access(by_name[f"{name}h"], "WRITE", high, rng)
-            yield _access(by_name[name], "WRITE", ALMOST_FULL[0], rng)
-            for view in (name, f"{name}h", name[1:], f"{name[1:]}h"):
-                looks = read(by_name[view], rng) | {"clock_runs": True}
-                yield looks | {"retire": True, "retire_final": True, "retire_cancel": False}
+    """Yield cycles in which performance counters wrap or saturate, in every counting mode."""
     if "pcmr" in by_name:
         for mode in range(4):
             yield _access(by_name["pcmr"], "WRITE", mode, rng)
@@ -190,15 +182,18 @@ def full_counters(by_name: dict[str, isa.Csr], rng: Random) -> Iterator[CsrCycle
 
 
 def almost_full_counters(by_name: dict[str, isa.Csr], rng: Random) -> Iterator[CsrCycle]:
-    """Yield cycles with counters whose next carry or borrow into the upper half depends on a single lower bit."""
+    """Yield cycles with counters that wrap, or whose next carry into the upper half depends on a single lower bit."""
+    yield _access(by_name["mcountinhibit"], "WRITE", 0, rng)
     for name in ("mcycle", "minstret"):
-        low, high = by_name[name], by_name[f"{name}h"]
+        low, high, *views = (by_name[view] for view in (name, f"{name}h", name[1:], f"{name[1:]}h"))
         for place in range(XLEN):
+            # with all ones above, the whole counter wraps
+            yield _access(high, "WRITE", rng.choice((*ALMOST_FULL, random_word(rng))), rng)
             for value in (ALMOST_FULL[0] ^ 1 << place, ALMOST_FULL[1] ^ 1 << place, (1 << place) - 1, isa.ALL_BITS):
                 yield _access(low, "WRITE", value, rng)
                 # count one up, which is cancelled two cycles later
                 for counts, cancels in ((True, False), (False, True), (False, False), (True, False)):
-                    looks = read(rng.choice((low, high)), rng) | {"clock_runs": True, "retire": counts}
+                    looks = read(rng.choice((low, high, *views)), rng) | {"clock_runs": True, "retire": counts}
                     yield looks | {"retire_final": counts, "retire_cancel": cancels}
 
 

@@ -135,8 +135,8 @@ class MuxChecker(Agent):
         self._board.equal(seen, expected, label)
 
 
-class MuxEnv:
-    def __init__(self, dut: Dut, timing: int, rng: Random) -> None:
+class MuxEnv(AgentGroup):
+    def __init__(self, dut: Dut, rng: Random, timing: int = 0) -> None:
         data, board = bench_data(), Scoreboard()
         names: list[str] = data["initiators"]
         self.equal, self.words = board.equal, _words(len(names), rng)
@@ -148,7 +148,7 @@ class MuxEnv:
         self.managers = [ObiManager(dut, name) for name in names]
         self.transfers = [self.words.transfers(number, rng, timing) for number in range(len(names))]
         self.checker = MuxChecker(dut, names)
-        self.running = AgentGroup(dut, [*self.ports.values(), *self.managers, self.checker])
+        super().__init__(dut, [*self.ports.values(), *self.managers, self.checker])
 
     def check(self) -> None:
         requests = [transfer for transfers in self.transfers for transfer in transfers]
@@ -166,42 +166,38 @@ class MuxEnv:
         return [cocotb.start_soon(manager.run(transfers)) for manager, transfers in pairs]
 
 
-@unit_test(timing=range(len(_TIMINGS)), timeout_us=20_000)
-async def each_manager_gets_its_own_answers(dut: Dut, rng: Random, timing: int) -> None:
+@unit_test(env=MuxEnv, timing=range(len(_TIMINGS)), timeout_us=20_000)
+async def each_manager_gets_its_own_answers(dut: Dut, env: MuxEnv, timing: int) -> None:
     """Every access arrives once and unchanged at its destination, and its answer at its manager."""
-    bus = MuxEnv(dut, timing, rng)
-    with bus.running:
-        await gather(*bus.begin())
-        await ClockCycles(dut.clk, 2)
-    bus.check()
+    await gather(*env.begin())
+    await ClockCycles(dut.clk, 2)
+    env.check()
     if _TIMINGS[timing] == ObiTiming():
-        quickest = min(transfer.answered - transfer.granted for transfers in bus.transfers for transfer in transfers)
-        bus.equal(quickest, bench_data()["latency"], "cycles from grant to answer at least")
+        quickest = min(transfer.answered - transfer.granted for transfers in env.transfers for transfer in transfers)
+        env.equal(quickest, bench_data()["latency"], "cycles from grant to answer at least")
 
 
-@unit_test()
-async def all_sets_of_managers_meet(dut: Dut, rng: Random) -> None:
+@unit_test(env=MuxEnv)
+async def all_sets_of_managers_meet(env: MuxEnv, rng: Random) -> None:
     """All sets of managers request in the same cycle in all arbiter states; then unmapped addresses are accessed."""
-    bus = MuxEnv(dut, 0, rng)
-    number, bus.transfers = len(bus.managers), [[] for _ in bus.managers]
+    number, env.transfers = len(env.managers), [[] for _ in env.managers]
     far = _unmapped_addresses(2, rng)
     rng.shuffle(far)
 
     async def ask(asking: Collection[int]) -> None:
         for manager in asking:
-            address = far.pop() if far else rng.choice(rng.choice(bus.words.own[manager]))
-            bus.transfers[manager].append(_transfer(address, rng))
-        await gather(*(bus.managers[manager].run(bus.transfers[manager][-1:]) for manager in asking))
+            address = far.pop() if far else rng.choice(rng.choice(env.words.own[manager]))
+            env.transfers[manager].append(_transfer(address, rng))
+        await gather(*(env.managers[manager].run(env.transfers[manager][-1:]) for manager in asking))
 
     sets = [frozenset(asking) for size in range(1, number + 1) for asking in combinations(range(number), size)]
     missing = {(turn, asking) for turn in range(number) for asking in sets}
-    with bus.running:
-        while missing := missing - bus.checker.requested_together:
-            turn = bus.checker.queue.grants % number
-            await ask(max((asking for manager, asking in missing if manager == turn), key=len, default=sets[0]))
-        while far:
-            await ask(range(number))
-    bus.check()
+    while missing := missing - env.checker.requested_together:
+        turn = env.checker.queue.grants % number
+        await ask(max((asking for manager, asking in missing if manager == turn), key=len, default=sets[0]))
+    while far:
+        await ask(range(number))
+    env.check()
 
 
 @unit_test()
@@ -210,8 +206,7 @@ async def reset_forgets_what_is_under_way(dut: Dut, rng: Random, board: Scoreboa
     watched = [f"{name}__rvalid" for name in bench_data()["initiators"]]
     watched += [f"{place['port']}__req" for place in bench_data()["places"]]
     for _ in range(30):
-        bus = MuxEnv(dut, 1, rng)
-        with bus.running:
+        with MuxEnv(dut, rng, 1) as bus:
             tasks = bus.begin()
             await ClockCycles(dut.clk, rng.randint(2, 12))
             await pulse_reset(dut, 1)
