@@ -12,8 +12,8 @@ from xpulpnn.isa.cluster import L2_BASE
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sim.benches.agents.axi import AxiChecker, AxiSubordinate, Stalls
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 
 RUN_BYTES = 256

@@ -17,9 +17,9 @@ from xpulpnn.isa.machine import FIRST_WEIGHT, SECOND_PAIR, WORD_BYTES
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.benches.agents import instruction_stream as streams
 from xpulpnn_sim.benches.agents.base import Dut, pulse_reset
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.pipeline_timing import PipelineTiming
 from xpulpnn_sim.reference.bare.draw import Draw

@@ -7,9 +7,7 @@ from typing import Any
 
 from xpulpnn.isa.cluster import CLINT
 from xpulpnn.isa.machine import CLINT_SPACE, WORD_BYTES, WORD_MASK, Clint, Interrupt
-from xpulpnn_sim.benches.agents.base import Dut
-from xpulpnn_sim.benches.agents.obi import ObiTransfer
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import Dut, ObiTransfer, unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.benches.peripheral_env import near_accesses, register_words, run_transfers
 from xpulpnn_sim.reference.golden.clint import ClintModel

@@ -11,8 +11,8 @@ from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents.axi import AxiChecker, AxiSubordinate, Stalls
 from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, sample, wait_until
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer, WordMemory
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.programs import cluster_check as check

@@ -4,9 +4,7 @@ from random import Random
 
 from xpulpnn.isa.cluster import BLOCK_BYTES, CONTROL, Control
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents.base import Dut
-from xpulpnn_sim.benches.agents.obi import ObiTransfer
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import Dut, ObiTransfer, unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.benches.peripheral_env import near_accesses, register_words, run_transfers
 

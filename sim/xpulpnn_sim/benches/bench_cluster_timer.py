@@ -7,8 +7,8 @@ from random import Random
 from xpulpnn.isa.cluster import BLOCK_BYTES, TIMER, TIMER_PRESCALE_BITS, TIMER_PRESCALE_LSB, Timer, TimerConfig
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Dut
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiTransfer
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.peripheral_env import register_words, run_transfers
 from xpulpnn_sim.reference.golden.cluster_timer import ClusterTimerModel
 from xpulpnn_sim.reference.stimuli import separating_words

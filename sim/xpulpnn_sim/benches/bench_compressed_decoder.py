@@ -5,9 +5,7 @@ from random import Random
 from xpulpnn.errors import EncodingError
 from xpulpnn.isa.machine import HALF_BITS, HALF_MASK, LENGTH_MASK
 from xpulpnn.isa.table import expand_compressed
-from xpulpnn_sim.benches.agents.base import Dut
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import Dut, Scoreboard, run_vectors, unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 
 

@@ -9,10 +9,10 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.isa.machine import ENTRY, IRQ_PRIORITY, MACHINE_MODE, WORD_BYTES
 from xpulpnn.isa.retirement import CAUSE_CODE, WaitCause
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, drive, pulse_reset, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.instruction_stream import RetirementMonitor, check_retirements
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.bare.layout import BUS_ERRORS
 from xpulpnn_sim.reference.directed.case import Directed

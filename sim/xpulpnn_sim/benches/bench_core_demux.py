@@ -11,9 +11,9 @@ from xpulpnn.isa.csr import CLUSTER_EVENTS
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents import obi
 from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, PortMonitor, pulse_reset
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import ObiManager, ObiMemory, ObiTiming, ObiTransfer, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sim.reference.golden.tcdm import destination, ranges
 

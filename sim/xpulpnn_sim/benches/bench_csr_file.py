@@ -9,9 +9,7 @@ from cocotb.triggers import RisingEdge
 
 from xpulpnn.isa import csr as isa
 from xpulpnn.isa.machine import IRQ_BITS, VECTOR_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import Dut, Scoreboard, drive, pulse_reset, run_vectors, unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.iss.csrs import SimulatedCsrs
 from xpulpnn_sim.reference.stimuli import random_word

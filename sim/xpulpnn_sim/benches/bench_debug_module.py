@@ -8,9 +8,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, Command, CommandError, Control, DmReg, Sbcs, SbError
 from xpulpnn.isa.machine import BYTE_BITS, BYTE_MASK, WORD_MASK
 from xpulpnn_sim.benches import debug_env as debug
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import Dut, Scoreboard, drive, pulse_reset, sample, unit_test
 from xpulpnn_sim.benches.debug_directed import a_command_is_not_disturbed as a_command_is_not_disturbed
 from xpulpnn_sim.benches.debug_directed import a_command_is_of_one_hart as a_command_is_of_one_hart
 from xpulpnn_sim.benches.debug_directed import commands_become_instructions as commands_become_instructions

@@ -14,9 +14,7 @@ from cocotb.triggers import ClockCycles, RisingEdge, gather
 from xpulpnn.isa.cluster import DMA_LENGTH_BITS, Dma, DmaCommand
 from xpulpnn.isa.machine import XLEN
 from xpulpnn_sim.benches import dma_transfers as copies
-from xpulpnn_sim.benches.agents.base import Dut, pulse_reset
-from xpulpnn_sim.benches.agents.obi import PROMPT, ObiTiming, ObiTransfer
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import PROMPT, Dut, ObiTiming, ObiTransfer, pulse_reset, unit_test
 from xpulpnn_sim.benches.dma_env import ALIASES, TCDM_BYTES, WINDOW_BYTES, DmaEnv
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.stimuli import near_offsets

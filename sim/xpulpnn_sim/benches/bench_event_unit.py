@@ -6,7 +6,7 @@ from itertools import product
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.event_unit_env import HABITS, EventUnitEnv, RandomTraffic, store, waiting_offsets
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.event_unit import Access

@@ -10,8 +10,8 @@ from cocotb.triggers import FallingEdge, RisingEdge, Timer
 from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.benches import hwloop_model as loops
 from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, drive, pulse_reset, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.hwloop_model import LoopAction, LoopEffect, LoopMachine, LoopStep, RandomExecution
 from xpulpnn_sim.benches.launcher_data import bench_data
 

@@ -12,9 +12,9 @@ from cocotb.triggers import ClockCycles, RisingEdge, gather
 from xpulpnn.isa.cluster import BLOCK_BYTES, ICACHE_LINE_BYTES, Icache, IcacheCounter
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, drive, pulse_reset
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiManager, ObiTiming, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.bench_private_cache import PART_BYTES, ChangingCode, CodeMemory, Fetcher, wandering
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel

@@ -9,9 +9,9 @@ from cocotb.triggers import ClockCycles, RisingEdge, Timer
 
 from xpulpnn_sim.benches import bench_prefetch as prefetch
 from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import PROMPT, ObiMemory, ObiTiming
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.bench_compressed_decoder import expanded_words
 from xpulpnn_sim.benches.bench_prefetch import FetchHabits, RandomCode, random_target
 

@@ -9,10 +9,10 @@ from cocotb.triggers import ClockCycles, Timer
 from xpulpnn.isa.debug import DMI_ADDRESS_BITS, DTMCS_DMIHARDRESET, DTMCS_DMIRESET, IR_BITS, DmiOp, TapRegister
 from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.benches.agents.base import Agent, Dut, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.jtag import DMI_BITS, JtagManager
 from xpulpnn_sim.benches.agents.obi import WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import CLOCK_NS, bench_data
 
 _PERIODS_NS = (3, 10, 10.5, 47)  # periods of TCK; the clock period is 10 ns

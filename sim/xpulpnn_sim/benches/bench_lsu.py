@@ -9,9 +9,9 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.benches.agents.base import Agent, Dut, drive, pulse_reset, sample, wait_until
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.bench_rows import controlled_rows
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.benches.vectors.operands import sources

@@ -14,9 +14,7 @@ import numpy as np
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import NNRF_ENTRIES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import Dut, Scoreboard, drive, pulse_reset, run_vectors, sample, unit_test
 from xpulpnn_sim.benches.bench_rows import check_rows, controlled_rows, drawn_executions, vectors_of
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.pipeline_timing import arithmetic_cycles

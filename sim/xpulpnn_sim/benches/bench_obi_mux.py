@@ -16,9 +16,9 @@ from cocotb.triggers import ClockCycles, gather
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.benches.agents import obi
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import ObiManager, ObiMemory, ObiTiming, ObiTransfer, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.tcdm import ArbiterModel
 

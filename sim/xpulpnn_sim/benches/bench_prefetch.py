@@ -12,9 +12,9 @@ from xpulpnn.isa.machine import BYTE_BITS, HALF_BITS, HALF_BYTES, HALF_MASK, LEN
 from xpulpnn.isa.machine import instruction_size as size_of
 from xpulpnn.isa.table import INSNS
 from xpulpnn_sim.benches.agents.base import SETTLE_NS, Dut, PortMonitor, drive, pulse_reset, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import OUTSTANDING_LIMIT, PROMPT, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 
 SLOWEST = ObiTiming(0.25, 1, 6)
 FETCH_TIMINGS = (PROMPT, ObiTiming(1.0, 1, 6), ObiTiming(0.4, 1, 1), ObiTiming(0.6, 5, 6), SLOWEST)

@@ -11,9 +11,9 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, PortDriver, PortMonitor, drive, pulse_reset
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import OUTSTANDING_LIMIT, PROMPT, ObiManager, ObiSubordinate, ObiTiming, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import CacheLevel, Request
 

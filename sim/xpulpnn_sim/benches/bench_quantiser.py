@@ -14,10 +14,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BITS, HALF_BYTES, HALF_MASK, QUANTISED_PIXELS, XLEN
 from xpulpnn.isa.table import enabled
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset, sample
-from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiTiming
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import PROMPT, SLOW, Dut, ObiTiming, Scoreboard, drive, pulse_reset, sample, unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.dotp import quantise
 from xpulpnn_sim.reference.golden.effects import U32, Sources

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpulpnn.isa.table import find
-from xpulpnn_sim.benches.agents.base import Dut
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import Dut, Scoreboard, run_vectors, unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.benches.vectors import rows
 from xpulpnn_sim.benches.vectors.operands import executions

@@ -6,9 +6,7 @@ from random import Random
 import numpy as np
 
 from xpulpnn.isa.machine import REGISTERS
-from xpulpnn_sim.benches.agents.base import Dut, drive, pulse_reset
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard, run_vectors
-from xpulpnn_sim.benches.agents.unit_test import unit_test
+from xpulpnn_sim.benches.agents import Dut, Scoreboard, drive, pulse_reset, run_vectors, unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.benches.vectors.register_files import Columns, nn_accesses
 from xpulpnn_sim.reference.golden.nnrf import nn_words_read

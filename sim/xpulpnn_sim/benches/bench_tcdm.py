@@ -11,9 +11,9 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa.cluster import TCDM_BASE, TEST_SET_BIT
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, pulse_reset, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ObiManager, ObiTransfer
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration
 from xpulpnn_sim.reference.golden.tcdm import PATIENCE, Request, TcdmModel, place_of
 

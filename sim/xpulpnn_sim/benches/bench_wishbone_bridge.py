@@ -6,8 +6,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK
 from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, drive, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import ALL_BYTES, ANY_NUMBER, ObiManager, ObiTransfer, WordMemory
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.agents.wishbone import WishboneSubordinate, WishboneTiming
 from xpulpnn_sim.benches.launcher_data import bench_data
 

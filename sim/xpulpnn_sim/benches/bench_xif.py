@@ -6,9 +6,9 @@ from itertools import islice
 from random import Random
 
 from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, pulse_reset
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import PROMPT, SLOW, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.agents.xif import CORES, CoreBehaviour, Offload, XifCore
 from xpulpnn_sim.benches.agents.xif_memory import XifLoads, XifMemory
 from xpulpnn_sim.benches.launcher_data import bench_data, configuration

@@ -9,9 +9,9 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from xpulpnn.isa.debug import MAX_HARTS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.benches.agents.base import Dut, drive, sample
+from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import ENABLED, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
-from xpulpnn_sim.benches.agents.unit_test import unit_test
 from xpulpnn_sim.benches.launcher_data import bench_data
 from xpulpnn_sim.reference.golden.debug_memory import command_code
 from xpulpnn_sim.reference.golden.debug_module import BusError, DebugModuleModel

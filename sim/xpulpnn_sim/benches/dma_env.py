@@ -13,10 +13,7 @@ from cocotb.task import Task
 from xpulpnn.config import EXT_DATA_BITS, TCDM_SPACE
 from xpulpnn.isa.cluster import DMA, L2_BASE, PRIVATE_DMA, TCDM_BASE, Dma
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
-from xpulpnn_sim.benches.agents import obi
-from xpulpnn_sim.benches.agents.base import Agent, AgentGroup, Dut, sample
-from xpulpnn_sim.benches.agents.obi import PROMPT, ObiTiming
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents import PROMPT, Agent, AgentGroup, Dut, ObiTiming, Scoreboard, obi, sample
 from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sim.reference.golden.dma import Addresses, accesses, moves
 from xpulpnn_sim.reference.golden.dma_ports import Answer, PortsModel

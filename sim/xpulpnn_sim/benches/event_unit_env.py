@@ -10,8 +10,7 @@ from xpulpnn.config import ClusterConfig
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.cluster import Barrier, EventLine, EventRegister
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents.base import Dut, PortDriver, pulse_reset, sample
-from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
+from xpulpnn_sim.benches.agents import Dut, PortDriver, Scoreboard, pulse_reset, sample
 from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sim.reference.golden.event_unit import Access, Answer, EventUnitModel
 from xpulpnn_sim.reference.stimuli import OFFSET_BITS

@@ -3,6 +3,7 @@ from xpulpnn_sim.benches.agents.axi import AxiSubordinate as AxiSubordinate
 from xpulpnn_sim.benches.agents.axi import Stalls as Stalls
 from xpulpnn_sim.benches.agents.base import Agent as Agent
 from xpulpnn_sim.benches.agents.base import AgentGroup as AgentGroup
+from xpulpnn_sim.benches.agents.base import Dut as Dut
 from xpulpnn_sim.benches.agents.base import PortDriver as PortDriver
 from xpulpnn_sim.benches.agents.base import PortMonitor as PortMonitor
 from xpulpnn_sim.benches.agents.base import drive as drive
@@ -10,10 +11,13 @@ from xpulpnn_sim.benches.agents.base import pulse_reset as pulse_reset
 from xpulpnn_sim.benches.agents.base import sample as sample
 from xpulpnn_sim.benches.agents.base import start as start
 from xpulpnn_sim.benches.agents.base import wait_until as wait_until
+from xpulpnn_sim.benches.agents.fixtures import unit_test as unit_test
 from xpulpnn_sim.benches.agents.instruction_stream import RetirementMonitor as RetirementMonitor
 from xpulpnn_sim.benches.agents.instruction_stream import StreamDriver as StreamDriver
 from xpulpnn_sim.benches.agents.instruction_stream import stream_of as stream_of
 from xpulpnn_sim.benches.agents.jtag import JtagManager as JtagManager
+from xpulpnn_sim.benches.agents.obi import PROMPT as PROMPT
+from xpulpnn_sim.benches.agents.obi import SLOW as SLOW
 from xpulpnn_sim.benches.agents.obi import ObiManager as ObiManager
 from xpulpnn_sim.benches.agents.obi import ObiMemory as ObiMemory
 from xpulpnn_sim.benches.agents.obi import ObiTiming as ObiTiming

@@ -23,11 +23,12 @@ def _named(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str,
 def unit_test(
     *options: tuple[Sequence[str], Sequence[Sequence[Any]]],
     env: Callable[..., Any] = lambda: None,
+    inputs: Sequence[str] = (),
     timeout_us: int = 10_000,
     skip: bool = False,
     **values: Sequence[Any],
 ) -> Callable[[Test], Any]:
-    """Return a decorator that makes a function a test of cocotb, which runs after a reset of the unit.
+    """Return a decorator that makes a function a test of cocotb, which runs after a reset with ``inputs`` at 0.
 
     A parameter ``dut`` of the function is the unit, ``rng`` the source of all random stimuli, ``board`` a scoreboard;
     ``env`` is what the function or coroutine ``env`` returns, which may have the same parameters. If that is a context
@@ -37,7 +38,7 @@ def unit_test(
     def decorate(test: Test) -> Any:
         @wraps(test)
         async def run(dut: Dut, **chosen: Any) -> None:
-            given = {"dut": dut, "rng": await start(dut), "board": Scoreboard(), **chosen}
+            given = {"dut": dut, "rng": await start(dut, *inputs), "board": Scoreboard(), **chosen}
             made = env(**_named(env, given))
             made = await made if isawaitable(made) else made
             with made if isinstance(made, AbstractContextManager) else nullcontext(made) as entered:
