@@ -8,7 +8,7 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from xpulpnn.isa.debug import MAX_HARTS, Command, Control, DmReg, Flag, Place
 from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
-from xpulpnn_sim.benches.agents.base import Dut, drive, sample
+from xpulpnn_sim.benches.agents.base import Dut, drive, sample, wait_until
 from xpulpnn_sim.benches.agents.fixtures import unit_test
 from xpulpnn_sim.benches.agents.obi import ENABLED, ObiMemory, ObiTiming, WordMemory
 from xpulpnn_sim.benches.agents.scoreboard import Scoreboard
@@ -85,6 +85,9 @@ class DebugEnv:
         await RisingEdge(dut.clk)
         return rdata
 
+    def _bus_is_idle(self) -> bool:
+        return not (sample(self.dut.bus__req) or self.bus.unanswered)
+
     async def _settle(self, register: int) -> None:
         """Wait until the system bus is idle if the register accesses it, else for a cycle or not at all."""
         if register not in (DmReg.SBADDRESS0, DmReg.SBDATA0):
@@ -92,14 +95,8 @@ class DebugEnv:
             if self.rng.getrandbits(1):
                 await RisingEdge(self.dut.clk)
             return
-        for _ in range(_BUS_PATIENCE):
-            await FallingEdge(self.dut.clk)
-            requested = sample(self.dut.bus__req)
-            await RisingEdge(self.dut.clk)
-            if not requested and not self.bus.unanswered:
-                await RisingEdge(self.dut.clk)
-                return
-        raise AssertionError(f"the bus is not idle within {_BUS_PATIENCE} cycles")
+        await wait_until(self.dut, self._bus_is_idle, _BUS_PATIENCE, "an idle bus")
+        await RisingEdge(self.dut.clk)
 
     async def write(self, register: int, value: int) -> None:
         """Write a register of module and model, and wait until the effect of the write is complete."""
