@@ -66,7 +66,7 @@ MODULES = {
     "cluster": ("test.Cluster", {"core0": "core", "core1": "core", "tcdm": "tcdm"}),
     "core": ("xpulpnn.core.core.Core", {}),
     "tcdm": ("xpulpnn.cluster.tcdm.tcdm.Tcdm", {"bank0": "bank"}),
-    "bank": ("xpulpnn.cluster.tcdm.bank.Bank", {}),
+    "bank": ("xpulpnn.cells.memory.SinglePortMemory", {}),
 }
 
 

@@ -31,8 +31,8 @@ MEMORIES = {
     "*.order.storage": "a queue, whose level has a reset",
     "*.dma.queue.*": "a queue, whose level has a reset",
     "*.dma.engine.reader.*": "queues, whose levels have resets",
-    "*.ways.way*.tags": "of lines whose valid bits have resets",
-    "*.ways.way*.lines": "lines whose valid bits have resets",
+    "*.ways.way*.tags.words": "of lines whose valid bits have resets",
+    "*.ways.way*.lines.words": "lines whose valid bits have resets",
 }
 """Memories, which have no reset, and why they need none."""
 

@@ -1,1 +1,1 @@
-"""Modules that a technology may replace by cells of its own: synchronisers and clock gates."""
+"""Modules that a technology may replace by cells of its own: synchronisers, clock gates and memories."""

@@ -32,7 +32,7 @@ PARTS = frozenset(
     }
 )
 
-MACROS = frozenset({"xpulpnn.cluster.icache.way.CacheWay", "xpulpnn.cluster.tcdm.bank.Bank"})
+MACROS = frozenset(f"xpulpnn.cells.memory.{kind}" for kind in ("SinglePortMemory", "TwoPortMemory"))
 """Components whose memories would be macros in a chip; all other memories are small queues of registers."""
 
 _MODULE = re.compile(r"^module (\w+) .*?^\);$.*?^endmodule$", re.MULTILINE | re.DOTALL)

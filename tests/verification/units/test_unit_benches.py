@@ -1,5 +1,6 @@
 """``verify unit``: our Verilog, Verilog with faults, other ports, netlists, waveforms; configurations of units."""
 
+import re
 import shlex
 from pathlib import Path
 from xml.etree import ElementTree
@@ -92,6 +93,29 @@ def test_broken_verilog_is_one_line(output: Path, capsys: pytest.CaptureFixture[
     file.write_text("module rows(input clk; endmodule\n")
     assert run(f"widener --verilog {file}", output, code=2) == []
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(("read", "verdict"), [("~{word}", "passed"), ("wdata", "passed"), (None, "FAILED")])
+def test_caches_with_other_memories(output: Path, read: str | None, verdict: str):
+    """Memories with one port lose what was read when they write; others read ``read`` of a word that is written."""
+    lost = r"\g<0>\n        else if (write__en) port__rdata <= ~port__rdata;"
+    text, singles = re.subn(
+        r"if \(read__en\) port__rdata <= words\[port__addr\];", lost, UNITS["icache-small"].emit().text
+    )
+
+    def other(match: re.Match[str]) -> str:
+        data, addr = match.groups()
+        word = f"words[{addr}]"
+        collides = "1" if read is None else f"write && waddr == {addr}"
+        return f"if (read) {data} <= {collides} ? {(read or '~{word}').format(word=word)} : {word};"
+
+    text, doubles = re.subn(r"if \(read\) (rdata__\d) <= words\[(raddr__\d)\];", other, text)
+    assert singles == 2
+    assert doubles == 3
+    file, name = output / "icache.v", UNITS["icache-small"].emit().manifest["top"]
+    file.write_text(text)
+    (record,) = run(f"icache-small --verilog {file} --top {name}", output, code=int(verdict == "FAILED"))
+    assert record["verdict"] == verdict
 
 
 def test_a_netlist_of_gates_passes(output: Path):

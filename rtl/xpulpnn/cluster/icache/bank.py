@@ -57,7 +57,10 @@ class CacheBank(Component):
         m = Module()
         config, control = self.config, self.control
         m.submodules.ways = ways = CacheWays(
-            config.icache_shared_sets, config.icache_ways, common=exact_log2(config.icache_shared_banks)
+            config.icache_shared_sets,
+            config.icache_ways,
+            common=exact_log2(config.icache_shared_banks),
+            single_port=True,
         )
         connect(m, flipped(control), ways.control)
         m.submodules.arbiter = arbiter = Arbiter(config.cores, "counter")

@@ -1,6 +1,6 @@
-from amaranth.hdl import Module, Signal
-from amaranth.lib.memory import Memory
+from amaranth.hdl import Module, Mux
 
+from xpulpnn.cells.memory import SinglePortMemory, TwoPortMemory
 from xpulpnn.cluster.ports import LINE_BITS
 from xpulpnn.component import Component, In, Out
 
@@ -12,11 +12,12 @@ class CacheWay(Component):
     Nothing is reset.
     """
 
-    def __init__(self, sets: int, tag_bits: int, *, ahead: bool):
+    def __init__(self, sets: int, tag_bits: int, *, ahead: bool, single_port: bool):
         self.sets = sets  # number of sets, a power of two of at least 2
         self.module_variant = f"{sets}_sets"
         self.tag_bits = tag_bits  # width of a tag
         self.ahead = ahead  # a lookup looks in a second set too
+        self.single_port = single_port  # no lookup comes with a write; a lookup looks in one set only
         index_bits = (sets - 1).bit_length()
         ports = {
             "lookup": In(1),  #: Look in the sets ``index`` and ``next_index``.
@@ -40,23 +41,30 @@ class CacheWay(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.tags = tags = Memory(shape=self.tag_bits, depth=self.sets, init=[])
-        m.submodules.lines = lines = Memory(shape=LINE_BITS, depth=self.sets, init=[])
-        for memory, value in ((tags, self.write_tag), (lines, self.write_line)):
-            port = memory.write_port()
-            m.d.comb += [port.en.eq(self.write), port.addr.eq(self.write_index), port.data.eq(value)]
-        read_line = lines.read_port()
-        m.d.comb += [read_line.en.eq(self.lookup), read_line.addr.eq(self.index), self.line.eq(read_line.data)]
-        looks = [("read", self.index, self.tag, self.valid, self.hit)]
+        stored = {"tags": (self.tag_bits, self.write_tag), "lines": (LINE_BITS, self.write_line)}
+        read = {name: self._memory(m, name, width, value) for name, (width, value) in stored.items()}
+        tag, *next_tag = read["tags"]
+        m.d.comb += [self.line.eq(read["lines"][0]), self.hit.eq(self.valid & (tag == self.tag))]
         if self.ahead:
-            looks.append(("next_read", self.next_index, self.next_tag, self.next_valid, self.next_hit))
-        for name, index, tag, valid, hit in looks:
-            read_tag = tags.read_port()
-            stored_tag = Signal(self.tag_bits, name=f"{name}_tag")
-            m.d.comb += [
-                read_tag.en.eq(self.lookup),
-                read_tag.addr.eq(index),
-                stored_tag.eq(read_tag.data),
-                hit.eq(valid & (stored_tag == tag)),
-            ]
+            m.d.comb += self.next_hit.eq(self.next_valid & (next_tag[0] == self.next_tag))
         return m
+
+    def _memory(self, m, name, width, value):
+        """Add a memory with a word for each set; return the words that it read."""
+        if self.single_port:
+            m.submodules[name] = memory = SinglePortMemory(self.sets, width, byte_enables=False)
+            m.d.comb += [
+                memory.port.req.eq(self.lookup | self.write),
+                memory.port.we.eq(self.write),
+                memory.port.addr.eq(Mux(self.write, self.write_index, self.index)),
+                memory.port.wdata.eq(value),
+            ]
+            return [memory.port.rdata]
+        indices = [self.index, self.next_index] if self.ahead and name == "tags" else [self.index]
+        m.submodules[name] = memory = TwoPortMemory(self.sets, width, reads=len(indices))
+        m.d.comb += [
+            *(memory.write.eq(self.write), memory.waddr.eq(self.write_index), memory.wdata.eq(value)),
+            memory.read.eq(self.lookup),
+            *(addr.eq(index) for addr, index in zip(memory.raddr, indices, strict=True)),
+        ]
+        return list(memory.rdata)

@@ -15,12 +15,13 @@ class CacheWays(Component):
     Reset empties the cache; tags and lines are not reset.
     """
 
-    def __init__(self, sets: int, ways: int, *, common: int = 0, ahead: bool = False):
+    def __init__(self, sets: int, ways: int, *, common: int = 0, ahead: bool = False, single_port: bool = False):
         self.sets = sets  # number of sets, a power of two of at least 2
         self.module_variant = f"{sets}_sets"
         self.ways = ways  # lines of a set, a power of two
         self.common = common  # low bits of the line number that are equal for all lines of this cache
         self.ahead = ahead  # each lookup also looks for the next line; needs ``common`` 0
+        self.single_port = single_port  # memories with one port: no lookup comes with a write
         ports = {
             "lookup": In(1),  #: Look for ``line``.
             "line": In(LINE_NUMBER_BITS),  #: Number of a line.
@@ -70,7 +71,10 @@ class CacheWays(Component):
         if self.ahead:
             # the set number arrives late: only it is incremented before the lookup
             m.d.comb += fill.next_index.eq(index + 1)
-        ways = [CacheWay(self.sets, len(write_tag), ahead=self.ahead) for _ in range(self.ways)]
+        ways = [
+            CacheWay(self.sets, len(write_tag), ahead=self.ahead, single_port=self.single_port)
+            for _ in range(self.ways)
+        ]
         for number, way in enumerate(ways):
             m.submodules[f"way{number}"] = way
             m.d.comb += [

@@ -1,7 +1,7 @@
 # amaranth: UnusedElaboratable=no
 from amaranth.hdl import Module
 
-from xpulpnn.cluster.tcdm.bank import Bank
+from xpulpnn.cells.memory import SinglePortMemory
 from xpulpnn.cluster.tcdm.interconnect import TcdmInterconnect
 from xpulpnn.component import Wrapper, connect, pass_ports
 from xpulpnn.config import ClusterConfig
@@ -27,6 +27,6 @@ class Tcdm(Wrapper):
         m.submodules.crossbar = crossbar = self.wrapped[0]
         pass_ports(m, self, crossbar, excluded=() if self.config.memories == "ports" else ("banks",))
         for number, bank in enumerate(crossbar.banks if self.config.memories != "ports" else ()):
-            m.submodules[f"bank{number}"] = memory = Bank(self.config.bank_words)
+            m.submodules[f"bank{number}"] = memory = SinglePortMemory(self.config.bank_words)
             connect(m, bank, memory.port)
         return m

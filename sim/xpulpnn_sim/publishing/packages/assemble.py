@@ -79,7 +79,7 @@ def package_files(design: Design) -> dict[str, str]:
             has_obi=documents.has_obi(design),
             constant=" and ".join(", ".join(constant).rsplit(", ", 1)),
             with_banks=design.top in _WITH_BANKS,
-            cells=", ".join(f"`{path}`" for path in design.rtl_files if path.endswith(("clock_gate.v", "sync.v"))),
+            cells=", ".join(f"`rtl/{name}.v`" for name in design.cells),
         ),
     }
     if design.has_banks:

@@ -104,6 +104,12 @@ class Design:
         return ["/".join(path) for path, module in described if module and module["component"] == name]
 
     @property
+    def cells(self) -> list[str]:
+        """Return the modules that cells or memories of a technology may replace."""
+        modules = self.emitted.manifest["modules"].items()
+        return [name for name, row in modules if row["component"].startswith("xpulpnn.cells.") and not row["instances"]]
+
+    @property
     def has_banks(self) -> bool:
         """Return whether the TCDM banks of a cluster are ports for external memories."""
         return "banks__0__req" in self.by_name
