@@ -46,6 +46,7 @@ from xpulpnn_sw.networks.network import NetworkModel, Scaling, by_colour, withou
 from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 INPUT = "input"
+_ALMOST = Fraction(1, 1 << 15)  # part of a code that numbers in single precision may be wrong by
 SAMPLE_BITS = 8
 # kernels that take the elements of a map in any shape
 _OF_ROWS = ("linear", "gather")
@@ -224,8 +225,10 @@ class LayerBuilder:
             sums = replace(sums, channels=channels)
         if quantiser.top is not None:
             return self._clipped(sums, quantiser)
-        if not sums.name and sums.sources[0].stage == INPUT and (scaled_input := self._scaled_input(sums, quantiser)):
-            return scaled_input
+        if not sums.name and sums.sources[0].stage == INPUT:
+            self._note_halves(sums, quantiser)
+            if (scaled_input := self._scaled_input(sums, quantiser)) is not None:
+                return scaled_input
         sums, fit = self._fit(sums, quantiser)
         is_wrong = fit.inexact and not quantiser.is_free
         if sums.factors is not None and is_wrong and (whole := rule_fit.plain_sum(sums, sums.factors)):
@@ -242,6 +245,13 @@ class LayerBuilder:
             if ends is not None and ends != (quantiser.results.start - 1, quantiser.results.stop - 1):
                 return self._clipped(sums, quantiser.clipped(*ends))
         return self._add_quantised(sums, quantiser, fit)
+
+    def _note_halves(self, sums: Sums, quantiser: Quantiser) -> None:
+        samples = [channel.at(code) for channel in sums.channels for code in range(channel.least, channel.most + 1)]
+        halves = ((real - quantiser.offset) / quantiser.scale % 1 - Fraction(1, 2) for real in samples)
+        halfway = sum(abs(half) < _ALMOST for half in halves)
+        if halfway and not quantiser.is_free:
+            self.note(f"{halfway} of {len(samples)} samples are halfway between two codes: floats may take the other")
 
     def _clipped(self, sums: Sums, quantiser: Quantiser) -> Map:
         sums, fit = self._fit(sums, quantiser)

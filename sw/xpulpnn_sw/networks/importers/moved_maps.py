@@ -13,9 +13,9 @@ from xpulpnn.errors import InputError, require
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
-from xpulpnn_sw.networks.importers.quantiser import uniform_quantiser
+from xpulpnn_sw.networks.importers.quantiser import Affine, Quantiser, uniform_quantiser
 from xpulpnn_sw.networks.importers.rule_fit import RuleFit
-from xpulpnn_sw.networks.importers.values import NO_PADS, Map, Shape, dims, identity, standard_indices
+from xpulpnn_sw.networks.importers.values import NO_PADS, Map, Shape, Sums, dims, identity, standard_indices
 
 _FINEST = 16  # most parts of an element in the windows of a resizing or of an average without pads
 _SEQUENCE_AXES, _MAP_AXES = 3, 4
@@ -57,12 +57,14 @@ def _is_whole(value: Map) -> bool:
 
 
 def has_memory_order(value: Map) -> bool:
-    """Return whether a map has all elements of its memory in one row, or with the axes of the memory in any order."""
+    """Return whether a map has all elements of its memory in their order, or with the axes of the memory in another."""
     memory, own = np.arange(prod(value.shape)).reshape(value.shape).squeeze(), value.indices.squeeze()
     if not np.array_equal(np.sort(own.ravel()), memory.ravel()):
         return False
+    if own.ndim <= 1:
+        return np.array_equal(own.ravel(), memory.ravel())
     orders = permutations(range(memory.ndim)) if own.ndim == memory.ndim else ()
-    return own.ndim <= 1 or any(np.array_equal(own, memory.transpose(order)) for order in orders)
+    return any(np.array_equal(own, memory.transpose(order)) for order in orders)
 
 
 def broadcast(net: LayerBuilder, maps: Sequence[Map]) -> list[Map]:
@@ -72,6 +74,23 @@ def broadcast(net: LayerBuilder, maps: Sequence[Map]) -> list[Map]:
     if all(value.shape == first.shape and np.array_equal(value.indices, first.indices) for value in spread):
         return spread
     return [arranged(net, value) for value in spread]
+
+
+def constant_map(net: LayerBuilder, source: Map, codes: Ints, quantiser: Quantiser) -> Map:
+    """Return a map of constant integers: the biases of a layer that multiplies an element of ``source`` by 0."""
+    size, step = codes.size, quantiser.scale
+    reals = (step * code + quantiser.offset for code in codes.ravel().tolist())
+    sums = Sums(
+        name="constant",
+        kernel="linear",
+        layer=f"1:{size}",
+        sources=(placed(net, source, source.indices.reshape(-1)[:1].reshape(1, 1, 1)),),
+        weights=np.zeros((size, 1), np.int64),
+        channels=tuple(Affine(a=step, b=real, least=0, most=0) for real in reals),
+        shape=(1, 1, size),
+        indices=np.arange(size).reshape(codes.shape),
+    )
+    return net.quantised(sums, quantiser)
 
 
 def with_element(net: LayerBuilder, value: Map, code: int) -> tuple[Map, int]:

@@ -15,6 +15,7 @@ _UNCHANGED = (
     *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),
     *("Quant",),
 )
+ONE_BY_ONE = "a batch of {} images is computed one by one: the network is of one"
 # default axes of operators at the end
 _AXES = {"ArgMax": 0, "TopK": -1}
 # types of onnx: FLOAT, FLOAT16, DOUBLE, BFLOAT16

@@ -16,7 +16,7 @@ from xpulpnn.errors import InputError, LayerError, require
 from xpulpnn_sw.networks.importers.calibration import Calibration, Probe, Tensors
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.moved_maps import arranged, concatenate, has_memory_order, unsigned
-from xpulpnn_sw.networks.importers.onnx_ends import ShortenedModel, check_known, needed, without_end
+from xpulpnn_sw.networks.importers.onnx_ends import ONE_BY_ONE, ShortenedModel, check_known, needed, without_end
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
 from xpulpnn_sw.networks.importers.onnx_functions import MOVES, function_of, is_function, moved
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, STANDARD, ModelInput, OnnxNode, window_of
@@ -92,6 +92,11 @@ class OnnxModel:
             node.check(version)
         nodes = needed(every, [info.name for info in graph.output])
         known = [replace(ModelInput.of(info), annotation=_annotation(graph, info.name)) for info in inputs]
+        for node in nodes:
+            # shapes of a batch become those of one image
+            shape = constants.get(node.inputs[1]) if node.operator in ("Reshape", "Expand") else None
+            if shape is not None and shape.ravel()[:1].tolist() == [known[0].batch]:
+                constants[node.inputs[1]] = np.concatenate([[1], shape.ravel()[1:]])
         return cls(proto=model, constants=constants, nodes=nodes, inputs=tuple(known))
 
     @property
@@ -131,12 +136,15 @@ class OnnxModel:
         options = self.input.sampled(options)
         if len(self.inputs) > 1 or len(self.outputs) > 1:
             raise InputError("model to quantise must have one input and one output, not several")
+        require(self.input.batch == 1, f"model to quantise must have a batch of 1, not {self.input.batch}")
         end = without_end(self.nodes, self.outputs[0], self.constants).output
         compute, probed = every_tensor(self.proto), probes(self.nodes, self.constants)
         return Calibration.on_images(compute, self.input.name, self.input.shape, options, self.readers, probed, end)
 
     def network(self, options: ImportOptions, calibration: Calibration | None) -> NetworkModel:
         options = self.input.sampled(options)
+        if self.input.batch > 1:
+            options.note(ONE_BY_ONE.format(self.input.batch))
         builder = LayerBuilder(options.name, options.note, calibration, options.allow)
         values: dict[str, Value] = {**self.constants, **self._images(options, builder)}
         shortened, outputs = self._shortened()
@@ -159,6 +167,8 @@ class OnnxModel:
             results.append(result)
         result = results[0] if len(results) == 1 else _joined(results, outputs, builder)
         shortened.report(result.indices.shape, options.note)
+        if not np.array_equal(result.indices.ravel(), np.arange(result.indices.size)):
+            options.note("results are rows, columns and channels, in this order")
         described = _finished(result, builder, outputs[0], shortened.sign)
         if calibration is not None:
             scores = np.empty_like(calibration.results)

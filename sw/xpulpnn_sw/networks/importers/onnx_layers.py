@@ -110,7 +110,7 @@ def onnx_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     if any(node.numbers("pads", ())) or node.text("auto_pad", "").startswith("SAME"):
         source = net.representing_zero(source, node.inputs[0])
     weights = net.weights_of(given[1], node.inputs[1])
-    if source.stage != INPUT or source.indices.ndim != SEQUENCE_AXES:
+    if source.stage != INPUT or source.indices.ndim != SEQUENCE_AXES or node.number("group", 1) > 1:
         source = arranged(net, source)
     is_sequence = weights.values.ndim == source.indices.ndim == SEQUENCE_AXES
     if is_sequence:

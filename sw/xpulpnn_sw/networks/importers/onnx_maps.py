@@ -18,13 +18,14 @@ from xpulpnn_sw.networks.importers.layer_builder import LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_layers import matrix_product, onnx_convolution
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, SEQUENCE_AXES, Inputs, OnnxNode
 from xpulpnn_sw.networks.importers.onnx_pooling import average_pool
-from xpulpnn_sw.networks.importers.quantiser import Affine
+from xpulpnn_sw.networks.importers.quantiser import Affine, uniform_quantiser
 from xpulpnn_sw.networks.importers.values import (
     Map,
     Quantised,
     Shape,
     Sums,
     Value,
+    by_channel,
     constant_value,
     dims,
     exact_number,
@@ -43,6 +44,30 @@ _ROUNDINGS: Mapping[str, Callable[[Fraction], int]] = {
     "floor": lambda position: floor(position),
     "ceil": lambda position: ceil(position),
 }
+
+
+def with_constant_maps(net: LayerBuilder, given: Inputs, *, every: bool = False) -> Inputs:
+    """Put maps in the places of quantised constants, of ``every`` one or of those that vary inside a channel."""
+    value = next((own for own in given if isinstance(own, Map | Sums)), None)
+    if value is None:
+        return given
+    source = value if isinstance(value, Map) else value.sources[0]
+    maps = list(given)
+    for place, own in enumerate(given):
+        if isinstance(own, Quantised) and len({*own.scale.ravel()}) == 1 and (every or _varies(own, value)):
+            least = -(1 << BYTE_BITS - 1) if source.signed else 0
+            raised, most = least - int(own.values.min()), least + (1 << BYTE_BITS) - 1
+            quantiser = uniform_quantiser(own.scale.ravel()[0], Fraction(raised), least, most, "ROUND")
+            maps[place] = moved_maps.constant_map(net, source, own.values + raised, quantiser)
+    return maps
+
+
+def _varies(constant: Quantised, value: Map | Sums) -> bool:
+    try:
+        by_channel(constant, value.indices, value.shape[2])
+    except InputError:
+        return True
+    return False
 
 
 def add_maps(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> Sums:
@@ -146,6 +171,7 @@ def extreme_of(net: LayerBuilder, node: OnnxNode, given: Inputs, sign: int) -> V
 
 def concatenation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``Concat``; maps keep their integers and scales, which may then differ between channels."""
+    given = with_constant_maps(net, given, every=True)
     maps = [net.map_of(value, name) for value, name in zip(given, node.inputs, strict=True)]
     axis, shape = node.number("axis", 1) % maps[0].indices.ndim, maps[0].indices.shape
     if any(value.indices.ndim != len(shape) for value in maps):

@@ -190,20 +190,21 @@ class ModelInput:
     shape: tuple[int, ...]  # with a batch of 1
     type: str  # of elements, such as `FLOAT`
     annotation: str = ""  # QONNX's type of its values; empty: none
+    batch: int = 1  # images that the model takes at once
 
     @classmethod
     def of(cls, proto: Any) -> "ModelInput":
-        """Read a ``ValueInfoProto``; raises :class:`InputError` unless it describes one image of numbers."""
+        """Read a ``ValueInfoProto``; raises :class:`InputError` unless it describes images of numbers."""
         from onnx import TensorProto
 
         tensor = proto.type.tensor_type
         sizes = [dim.dim_value if dim.HasField("dim_value") else 0 for dim in tensor.shape.dim]
-        if not sizes or sizes[0] not in (0, 1) or any(size < 1 for size in sizes[1:]):
-            raise InputError(f"input {proto.name} must be one image of known size, not of shape {sizes}")
+        if not sizes or any(size < 1 for size in sizes[1:]):
+            raise InputError(f"input {proto.name} must be images of known size, not of shape {sizes}")
         known = {number: name for name, number in TensorProto.DataType.items()}
         type_ = known.get(tensor.elem_type, "another type")
         require(type_ in (*_REAL, *_SIGNED), f"input {proto.name} must be of FLOAT, UINT8 or INT8, not {type_}")
-        return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_)
+        return cls(name=proto.name, shape=(1, *sizes[1:]), type=type_, batch=max(sizes[0], 1))
 
     def sampled(self, options: ImportOptions) -> ImportOptions:
         """Return the options; the input's ``finn_datatype`` annotation replaces a missing range of samples."""

@@ -94,6 +94,7 @@ def _constant_of(node: OnnxNode, given: Inputs, what: str = "summand") -> tuple[
 
 def _sum(sign: int) -> OnnxOperator:
     def operator(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+        given = onnx_maps.with_constant_maps(net, given)
         if all(isinstance(value, Map | Sums) for value in given):
             return onnx_maps.add_maps(net, node, given, sign)
         value, numbers, tensor, is_second = _constant_of(node, given)
@@ -105,6 +106,7 @@ def _sum(sign: int) -> OnnxOperator:
 
 
 def _multiply(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+    given = onnx_maps.with_constant_maps(net, given)
     if all(isinstance(value, Map | Sums) for value in given):
         return onnx_maps.multiply_maps(net, node, given)
     value, numbers, tensor, _ = _constant_of(node, given, "one factor")
@@ -144,6 +146,12 @@ def _batch_normalisation(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Va
     factors = [number / root for number, root in zip(scale, roots, strict=True)]
     summands = [offset - factor * average for factor, average, offset in zip(factors, mean, bias, strict=True)]
     return net.scaled(value, node.inputs[0], factors, summands)
+
+
+def _concatenation_of_integers(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+    parts = [dequantise(net, node, given[place : place + 3]) for place in range(2, len(given), 3)]
+    joined = onnx_maps.concatenation(net, replace(node, inputs=node.inputs[2::3]), parts)
+    return quantise_onnx(net, replace(node, attributes={}), [joined, *given[:2]])
 
 
 def _clipped(net: LayerBuilder, node: OnnxNode, given: Inputs, low: Fraction | None, high: Fraction | None) -> Value:
@@ -264,6 +272,8 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "QLinearMatMul": KnownOperator(on_integers(onnx_maps.matrix_products, (0, -1), least=8, result=6), on_codes=True),
     "QGemm": KnownOperator(on_integers(gemm, (0, _outputs), least=6, result=7, bias=6), on_codes=True),
     "QLinearAdd": KnownOperator(on_integers(_sum(1), (0, 0), least=7, result=6), on_codes=True),
+    "QLinearMul": KnownOperator(on_integers(_multiply, (0, 0), least=7, result=6), on_codes=True),
+    "QLinearConcat": KnownOperator(_concatenation_of_integers, on_codes=True),
     "QLinearAveragePool": KnownOperator(on_integers(average_pool, (0,), least=4, result=3), on_codes=True),
     "QLinearGlobalAveragePool": KnownOperator(on_integers(_GLOBAL_AVERAGE, (0,), least=4, result=3), on_codes=True),
     **{

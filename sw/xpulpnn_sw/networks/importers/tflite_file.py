@@ -36,6 +36,7 @@ _OPTIONS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "STRIDED_SLICE": ("StridedSliceOptions", ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask")),
     "GATHER": ("GatherOptions", ("Axis",)),
     "UNPACK": ("UnpackOptions", ("Axis",)),
+    "PACK": ("PackOptions", ("Axis",)),
     "MIRROR_PAD": ("MirrorPadOptions", ("Mode",)),
     **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), ("SpaceToDepthOptions", ("BlockSize",))),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", ("AlignCorners", "HalfPixelCenters")),
@@ -143,7 +144,7 @@ def _operator(library: Any, operator: Any, number: int, kinds: Sequence[str]) ->
     table = operator.BuiltinOptions()
     if kind in _OPTIONS:
         name, fields = _OPTIONS[kind]
-        if table is None and kind not in ("STRIDED_SLICE", "GATHER", "UNPACK"):
+        if table is None and kind not in ("STRIDED_SLICE", "GATHER", "UNPACK", "PACK"):
             raise ValueError(f"no options of operator {number}")
         if table is None:
             fields, table = (), operator._tab

@@ -11,7 +11,9 @@ import numpy as np
 from xpulpnn.errors import InputError, require
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.networks.importers.moved_maps import nearest_places
-from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator
+from xpulpnn_sw.networks.importers.onnx_ends import ONE_BY_ONE
+from xpulpnn_sw.networks.importers.tflite_file import TfliteModel, TfliteOperator, TfliteTensor
+from xpulpnn_sw.networks.importers.tflite_normalisation import with_normalisations
 
 # operators at the end that do not change which result is the greatest
 END_KINDS = ("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "DEQUANTIZE", "ARG_MAX")
@@ -39,8 +41,10 @@ def layer_operators(
             note(f"{end} is left out: results are the codes before it")
             operators.remove(end)
             outputs[place], is_behind = end.inputs[0], end.kind == "QUANTIZE"
-    remaining = [operator for operator in operators if _type(model, operator.outputs) not in _INTEGERS]
-    return _with_dilations(model, _without_floats(remaining)), inputs, outputs
+    computing = [operator for operator in operators if model.tensors[operator.outputs[0]].data is None]
+    remaining = [operator for operator in computing if _type(model, operator.outputs) not in _INTEGERS]
+    merged = with_normalisations(model, _without_floats(remaining), note)
+    return _needed(_with_dilations(model, merged), outputs), inputs, outputs
 
 
 def _needed(operators: Sequence[TfliteOperator], outputs: Sequence[int]) -> list[TfliteOperator]:
@@ -88,19 +92,16 @@ def _end(
 
 
 def _with_dilations(model: TfliteModel, operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
+    sources = {tensor: operator for operator in operators for tensor in operator.outputs}
     merged: list[TfliteOperator] = []
-    rest = list(operators)
-    while rest:
-        first = rest.pop(0)
-        if first.kind != "SPACE_TO_BATCH_ND":
-            merged.append(first)
-            continue
-        inner = [first]
-        while inner[-1].kind != "BATCH_TO_SPACE_ND":
-            if not rest or inner[-1].outputs[:1] != rest[0].inputs[:1]:
-                raise InputError(f"{first}: a convolution and BATCH_TO_SPACE_ND must follow, not others")
-            inner.append(rest.pop(0))
-        merged.append(_merged(model, inner))
+    for operator in operators:
+        inner = [operator]
+        while operator.kind == "BATCH_TO_SPACE_ND" and inner[0].kind != "SPACE_TO_BATCH_ND":
+            before = sources.get(inner[0].inputs[0])
+            if before is None:
+                raise InputError(f"{operator}: SPACE_TO_BATCH_ND and a convolution must be before it, not others")
+            inner.insert(0, before)
+        merged.append(_merged(model, inner) if len(inner) > 1 else operator)
     return merged
 
 
@@ -137,12 +138,15 @@ def _numbers(model: TfliteModel, operator: TfliteOperator, place: int) -> Ints:
     return data.astype(np.int64).reshape(-1)
 
 
-def with_shapes(model: TfliteModel) -> TfliteModel:
-    """Return a model of one image with the shapes that it computes, in place of those of an open batch.
+def with_shapes(model: TfliteModel, note: Callable[[str], object]) -> TfliteModel:
+    """Return a model of one image with the shapes that it computes, in place of those of an open or larger batch.
 
     Tensors of several rows without a batch get one.
     """
-    tensors, numbers = list(model.tensors), dict[int, Ints]()
+    batch = next((model.tensors[first].shape[0] for first in model.inputs if model.tensors[first].shape), 1)
+    if batch > 1:
+        note(ONE_BY_ONE.format(batch))
+    tensors, numbers = [_of_one_image(tensor, batch) for tensor in model.tensors], dict[int, Ints]()
     for operator in model.operators:
         given = [_known(model, numbers, tensor) for tensor in operator.inputs]
         output, source = operator.outputs[:1], operator.inputs[:1]
@@ -154,13 +158,22 @@ def with_shapes(model: TfliteModel) -> TfliteModel:
         elif (
             operator.kind == "RESHAPE" and len(given) > 1 and given[1] is not None and not model.tensors[output[0]].data
         ):
-            new = np.empty(shape, np.int8).reshape(given[1].reshape(-1)).shape
+            first, *sizes = given[1].reshape(-1).tolist() or [1]
+            new = np.empty(shape, np.int8).reshape(1 if first == batch else first, *sizes).shape
             tensors[output[0]] = replace(tensors[output[0]], shape=_batched(new))
+        elif operator.kind == "FILL" and given[0] is not None and given[-1] is not None:
+            filled = np.full(given[0].reshape(-1), given[-1].reshape(()))
+            tensors[output[0]] = replace(tensors[output[0]], shape=filled.shape, data=filled)
         elif operator.kind == "FULLY_CONNECTED" and len(operator.inputs) > 1:
             outputs, inputs = (*tensors[operator.inputs[1]].shape, 0, 0)[:2]
             rows = prod(shape) // max(inputs, 1)
             tensors[output[0]] = replace(tensors[output[0]], shape=_batched((rows, outputs)))
     return replace(model, tensors=tuple(tensors))
+
+
+def _of_one_image(tensor: TfliteTensor, batch: int) -> TfliteTensor:
+    is_of_images = batch > 1 and tensor.data is None and tensor.shape[:1] == (batch,)
+    return replace(tensor, shape=(1, *tensor.shape[1:])) if is_of_images else tensor
 
 
 def _batched(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import erf, exp, expm1, floor, frexp, inf, pi, sqrt, tanh
+from math import erf, exp, expm1, floor, frexp, inf, log, pi, sqrt, tanh
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_po
 
 LEAST, GREATEST = -128, 127  # codes of INT8
 _BITS = 31  # of TFLite's multipliers
+_FAR = 1 << 20  # beyond all codes
 _SHORT, _LARGEST_SHORT, _HALF = 1 << 8, 1 << 7, Fraction(1, 2)
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "LOGISTIC": lambda real: 1 / (1 + exp(-real)) if real >= 0 else exp(real) / (1 + exp(real)),
@@ -36,6 +37,7 @@ _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "SQUARE": lambda real: real * real,
     "SQRT": lambda real: sqrt(max(real, 0)),
     "RSQRT": lambda real: 1 / sqrt(real) if real > 0 else inf,
+    "LOG": lambda real: log(real) if real > 0 else -inf,
 }
 TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
 
@@ -72,7 +74,7 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
     kind += " by TANH" if options.get("Approximate") else ""
     if kind in _FUNCTIONS:
         real = np.array([_FUNCTIONS[kind](scale * step) / unit for step in steps])
-        codes = np.trunc(real + np.copysign(0.5, real)).astype(np.int64)
+        codes = np.trunc(np.clip(real, -_FAR, _FAR) + np.copysign(0.5, real)).astype(np.int64)
     else:
         # single precision; infinite in damaged files
         with np.errstate(all="ignore"):
@@ -121,7 +123,7 @@ class TfliteLayerBuilder(LayerBuilder):
         return super().finish()
 
     def _fit(self, sums: Sums, quantiser: Quantiser) -> tuple[Sums, RuleFit]:
-        if sums.kernel == "softmax":
+        if sums.kernel in ("softmax", "layernorm"):
             return super()._fit(sums, quantiser)
         zero, source, rule = zero_point_of(quantiser), sums.sources[0], Rule.BN32
         if sums.factors is not None:

@@ -47,7 +47,7 @@ def import_tflite(path: Path, options: ImportOptions) -> NetworkModel:
     """
     model = read_graph(path)
     require(options.quantise is None, "bits must be left out with TFLite, whose models are quantised")
-    return _Import(with_shapes(model), options).network()
+    return _Import(with_shapes(model, options.note), options).network()
 
 
 def _hint(operator: TfliteOperator) -> str:

@@ -75,6 +75,12 @@ class TfliteOperators:
     def _value(self, operator: TfliteOperator, place: int, *, padded: bool = False) -> Map:
         tensor = self._tensor(operator, place)
         value = self._values.get(operator.inputs[place])
+        if value is None and tensor.data is not None:
+            # codes that are raised to be unsigned
+            quantiser, first = tensor_codes(tensor), next(iter(self._values.values()))
+            codes = self._constant(operator, place, "INT8").reshape(tensor.shape) - LEAST + quantiser.low
+            value = moved_maps.constant_map(self._builder, first, codes, quantiser)
+            self._values[operator.inputs[place]] = value = reshaped(value, tensor.shape[1:] or (1,))
         if value is None:
             raise InputError(f"input must be a result of an operator before, not {tensor.name}")
         if not padded:
@@ -172,6 +178,8 @@ class TfliteOperators:
             **dict.fromkeys((*_JOINED, "PRELU"), self._joined),
             "BATCH_MATMUL": self._matrix_products,
             "SOFTMAX": self._softmax,
+            "LAYER_NORMALIZATION": self._layer_normalisation,
+            "PACK": self._packed,
             "PAD": self._pad,
             "RESIZE_BILINEAR": self._resize,
             **dict.fromkeys(_REDUCTIONS, self._reduced),
@@ -179,9 +187,10 @@ class TfliteOperators:
         }
 
     def _in_order(self, value: Map, order: Ints) -> Map:
-        sizes = [1, 1, 1, *order.shape[1:]]
+        own = order.shape[order.shape[0] == 1 :]
+        sizes = [1, 1, 1, *own]
         stored = order.reshape(prod(sizes[:-2]), *sizes[-2:])
-        return reshaped(moved_maps.placed(self._builder, reshaped(value, value.shape), stored), order.shape[1:])
+        return reshaped(moved_maps.placed(self._builder, reshaped(value, value.shape), stored), own)
 
     def _places(self, operator: TfliteOperator, place: int) -> Ints:
         shape = self._tensor(operator, place).shape
@@ -223,7 +232,6 @@ class TfliteOperators:
         constant, output = self._tensor(operator, 1 - place), self._model.tensors[operator.outputs[0]]
         swapped = replace(operator, inputs=(operator.inputs[place], operator.inputs[1 - place]))
         value, source = self._value(swapped, 0), self._tensor(swapped, 0)
-        require(source.shape == output.shape, "constant must not be larger than the map")
         own = np.broadcast_to(self._constant(swapped, 1, "INT8"), source.shape).reshape(value.shape)
         channels = value.shape[2]
         numbers = np.array([int(n) for n in by_channel(own, np.arange(own.size).reshape(own.shape), channels)])
@@ -261,10 +269,22 @@ class TfliteOperators:
         return self._in_order(wide, np.pad(self._places(operator, 0), around, constant_values=place))
 
     def _joined(self, operator: TfliteOperator) -> Map:
-        if any(self._model.tensors[tensor].data is not None for tensor in operator.inputs[:2]):
+        output, *inputs = (self._model.tensors[tensor] for tensor in (*operator.outputs, *operator.inputs[:2]))
+        constants = [tensor.shape for tensor in inputs if tensor.data is not None]
+        is_whole = output.shape in [tensor.shape for tensor in inputs if tensor.data is None]
+        if constants and (operator.kind == "PRELU" or (is_whole and prod(constants[0]) == prod(constants[0][-1:]))):
             return self._with_constant(operator)
         sums = self._apply(operator, _JOINED[operator.kind], self._same_shapes(operator))
         return self._quantised(operator, sums)
+
+    def _packed(self, operator: TfliteOperator) -> Map:
+        places = range(len(operator.inputs))
+        for place in places:
+            self._check_same_codes(operator, place)
+        rows = [reshaped(self._value(operator, place), (1, 1, self._places(operator, place).size)) for place in places]
+        joined = moved_maps.concatenate(self._builder, rows, f"pack{operator.index}", 0)
+        order = np.arange(prod(joined.shape)).reshape(len(rows), *self._tensor(operator, 0).shape)
+        return self._in_order(joined, np.moveaxis(order, 0, operator.options["Axis"]))
 
     def _reduced(self, operator: TfliteOperator) -> Map:
         shape = self._tensor(operator, 0).shape
@@ -286,6 +306,11 @@ class TfliteOperators:
         value = self._ordered(operator, 0)
         scaled = replace(value, scale=value.scale * Fraction(operator.options["Beta"]))
         return self._in_places(operator, self._apply(operator, onnx_maps.softmax, [scaled]))
+
+    def _layer_normalisation(self, operator: TfliteOperator) -> Map:
+        given = (self._ordered(operator, 0), operator.options["Gamma"], operator.options["Beta"])
+        sums = self._apply(operator, onnx_maps.layer_normalisation, given, epsilon=operator.options["Epsilon"])
+        return self._in_places(operator, sums)
 
     def _ordered(self, operator: TfliteOperator, place: int) -> Map:
         return replace(self._value(operator, place), indices=self._places(operator, place))

@@ -82,6 +82,17 @@ def q_linear_add(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero):
     return codes(reals(a, a_scale, a_zero) + reals(b, b_scale, b_zero), scale, zero)
 
 
+@operator(MICROSOFT, "QLinearMul")
+def q_linear_mul(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero):
+    return codes(reals(a, a_scale, a_zero) * reals(b, b_scale, b_zero), scale, zero)
+
+
+@operator(MICROSOFT, "QLinearConcat")
+def q_linear_concat(scale, zero, *parts, axis):
+    every = [reals(*parts[place : place + 3]) for place in range(0, len(parts), 3)]
+    return codes(np.concatenate(every, axis), scale, zero)
+
+
 @operator(MICROSOFT, "QLinearGlobalAveragePool")
 def q_linear_global_average_pool(x, x_scale, x_zero, scale, zero, channels_last):
     return codes(reals(x, x_scale, x_zero).mean(axis=(2, 3), keepdims=True), scale, zero)
@@ -110,7 +121,7 @@ def batch_normalization(x, scale, bias, mean, variance, epsilon=1e-5, **attribut
 
 
 OPERATORS = [quant, bipolar_quant, multi_threshold, trunc, batch_normalization]
-OPERATORS += [q_linear_add, q_linear_global_average_pool, q_linear_average_pool, q_gemm]
+OPERATORS += [q_linear_mul, q_linear_concat, q_linear_add, q_linear_global_average_pool, q_linear_average_pool, q_gemm]
 
 
 class Model:

@@ -302,7 +302,7 @@ def test_gaps_and_groups(tmp_path: Path) -> None:
     described = check(model, tmp_path, 4.0, rng, note=notes.append)
     assert kinds(described) == ["conv", "depthwise", "conv"]
     assert str(described.network.stages[0].layer).startswith("10x9x4:6x5x4")
-    assert len(notes) == 4
+    assert len(notes) == 5
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -187,7 +187,6 @@ BAD = {
     "input of the model: input must be INT8, not FLOAT32: give TFLiteConverter optimizations": with_tensor(
         "input", type="FLOAT32"
     ),
-    "input of the model: input must be a batch of 1": with_tensor("input", shape=(2, 9, 8, 4)),
     "operator 6 (MEAN): axes": with_tensor("numbers", 1, data=AXES),
     "operator 0 (CONV_2D): zero points of weights": with_tensor("weights", zeros=np.full(6, 2)),
     "operator 0 (CONV_2D): sums must be of 32 bits": with_tensor("bias", data=LARGE),

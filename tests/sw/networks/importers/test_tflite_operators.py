@@ -1,6 +1,7 @@
 """Operators of TFLite models besides those of convolutions and products: results are TFLite's codes."""
 
 import re
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_gaps_by_blocks(tmp_path, kind):
     assert kinds(described) == ["conv" if kind == "CONV_2D" else "depthwise"]
     assert len(notes) == 1
     g.operators[1] = g.operators[0]
-    with pytest.raises(InputError, match=r"^operator 2 \(BATCH_TO_SPACE_ND\): input must be "):
+    with pytest.raises(InputError, match=r"^operator 2 \(BATCH_TO_SPACE_ND\): SPACE_TO_BATCH_ND and a "):
         imported(g.written(tmp_path / "model.tflite"))
 
 
@@ -315,6 +316,110 @@ def test_causal_sequences_with_gaps(tmp_path):
     c = g.operator("RESHAPE", (c,), (2, 5, 6), 0.05, 3)
     g.operator("BATCH_TO_SPACE_ND", (c, block, none), (1, 9, 6), 0.05, 3)
     check_codes(g, tmp_path)
+
+
+def test_convolutions_that_share_their_blocks(tmp_path):
+    """Gates: two convolutions of the same places, each put together by itself, multiplied."""
+    g = Graph((1, 14, 4), 0.02, 11)
+    block, none = g.numbers([2]), g.numbers([[0, 0]])
+    a = g.operator("SPACE_TO_BATCH_ND", (g.input, block, none), (2, 7, 4), 0.02, 11)
+    a = g.operator("RESHAPE", (a,), (2, 1, 7, 4), 0.02, 11)
+    both = []
+    for zero in (3, -20):
+        b = g.weighted("CONV_2D", a, (6, 1, 3, 4), (2, 1, 5, 6), 0.05, zero, **convolving((1, 1), VALID))
+        b = g.operator("RESHAPE", (b,), (2, 5, 6), 0.05, zero)
+        both.append(g.operator("BATCH_TO_SPACE_ND", (b, block, none), (1, 10, 6), 0.05, zero))
+    g.operator("MUL", tuple(both), (1, 10, 6), 0.2, 3, FusedActivationFunction=NONE)
+    described, _ = check_codes(g, tmp_path)
+    assert kinds(described) == ["conv", "conv", "multiply"]
+
+
+def test_constants_that_differ_inside_channels(tmp_path):
+    """A position's own summands, as of transformers, and factors that make a map of several channels."""
+    g = Graph((1, 6, 4), 0.02, -128)
+    places = g.tensor("places", (1, 6, 4), 0.04, 5, data=g.rng.integers(-128, 128, (1, 6, 4)).astype(np.int8))
+    a = g.operator("ADD", (places, g.input), (1, 6, 4), 0.04, 7, FusedActivationFunction=NONE)
+    b = g.operator("REDUCE_MAX", (a, g.numbers([2])), (1, 6, 1), 0.04, 7, KeepDims=True)
+    gains = g.tensor("gains", (1, 1, 8), 0.02, -3, data=g.rng.integers(-128, 128, (1, 1, 8)).astype(np.int8))
+    g.operator("MUL", (b, gains), (1, 6, 8), 0.05, 7, FusedActivationFunction=NONE)
+    check_codes(g, tmp_path)
+
+
+def test_states_of_unrolled_sequences(tmp_path):
+    """States that begin as a constant, whose shape the model computes, and results that become a sequence."""
+    g = Graph((1, 2, 5), 0.02, 11)
+    shape = g.operator("SHAPE", (g.input,), (3,), 1, 0, kind="INT32")
+    ends = [g.numbers([end]) for end in (0, 1, 1)]
+    first = g.operator("STRIDED_SLICE", (shape, *ends), (), 1, 0, kind="INT32", **(MASKS | {"ShrinkAxisMask": 1}))
+    sizes = g.operator("PACK", (first, g.numbers(5)), (2,), 1, 0, kind="INT32", Axis=0)
+    zero = g.tensor("zero", (), 0.04, 30, data=np.array(30, np.int8))
+    state, states = g.operator("FILL", (sizes, zero), (1, 5), 0.04, 30), []
+    for number in range(2):
+        cut = (g.numbers([0, number, 0]), g.numbers([1, number + 1, 5]), g.numbers([1, 1, 1]))
+        step = g.operator("STRIDED_SLICE", (g.input, *cut), (1, 5), 0.02, 11, **(MASKS | {"ShrinkAxisMask": 2}))
+        own = {"FusedActivationFunction": NONE}
+        state = g.operator("ADD", (step, state), (1, 5), 0.04, 30, **own)
+        states.append(state)
+    g.operator("PACK", tuple(states), (1, 2, 5), 0.04, 30, Axis=1)
+    described = imported(g.written(tmp_path / "model.tflite"))
+    codes = g.rng.integers(-128, 128, (4, 2, 5))
+    results = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))[-1].reshape(4, 2, 5)
+    first = np.floor((codes[:, 0] - 11) / 2 + 0.5)
+    np.testing.assert_array_equal(
+        results[:, 0] - (0 if described.network.stages[-1].precision.y_signed else 128), np.clip(first + 30, -128, 127)
+    )
+
+
+@pytest.mark.parametrize("has_constants", [True, False])
+def test_layer_normalisation(tmp_path, has_constants):
+    """The operators of Keras are one layer, right by a code, and what their own roundings do is said."""
+    g, notes = Graph((1, 6, 16), 0.02, 11), []
+    last, own = g.numbers([2]), {"FusedActivationFunction": NONE}
+    mean = g.operator("MEAN", (g.input, last), (1, 6, 1), 0.01, 3, KeepDims=True)
+    square = g.operator("SQUARED_DIFFERENCE", (g.input, mean), (1, 6, 16), 0.03, -128)
+    variance = g.operator("MEAN", (square, last), (1, 6, 1), 0.02, -128, KeepDims=True)
+    epsilon = g.tensor("epsilon", (), 0.001 / 127, 0, data=np.array(127, np.int8))
+    root = g.operator("ADD", (variance, epsilon), (1, 6, 1), 0.02, -128, **own)
+    gain = g.operator("RSQRT", (root,), (1, 6, 1), 0.01, -128)
+    gains, offsets = np.ones(16), np.zeros(16)
+    if has_constants:
+        data = [g.rng.integers(-128, 128, (1, 1, 16)).astype(np.int8) for _ in range(2)]
+        gains, offsets = (values.ravel() * 0.01 for values in data)
+        scales, biases = (g.tensor(f"constant{values[0, 0, 0]}", (1, 1, 16), 0.01, 0, data=values) for values in data)
+        gain = g.operator("MUL", (gain, scales), (1, 6, 16), 0.02, 0, **own)
+    shape = (1, 6, 16) if has_constants else (1, 6, 1)
+    away = g.operator("MUL", (mean, gain), shape, 0.02, 0, **own)
+    if has_constants:
+        away = g.operator("SUB", (biases, away), (1, 6, 16), 0.02, 0, **own)
+    product = g.operator("MUL", (g.input, gain), (1, 6, 16), 0.03, 0, **own)
+    g.operator("ADD" if has_constants else "SUB", (product, away), (1, 6, 16), 0.02, -9, **own)
+    described = imported(g.written(tmp_path / "model.tflite"), note=notes.append)
+    assert kinds(described) == ["layernorm"]
+    codes = g.rng.integers(-128, 128, (4, 6, 16))
+    real = (codes - 11) * 0.02
+    centred = real - real.mean(axis=-1, keepdims=True)
+    right = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 0.001) * gains + offsets
+    results = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))[-1].astype(np.int64)
+    results = results.reshape(codes.shape)
+    assert np.abs(results - np.clip(np.rint(right / 0.02) - 9, -128, 127)).max() <= 1
+    (note,) = notes
+    assert re.fullmatch(
+        r"operators 0 to \d+ are one layer normalisation, .* \d+% of codes differ .*, by \d+ at the most", note
+    )
+    # means of other axes are none
+    g.tensors[last] = replace(g.tensors[last], data=np.array([1], np.int32))
+    with pytest.raises(InputError, match=r"^operators must be known, not operator 1 \(SQUARED_DIFFERENCE\)"):
+        imported(g.written(tmp_path / "model.tflite"))
+
+
+def test_images_of_a_batch_come_one_by_one(tmp_path):
+    g = Graph((3, 4, 3, 4), 0.02, 11)
+    a = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (3, 4, 3, 6), 0.05, -128, **convolving((1, 1), SAME, RELU))
+    a = g.operator("RESHAPE", (a, g.numbers([3, 72])), (3, 72), 0.05, -128)
+    g.weighted("FULLY_CONNECTED", a, (30, 72), (3, 30), 0.2, 3)
+    described, notes = check_codes(g, tmp_path)
+    assert kinds(described) == ["conv", "linear"]
+    assert notes == ["a batch of 3 images is computed one by one: the network is of one"]
 
 
 def test_several_inputs_and_outputs(tmp_path):

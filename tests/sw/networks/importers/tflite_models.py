@@ -38,6 +38,7 @@ TABLES = {
     "TRANSPOSE_CONV": "TransposeConvOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
     "SOFTMAX": "SoftmaxOptions",
+    "PACK": "PackOptions",
 }
 CURVES = {
     "LOGISTIC": lambda real: 1 / (1 + np.exp(-real)),
@@ -393,6 +394,8 @@ def results(tensors, operator, known):
         scaled = np.where(steps < 0, multiply(steps, slope), multiply(steps, ratio))
         return np.clip(scaled + output.zeros[0], -128, 127).astype(np.int64)
     codes = known[operator.inputs[0]]
+    if operator.kind == "PACK":
+        return np.stack([known[number] for number in operator.inputs], axis=options["Axis"])
     if operator.kind == "CONCATENATION":
         return np.concatenate([known[number] for number in operator.inputs], axis=options["Axis"])
     if operator.kind in ("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"):
