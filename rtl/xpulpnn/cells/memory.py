@@ -3,9 +3,24 @@
 from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
 
-from xpulpnn.cluster.ports import BankSignature
-from xpulpnn.component import Component, In, Out
+from xpulpnn.component import Component, In, Out, PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
+
+
+class MemoryPortSignature(PortSignature):
+    """Single-port memory, or a memory macro, as seen by its user; the number of ``words`` is a power of two."""
+
+    def __init__(self, words: int, width: int = XLEN, *, byte_enables: bool = True):
+        ports = {
+            "req": Out(1),  #: An access; a bank accepts one in every cycle.
+            "we": Out(1),  #: The access writes; else it reads.
+            #: be: Bytes of the word that are written. Optional.
+            **({"be": Out(width // BYTE_BITS)} if byte_enables else {}),
+            "addr": Out((words - 1).bit_length()),  #: Number of the word.
+            "wdata": Out(width),  #: Data to write.
+            "rdata": In(width),  #: The word read, in the cycle after the access.
+        }
+        super().__init__(ports)
 
 
 class SinglePortMemory(Component):
@@ -21,7 +36,7 @@ class SinglePortMemory(Component):
         self.byte_enables = byte_enables
         self.module_variant = f"{words}x{width}"
         #: port: Access.
-        super().__init__(ports={"port": In(BankSignature(words, width, byte_enables=byte_enables))})
+        super().__init__(ports={"port": In(MemoryPortSignature(words, width, byte_enables=byte_enables))})
 
     def elaborate(self, platform):
         m = Module()

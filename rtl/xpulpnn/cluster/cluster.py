@@ -7,6 +7,7 @@ from operator import or_
 from amaranth.hdl import Cat, Const, Module, Signal
 
 from xpulpnn.cells.clock_gate import add_gated, add_ungated_clock
+from xpulpnn.cells.memory import MemoryPortSignature
 from xpulpnn.cluster.debug_router import DebugRouter
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.dma.unit import Dma
@@ -20,7 +21,7 @@ from xpulpnn.cluster.peripherals.bus import PeripheralBus
 from xpulpnn.cluster.peripherals.clint import CoreLocalInterruptor
 from xpulpnn.cluster.peripherals.control import ClusterControl
 from xpulpnn.cluster.peripherals.timer import ClusterTimer
-from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS, BankSignature, DmaPortSignature, RefillSignature
+from xpulpnn.cluster.ports import REQUEST_FIELDS, RESPONSE_FIELDS, DmaPortSignature, RefillSignature
 from xpulpnn.cluster.skid_buffer import SkidBuffer
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, optional, signals
@@ -97,7 +98,7 @@ class Cluster(Component):
             ports["dma"] = Out(DmaPortSignature())
         if config.memories == "ports":
             #: banks: The banks of the TCDM, if they are outside.
-            ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
+            ports["banks"] = Out(MemoryPortSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
             widths = port_widths(pairs=config.core.mac_load_pair)
             ports |= {f"rvfi_{core}_{name}": Out(width) for core in cores for name, width in widths.items()}

@@ -66,22 +66,6 @@ REQUEST_FIELDS = ("addr", "we", "be", "wdata")  # signals of an OBI request
 RESPONSE_FIELDS = ("rdata", "err")  # signals of an OBI response
 
 
-class BankSignature(PortSignature):
-    """Single-port memory, or a memory macro, as seen by its user; the number of ``words`` is a power of two."""
-
-    def __init__(self, words: int, width: int = XLEN, *, byte_enables: bool = True):
-        ports = {
-            "req": Out(1),  #: An access; a bank accepts one in every cycle.
-            "we": Out(1),  #: The access writes; else it reads.
-            #: be: Bytes of the word that are written. Optional.
-            **({"be": Out(width // BYTE_BITS)} if byte_enables else {}),
-            "addr": Out((words - 1).bit_length()),  #: Number of the word.
-            "wdata": Out(width),  #: Data to write.
-            "rdata": In(width),  #: The word read, in the cycle after the access.
-        }
-        super().__init__(ports)
-
-
 class RequestSignature(PortSignature):
     """Request signals of an OBI port, as seen by the initiator."""
 

@@ -1,7 +1,8 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 
-from xpulpnn.cluster.ports import BankSignature, one_hot_mux
+from xpulpnn.cells.memory import MemoryPortSignature
+from xpulpnn.cluster.ports import one_hot_mux
 from xpulpnn.cluster.tcdm.arbiter import Arbiter
 from xpulpnn.cluster.tcdm.test_and_set import TestAndSet
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped, signals
@@ -35,7 +36,7 @@ class BankArbiter(Component):
             #: access: Access of each master; stable until it is granted.
             "access": In(access_layout(words)).array(masters),
             "gnt": Out(masters),  #: Masters that are served in this cycle.
-            "bank": Out(BankSignature(words)),  #: Port of the bank.
+            "bank": Out(MemoryPortSignature(words)),  #: Port of the bank.
         }
         if config.core.late_results:
             #: asking: Masters with a request to any bank; only with late results of the cores.

@@ -1,7 +1,7 @@
 from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.utils import exact_log2
 
-from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.cells.memory import MemoryPortSignature
 from xpulpnn.cluster.tcdm.bank_arbiter import BankArbiter, access_layout
 from xpulpnn.component import Component, In, Out, assign_by_name, connect, flipped
 from xpulpnn.config import ClusterConfig
@@ -29,7 +29,7 @@ class TcdmInterconnect(Component):
             #:   with late results of the cores.
             ports["claims"] = In(masters)
         #: banks: The banks.
-        ports["banks"] = Out(BankSignature(config.bank_words)).array(config.banks)
+        ports["banks"] = Out(MemoryPortSignature(config.bank_words)).array(config.banks)
         if config.rvfi:
             #: bank_masters: Number of the master whose access each bank performs, 31 for the write of a test-and-set;
             #:   with ``rvfi``.

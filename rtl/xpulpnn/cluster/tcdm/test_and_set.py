@@ -1,6 +1,6 @@
 from amaranth.hdl import Const, Module, Signal
 
-from xpulpnn.cluster.ports import BankSignature
+from xpulpnn.cells.memory import MemoryPortSignature
 from xpulpnn.component import Component, In, Out, connect, flipped
 from xpulpnn.isa.machine import XLEN
 
@@ -15,10 +15,10 @@ class TestAndSet(Component):
     def __init__(self, words: int):
         self.words = words  # number of words of the bank
         ports = {
-            "access": In(BankSignature(words)),  #: Access to the bank.
+            "access": In(MemoryPortSignature(words)),  #: Access to the bank.
             "start": In(1),  #: The access is the load of a test-and-set.
             "busy": Out(1),  #: The bank is being written: ``access`` must not request.
-            "bank": Out(BankSignature(words)),  #: The bank.
+            "bank": Out(MemoryPortSignature(words)),  #: The bank.
         }
         super().__init__(ports=ports)
 
