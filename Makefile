@@ -26,9 +26,9 @@ lint: $(READY) ## Check style and types
 docs: $(READY) ## Build the guide, build/docs/html/index.html
 	@$(BIN)/sphinx-build -W --keep-going -E -q -b html -d build/docs/doctrees docs build/docs/html && echo build/docs/html/index.html
 pictures: $(READY) ## Draw the charts of the README
-	@$(BIN)/python -m xpulpnn_sim.publishing.guide.pictures
+	@$(BIN)/python -m docs.generate.pictures
 examples: $(READY) ## Run every command and example of README and guide
-	@SLOW_EXAMPLES=1 $(BIN)/python -m pytest -q tests/publishing/guide/test_examples.py -k test_examples_of_a_page $(ARGS)
+	@SLOW_EXAMPLES=1 $(BIN)/python -m pytest -q tests/docs/test_examples.py -k test_examples_of_a_page $(ARGS)
 clean: ## Remove everything generated, .venv included
 	@rm -rf build .venv .pytest_cache .ruff_cache .hypothesis
 help: ## Show this list

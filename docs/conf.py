@@ -1,6 +1,7 @@
 """Sphinx: how the pages become the guide; ``make docs`` runs it."""
 
 import json
+import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,11 @@ from typing import Any
 from sphinx.application import Sphinx
 
 from xpulpnn_sim.cli.tree import commands
-from xpulpnn_sim.publishing.guide.instructions import records
-from xpulpnn_sim.publishing.guide.pages import expand_page, members_section
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from docs.generate.instructions import records
+from docs.generate.pages import expand_page, members_section
 
 project = "xpulpnn"
 author = "the xpulpnn authors"

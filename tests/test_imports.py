@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-
-from xpulpnn_sim.publishing.guide.drawings import LAYERS
+from docs.generate.drawings import LAYERS
 
 ROOT = Path(__file__).parent.parent
 OURS = {"xpulpnn", "xpulpnn_start", "xpulpnn_sw", "xpulpnn_sim"}

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.publishing.guide.examples import ROOT, blocks
+from tests.docs.examples import ROOT, blocks
 
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.exploration.generic_library import liberty_text

@@ -3,6 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
+from docs.generate import html
+from docs.generate.html import comments_beside
+from docs.generate.instructions import c_call, encoding
+
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS
 from xpulpnn.errors import require
 from xpulpnn.field_values import setting_text
@@ -14,9 +18,6 @@ from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension, Op2Mode
 from xpulpnn.isa.machine import FIRST_WEIGHT, Cost, ExceptionCause
 from xpulpnn.isa.retirement import RETIREMENT_FIELDS, VALID, WAIT, WaitCause
 from xpulpnn.isa.table import INSNS, find
-from xpulpnn_sim.publishing.guide import html
-from xpulpnn_sim.publishing.guide.html import comments_beside
-from xpulpnn_sim.publishing.guide.instructions import c_call, encoding
 from xpulpnn_sw.assembly.asm import assemble
 
 _BLOCKS = (

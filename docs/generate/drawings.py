@@ -4,12 +4,12 @@ import re
 from html import escape
 from typing import NamedTuple
 
-from xpulpnn_sim.publishing.guide import html
-from xpulpnn_sim.publishing.guide.svg import MONOSPACE, STYLE, inline, line, svg, text
+from docs.generate import html
+from docs.generate.svg import MONOSPACE, STYLE, inline, line, svg, text
 
 LAYERS = {
     "xpulpnn_sim.cli": "the command line",
-    "xpulpnn_sim.publishing": "IP packages, the papers' tables, this guide",
+    "xpulpnn_sim.publishing": "IP packages, the papers' tables, LiteX",
     "xpulpnn_sim.api": "the same jobs as Python functions",
     "xpulpnn_sim.verification": "programs at random, coverage, mutants",
     "xpulpnn_sim.exploration": "area, timing, energy, bits of networks",

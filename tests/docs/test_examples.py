@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from tests.publishing.guide.examples import (
+from tests.docs.examples import (
     ROOT,
     ExampleBlock,
     ExamplePage,

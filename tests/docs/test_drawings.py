@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from amaranth.sim import Simulator
+from docs.generate.drawings import LAYERS, Timing, timings
 
 from xpulpnn import Core, preset
-from xpulpnn_sim.publishing.guide.drawings import LAYERS, Timing, timings
 from xpulpnn_sw.assembly.asm import assemble
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 TIMINGS = {
     name: drawn
     for page in ("integration", "verification")

@@ -7,6 +7,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from html import escape
 from typing import Any, get_args, get_origin
 
+from docs.generate import drawings, html, machine
+from docs.generate.instructions import instructions
+from docs.generate.pictures import picture
+
 from xpulpnn import config
 from xpulpnn.config import CLUSTER_PRESETS, preset
 from xpulpnn.debug.config import DebugConfig
@@ -17,9 +21,6 @@ from xpulpnn.emit.names import port_name
 from xpulpnn.errors import InputError, require
 from xpulpnn.field_values import setting_text
 from xpulpnn.xif.config import XIF_PRESETS
-from xpulpnn_sim.publishing.guide import drawings, html, machine
-from xpulpnn_sim.publishing.guide.instructions import instructions
-from xpulpnn_sim.publishing.guide.pictures import picture
 from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sim.tools.components import CLUSTER_TOPS, DEBUG_TOPS, component_of
 

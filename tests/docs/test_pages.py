@@ -6,6 +6,18 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from docs.generate import pages
+from docs.generate.instructions import (
+    ALL_INSNS,
+    anchor,
+    c_call,
+    encoding,
+    presets_of,
+    records,
+    shown_cycles,
+)
+from docs.generate.machine import TABLES
+from docs.generate.pages import expand_page
 
 from xpulpnn.config import PRESETS, CoreConfig, preset
 from xpulpnn.emit.declarations import declared_meanings
@@ -17,21 +29,9 @@ from xpulpnn.isa.machine import ExceptionCause, cycles
 from xpulpnn.isa.semantics import statements
 from xpulpnn.isa.table import INSNS, enabled, find
 from xpulpnn_sim.cli.tree import COMMANDS, commands
-from xpulpnn_sim.publishing.guide import pages
-from xpulpnn_sim.publishing.guide.instructions import (
-    ALL_INSNS,
-    anchor,
-    c_call,
-    encoding,
-    presets_of,
-    records,
-    shown_cycles,
-)
-from xpulpnn_sim.publishing.guide.machine import TABLES
-from xpulpnn_sim.publishing.guide.pages import expand_page
 from xpulpnn_sw.toolchain.headers.generate import headers
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from xpulpnn_sim.exploration.generic_library import liberty_text
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"(?P<slow><!-- slow -->\n+)?^```(?P<info>\S.*)\n(?P<content>(?:.*\n)*?)```$", re.MULTILINE)
 _NEEDS = re.compile(r"<!-- needs (.*) -->\n")
 _CAPTION = re.compile(r":caption: *(.+)\n+")

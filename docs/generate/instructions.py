@@ -5,6 +5,8 @@ from html import escape
 from itertools import accumulate, pairwise
 from typing import Any
 
+from docs.generate import html
+
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import require
 from xpulpnn.isa.fields import FieldKind
@@ -14,7 +16,6 @@ from xpulpnn.isa.machine import Cycles, cycles
 from xpulpnn.isa.semantics import phrase, statements
 from xpulpnn.isa.table import INSNS, enabled, find
 from xpulpnn.isa.xif import XIF_ROWS
-from xpulpnn_sim.publishing.guide import html
 from xpulpnn_sim.tools.component_names import XIF
 from xpulpnn_sw.toolchain.headers.intrinsics import Intrinsic
 

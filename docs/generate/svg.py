@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from xpulpnn_sim.publishing.guide import html
+from docs.generate import html
 
 STYLE = {
     "box": 'fill="var(--color-background-secondary)" stroke="var(--color-foreground-border)"',

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 SUFFIXES = {".py", ".c", ".h", ".S", ".cpp", ".hpp", ".md", ".j2", ".js", ".css", ".toml", ".sh"}
 FOLDERS = ("benchmarks", "docs", "examples", "rtl", "scripts", "sim", "sw", "tests")
 CITATION = re.compile(r'guide,((?:(?:,| and)? "[^"]+")+)')

@@ -4,11 +4,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from docs.generate.svg import SMALL, STYLE, inline, line, standalone, svg, text
+
 from xpulpnn.errors import require
-from xpulpnn_sim.publishing.guide.svg import SMALL, STYLE, inline, line, standalone, svg, text
 from xpulpnn_sim.tools.files import write_text
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/pictures"
 _COLOURS = ("#8a8f98", "#2a9d8f", "#3d82d8", "#e07b00")
 _FO4_PS = 58.8

@@ -13,7 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.flow
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 RESOURCE = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["']((?:https?:)?//[^"']+)""")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 IMPORT = re.compile(r"""(?:@import|url\()\s*["']?((?:https?:)?//[^"')]+)""")

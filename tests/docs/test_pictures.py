@@ -4,10 +4,10 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from docs.generate.pictures import CHARTS, FOLDER, ROOT, main, picture
 
 from xpulpnn.errors import InputError
 from xpulpnn_sim.cli.tree import COMMANDS
-from xpulpnn_sim.publishing.guide.pictures import CHARTS, FOLDER, ROOT, main, picture
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.svg"))
 README = (ROOT / "README.md").read_text()
