@@ -2,7 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from random import Random
 from typing import Any
 
@@ -191,8 +191,12 @@ class CacheEnv:
 
     def __init__(self, dut: Dut, rng: Random, prefetch: int = 0) -> None:
         self.dut, self.rng, self.board, self.late = dut, rng, Scoreboard(), int(bench_data()["late"])
-        self.first = 0x1C00_0000 + rng.randrange(64) * ICACHE_LINE_BYTES
         drive(dut, {"control__enable": 1, "control__prefetch": prefetch})
+
+    @cached_property
+    def first(self) -> int:
+        """Address of a line, drawn by the tests that use it."""
+        return 0x1C00_0000 + self.rng.randrange(64) * ICACHE_LINE_BYTES
 
     async def fetch(
         self,
