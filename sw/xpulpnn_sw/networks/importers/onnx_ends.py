@@ -9,7 +9,9 @@ from xpulpnn.errors import InputError
 from xpulpnn_sw.networks.importers.onnx_node import OnnxNode
 
 # operators at the end that do not change which result is the greatest
-_LEFT_OUT = ("Softmax", "LogSoftmax", "Sigmoid", "ArgMax", "ArgMin", "TopK", "QLinearSoftmax", "QLinearSigmoid")
+_LEFT_OUT = (
+    *("Softmax", "LogSoftmax", "Sigmoid", "Tanh", "ArgMax", "ArgMin", "TopK", "QLinearSoftmax", "QLinearSigmoid"),
+)
 # operators that may follow them
 _UNCHANGED = (
     *("QuantizeLinear", "DequantizeLinear", "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"),

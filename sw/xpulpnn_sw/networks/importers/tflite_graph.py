@@ -20,7 +20,7 @@ END_KINDS = ("SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "DEQUANTIZE", "ARG_MAX")
 _INTEGERS = ("INT32", "INT64")
 _RESHAPES = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
-_VALID = 1
+_VALID, _MAP_RANK = 1, 4
 
 
 def layer_operators(
@@ -168,7 +168,36 @@ def with_shapes(model: TfliteModel, note: Callable[[str], object]) -> TfliteMode
             outputs, inputs = (*tensors[operator.inputs[1]].shape, 0, 0)[:2]
             rows = prod(shape) // max(inputs, 1)
             tensors[output[0]] = replace(tensors[output[0]], shape=_batched((rows, outputs)))
+        elif any(tensors[own].shape != model.tensors[own].shape for own in operator.inputs if own >= 0):
+            for place, own in enumerate(_shapes(operator, tensors, [value for value in given if value is not None])):
+                tensors[operator.outputs[place]] = replace(tensors[operator.outputs[place]], shape=own)
     return replace(model, tensors=tuple(tensors))
+
+
+def _shapes(
+    operator: TfliteOperator, tensors: Sequence[TfliteTensor], constants: Sequence[Ints]
+) -> list[tuple[int, ...]]:
+    """Return the shapes of an operator's results where the file has others, as of maps whose rows it leaves open."""
+    source, options, own = tensors[operator.inputs[0]].shape, operator.options, tensors[operator.outputs[0]].shape
+    if operator.kind in MOVES:
+        places = np.empty(tensors[operator.inputs[MOVES[operator.kind]]].shape, np.int8)
+        return [result.shape for result in moved(operator.kind, places, constants, options, len(operator.outputs))]
+    if operator.kind == "PAD":
+        around = constants[0].reshape(-1, 2).sum(axis=1).tolist()
+        return [tuple(size + more for size, more in zip(source, around, strict=True))]
+    if "StrideH" in options and len(source) == len(own) == _MAP_RANK:
+        reach = options.get("FilterHeight", 0), options.get("FilterWidth", 0)
+        reach = reach if all(reach) else tensors[operator.inputs[1]].shape[1:3]
+        sizes = [
+            -(-(size - (options["Padding"] == _VALID) * (width - 1)) // options[f"Stride{way}"])
+            for size, width, way in zip(source[1:3], reach, "HW", strict=True)
+        ]
+        return [(1, *sizes, own[3])]
+    if operator.kind == "CONCATENATION":
+        axis, parts = options["Axis"], [tensors[part].shape for part in operator.inputs]
+        return [(*source[: axis % len(own)], sum(part[axis] for part in parts), *source[axis % len(own) + 1 :])]
+    together = np.broadcast_shapes(*(tensors[part].shape for part in operator.inputs if part >= 0))
+    return [together] if len(together) == len(own) and not constants else [own]
 
 
 def _of_one_image(tensor: TfliteTensor, batch: int) -> TfliteTensor:

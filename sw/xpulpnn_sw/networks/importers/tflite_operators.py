@@ -29,7 +29,7 @@ from xpulpnn_sw.networks.importers.tflite_layer_builder import (
     tensor_codes,
     zero_point_of,
 )
-from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, by_channel, dims, identity, plain_shape, reshaped
+from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, by_channel, dims, identity, reshaped
 
 # ranges of activations, in the order of TFLite's enumeration
 _ENDS: Mapping[str, tuple[float | None, float | None]] = {
@@ -128,7 +128,9 @@ class TfliteOperators:
 
     def _output_of(self, operator: TfliteOperator, value: Map) -> Map:
         shape, own = self._model.tensors[operator.outputs[0]].shape[1:], value.shape
-        require(plain_shape(shape) == plain_shape(own), f"output must be {dims(own)}, not {dims(shape)}")
+        is_same = [size for size in shape if size > 1] == [size for size in own if size > 1]
+        # memory has fewer axes than some tensors
+        require(is_same or len(shape) > len(own), f"output must be {dims(own)}, not {dims(shape)}")
         return reshaped(value, shape)
 
     def _first_code(self, operator: TfliteOperator, value: Map) -> int:

@@ -214,8 +214,3 @@ def reshaped(value: Map, shape: tuple[int, ...]) -> Map:
         value = replace(value, shape=(stored[0], stored[1], stored[2]))
     is_map = len(shape) == _MAP_AXES
     return replace(value, indices=standard_indices(value.shape) if is_map else np.arange(elements).reshape(1, *shape))
-
-
-def plain_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    first = next((place for place, size in enumerate(shape[:-1]) if size > 1), len(shape) - 1)
-    return shape[first:]

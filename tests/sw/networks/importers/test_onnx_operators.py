@@ -416,7 +416,9 @@ REFUSED = {
     "LeakyRelu leakyrelu2: alpha must be greater than 0": refused(
         ("Conv", (ONES,), {}), ("LeakyRelu", (), {"alpha": -1})
     ),
-    "Tanh tanh3: input must not be a function": refused(("Conv", (ONES,), {}), ("Sigmoid", (), {}), ("Tanh", (), {})),
+    "Tanh tanh3: input must not be a function": refused(
+        ("Conv", (ONES,), {}), ("Sigmoid", (), {}), ("Tanh", (), {}), ("Relu", (), {})
+    ),
     "end of the model .*: input must come from a quantiser": refused(("Sigmoid", (), {}), ("Relu", (), {})),
     "Concat concat1: axis must not be that of the batch, 0": two_maps("Concat", axis=0),
     "input image must be images of known size": refused(shape=(2, 0, 4, 4)),

@@ -412,6 +412,35 @@ def test_layer_normalisation(tmp_path, has_constants):
         imported(g.written(tmp_path / "model.tflite"))
 
 
+def test_rows_that_the_file_leaves_open(tmp_path):
+    """Rows repeated as Keras repeats them, with a shape that the model computes; the file has 1 for all behind it."""
+    g = Graph((1, 4, 3, 4), 0.02, 11)
+    a = g.weighted("CONV_2D", g.input, (4, 1, 1, 4), (1, 4, 3, 4), 0.02, 11, **convolving())
+    a = g.operator("RESHAPE", (a, g.numbers([1, 4, 1, 12])), (1, 4, 1, 12), 0.02, 11)
+    a = g.operator("TILE", (a, g.numbers([1, 1, 2, 1])), (1, 4, 2, 12), 0.02, 11)
+    shape = g.operator("SHAPE", (g.input,), (4,), 1, 0, kind="INT32")
+    ends = [g.numbers([end]) for end in (0, 1, 1)]
+    first = g.operator("STRIDED_SLICE", (shape, *ends), (1,), 1, 0, kind="INT32", **(MASKS | {"ShrinkAxisMask": 0}))
+    parts = (first, g.numbers([8]), g.numbers([3, 4]))
+    sizes = g.operator("CONCATENATION", parts, (4,), 1, 0, kind="INT32", Axis=0, FusedActivationFunction=NONE)
+    b = g.operator("RESHAPE", (a, sizes), (1, 8, 3, 4), 0.02, 11)
+    c = g.operator("MIRROR_PAD", (b, g.numbers([[0, 0], [1, 1], [1, 1], [0, 0]])), (1, 10, 5, 4), 0.02, 11, Mode=0)
+    d = g.weighted("CONV_2D", c, (4, 3, 3, 4), (1, 8, 3, 4), 0.02, 11, **convolving((1, 1), VALID))
+    around = g.numbers([[0, 0], [1, 0], [0, 0], [0, 0]])
+    e = g.operator("PAD", (d, around), (1, 9, 3, 4), 0.02, 11)
+    pooling = window((2, 1), SAME, FilterHeight=2, FilterWidth=2)
+    f = g.operator("MAX_POOL_2D", (e,), (1, 5, 3, 4), 0.02, 11, **pooling)
+    h = g.operator("CONCATENATION", (f, f), (1, 10, 3, 4), 0.02, 11, Axis=1, FusedActivationFunction=NONE)
+    i = g.operator("ADD", (h, h), (1, 10, 3, 4), 0.02, 11, FusedActivationFunction=NONE)
+    described, _ = check_codes(g, tmp_path)
+    for place in (b, c, d, e, f, h, i):
+        g.tensors[place] = replace(g.tensors[place], shape=(1, 1, *g.tensors[place].shape[2:]))
+    again = imported(g.written(tmp_path / "model.tflite"))
+    images = g.rng.integers(0, 256, (2, 4, 3, 4)).astype(np.uint8)
+    results = [run_reference(each.network, each.batch(images))[-1] for each in (described, again)]
+    np.testing.assert_array_equal(*results)
+
+
 def test_images_of_a_batch_come_one_by_one(tmp_path):
     g = Graph((3, 4, 3, 4), 0.02, 11)
     a = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (3, 4, 3, 6), 0.05, -128, **convolving((1, 1), SAME, RELU))
