@@ -6,7 +6,7 @@ from typing import ClassVar
 from xpulpnn.errors import LayerError, require
 from xpulpnn_sw.layers.text import OUTSIDE, STRIDE, LayerText, Option, Windows, check_elements, check_size, pad_option
 
-MAX_AREA = 4096  # most elements of a window that is averaged
+MAX_AREA = 1 << 14  # most elements of a window that is averaged, so that their sum leaves a factor ten bits
 MAX_NORMALISED = 512  # most channels whose variance times their square has 32 bits
 
 

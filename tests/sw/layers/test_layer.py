@@ -63,7 +63,7 @@ REJECTED = [
     ("v=", layers.ConvLayer, "9x9x1:1x3x3:v="), ("size", layers.ConvLayer, "9x9x1:1x3x3:v=-1234567890"),
     ("layer options", layers.ConvLayer, "9x9x1:1x3x3:s=1,s=2"), ("layer", layers.ImageConvLayer, "3x3x3:4x1x1"),
     ("output", layers.MatmulLayer, "65535x1x257"), ("layer", layers.MaxPoolLayer, "9x9:3x3:relu"),
-    ("padding", layers.MaxPoolLayer, "9x9x1:3x3:p=3"), ("window", layers.AvgPoolLayer, "99x99x1:65x64"),
+    ("padding", layers.MaxPoolLayer, "9x9x1:3x3:p=3"), ("window", layers.AvgPoolLayer, "200x200x1:129x128"),
     ("layer", layers.AddLayer, "4x5x6:shifted"),
 ]  # fmt: skip
 

@@ -194,7 +194,7 @@ def _shapes(
         ]
         return [(1, *sizes, own[3])]
     if operator.kind == "CONCATENATION":
-        axis, parts = options["Axis"], [tensors[part].shape for part in operator.inputs]
+        axis, parts = int(options["Axis"]), [tensors[part].shape for part in operator.inputs]
         return [(*source[: axis % len(own)], sum(part[axis] for part in parts), *source[axis % len(own) + 1 :])]
     together = np.broadcast_shapes(*(tensors[part].shape for part in operator.inputs if part >= 0))
     return [together] if len(together) == len(own) and not constants else [own]

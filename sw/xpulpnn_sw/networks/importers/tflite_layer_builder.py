@@ -13,8 +13,8 @@ from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
-from xpulpnn_sw.networks.importers.quantiser import Quantiser, uniform_quantiser
-from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average, product_arrays
+from xpulpnn_sw.networks.importers.quantiser import Channel, Quantiser, uniform_quantiser
+from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average, product_arrays, rule_error
 from xpulpnn_sw.networks.importers.tflite_file import TfliteTensor
 from xpulpnn_sw.networks.importers.values import CONVERT, Map, Sums
 from xpulpnn_sw.networks.network import NetworkModel
@@ -22,6 +22,7 @@ from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_po
 
 LEAST, GREATEST = -128, 127  # codes of INT8
 _BITS = 31  # of TFLite's multipliers
+_EXACT_AREA = 1 << 12  # sums of more elements leave a factor too few bits
 _FAR = 1 << 20  # beyond all codes
 _SHORT, _LARGEST_SHORT, _HALF = 1 << 8, 1 << 7, Fraction(1, 2)
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
@@ -153,6 +154,12 @@ class TfliteLayerBuilder(LayerBuilder):
             added = Range(sums.channels[0].least, sums.channels[0].most), zero_point_of(source)
             arrays = shifted_sum([float(sums.channels[0].a * sums.area / quantiser.scale)], [added], zero, sums.area)
             (arrays["factor"],) = arrays.pop("factors")
+            if sums.area > _EXACT_AREA:
+                fit = [arrays["factor"]], [arrays["summand"]], arrays["shift"]
+                channel = Channel.of(quantiser, sums.channels[0], 0)
+                inexact, error = rule_error(fit, [channel], quantiser.results, sums.area)
+                if inexact:
+                    self.note(f"{sums.name}: {inexact} of {len(quantiser.results)} steps are at other sums, by {error}")
             if sums.centre is not None:
                 away = away_average(sums, quantiser)
                 if away is None and sums.area % 2 == 0:

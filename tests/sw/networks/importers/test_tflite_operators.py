@@ -441,6 +441,22 @@ def test_rows_that_the_file_leaves_open(tmp_path):
     np.testing.assert_array_equal(*results)
 
 
+def test_averages_of_large_maps_say_what_differs(tmp_path):
+    g = Graph((1, 80, 90, 4), 0.02, -128)
+    g.operator("MEAN", (g.input, g.numbers([1, 2])), (1, 4), 0.0187, -128)
+    notes: list[str] = []
+    described = imported(g.written(tmp_path / "model.tflite"), note=notes.append)
+    (note,) = notes
+    number = re.fullmatch(r"avgpool0: (\d+) of 255 steps are at other sums, by 1", note)
+    assert number
+    assert int(number[1]) > 0
+    centres = g.rng.integers(100, 156, (4, 1, 1, 4))
+    images = np.clip(g.rng.normal(centres, 20, (4, 80, 90, 4)), 0, 255).astype(np.uint8)
+    results = run_reference(described.network, described.batch(images))[-1].reshape(4, 4).astype(np.int64)
+    right = np.clip(np.rint(images.mean(axis=(1, 2)) * 0.02 / 0.0187), 0, 255)
+    assert np.abs(results - right).max() <= 1
+
+
 def test_images_of_a_batch_come_one_by_one(tmp_path):
     g = Graph((3, 4, 3, 4), 0.02, 11)
     a = g.weighted("CONV_2D", g.input, (6, 3, 3, 4), (3, 4, 3, 6), 0.05, -128, **convolving((1, 1), SAME, RELU))
