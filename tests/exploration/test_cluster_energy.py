@@ -22,12 +22,12 @@ def test_pieces_are_spread_over_a_run() -> None:
 
 def test_accesses_are_told_by_ports() -> None:
     outputs = {"banks__0__req": [5], "banks__0__we": [6], "banks__0__addr": [7, 8]}
-    outputs |= {"private3.ways.way1.lookup": [9], "shared.bank0.ways.way0.write": [10]}
+    way = "shared.bank0.ways.way0.lines.port__"
+    outputs |= {"private3.ways.way1.lines.read": [9], f"{way}req": [10], f"{way}we": [11]}
     circuit = SimpleNamespace(sources=[2], registers=["state"], outputs=outputs)
-    # source, state, then req, we, two bits of the address, lookup, write
-    rows = [
-        [1, 1, *outputs] for outputs in ([1, 0, 1, 1, 1, 0], [1, 1, 1, 0, 1, 0], [0, 1, 1, 1, 1, 1], [1, 0] + [0] * 4)
-    ]
+    # source, state, then req, we, two bits of the address, read, req, we
+    every = ([1, 0, 1, 1, 1, 0, 1], [1, 1, 1, 0, 1, 0, 1], [0, 1, 1, 1, 1, 1, 1], [1, 0] + [0] * 5)
+    rows = [[1, 1, *outputs] for outputs in every]
     accesses = cluster.memory_accesses(circuit, np.array(rows, np.uint8))
     counts = {"TCDM reads": 2, "TCDM writes": 1, "private cache lookups": 3, "shared cache writes": 1}
     assert {what: count for what, count in accesses.items() if count} == counts

@@ -206,7 +206,9 @@ def objects(
             (place / file).write_text(text)
         (place / ARGUMENTS_HEADER).write_text(arguments_header())
         sources = [*(place / file for file in written), *_parts(public)]
-        options = replace(options, include=(*options.include, _PARTS, place))
+        # debug information is the same wherever this folder is
+        extra = (*options.extra, f"-ffile-prefix-map={place}=.")
+        options = replace(options, include=(*options.include, _PARTS, place), extra=extra)
         archive(sources, library, compiler=compiler, options=options)
 
 

@@ -16,6 +16,7 @@ from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.layers.precision import Precision
 from xpulpnn_sw.library.functions import Selection, library_functions
 from xpulpnn_sw.library.packed_layer import PackedLayer, c_header, c_source, packed
+from xpulpnn_sw.library.public import PublicFunctions
 from xpulpnn_sw.library.write import kernels_header, objects, texts
 from xpulpnn_sw.networks.network import Network, Stage
 from xpulpnn_sw.networks.network_file import arrays_of
@@ -54,6 +55,14 @@ def test_a_library_has_headers_objects_and_a_table(tmp_path):
     structures = (tmp_path / "include/xp_arguments.h").read_text()
     used = {line.partition("struct ")[2].partition(" ")[0] for line in header.splitlines() if line.startswith("void")}
     assert all(f"struct {name} {{" in structures for name in used)
+
+
+def test_a_library_is_the_same_every_time(tmp_path):
+    """Debug information names no folder that only this run has."""
+    public = [next(iter(PublicFunctions([Precision(8, 8, 8)], Rule.BN32, preset("xpulpnn2"))))]
+    for name in ("first.a", "second.a"):
+        objects([], tmp_path / name, compiler=None, options=Options(), public=public)
+    assert (tmp_path / "first.a").read_bytes() == (tmp_path / "second.a").read_bytes()
 
 
 def test_a_missing_compiler_is_told_before_anything_is_written(tmp_path, monkeypatch, refused):

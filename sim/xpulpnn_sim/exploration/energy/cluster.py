@@ -50,10 +50,10 @@ _BANK = r"banks__\d+__req"
 _ACCESSES: Mapping[str, tuple[str, int | None]] = {
     "TCDM reads": (_BANK, 0),
     "TCDM writes": (_BANK, 1),
-    "private cache lookups": (r"private\d+\..*\.lookup", None),
-    "private cache writes": (r"private\d+\..*\.write", None),
-    "shared cache lookups": (r"shared\..*\.lookup", None),
-    "shared cache writes": (r"shared\..*\.write", None),
+    "private cache lookups": (r"private\d+\..*\.lines\.read", None),
+    "private cache writes": (r"private\d+\..*\.lines\.write", None),
+    "shared cache lookups": (r"shared\..*\.lines\.port__req", 0),
+    "shared cache writes": (r"shared\..*\.lines\.port__req", 1),
 }
 """Memory accesses by name in reports: a pattern of request ports, and the value of write enable (None for any)."""
 
@@ -129,7 +129,7 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
         "and the netlist of every instance beside it, their outputs equal in every cycle: "
         f"{counted} of the {cycles} cycles of the kernel, in pieces of {chunk} spread over it, which the cores share"
     )
-    memories = "Banks of the TCDM and ways of the caches, their comparators included, are in no energy: accesses count."
+    memories = "Banks of the TCDM, and tags and lines of the caches, are in no energy: accesses count."
     return energy_result(
         name,
         float(case.layer.macs),
