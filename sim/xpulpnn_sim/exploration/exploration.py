@@ -312,7 +312,7 @@ class _PointSteps:
         self._programs: list[PointStep] = []
         self.measured = options.energy or options.general or options.sleep
         if self.measured:
-            cells, yosys = libraries(options.liberty[:1])[0], options.yosys
+            cells, yosys = libraries(options)[0], options.yosys
             on_core = options.component == "core"
             if options.energy:
                 self._of_kernel.append(lambda spec: energy_step(cells, spec, core=on_core, yosys=yosys))

@@ -50,7 +50,8 @@ class FinishedRun:
 
     def _results(self) -> tuple[NamedTable | None, ...]:
         paths, rates = tables.path_table(self.points), tables.rate_table(self.points)
-        return paths, rates, tables.best_table(self.points, self.outside)
+        placements = tables.placement_table(self.points)
+        return placements, paths, rates, tables.best_table(self.points, self.outside)
 
     def printed_parts(self) -> Iterator[TerminalTable | str]:
         overheads = tables.overhead_table(self.points, self.baseline)

@@ -1,10 +1,9 @@
 """Steps of a point: run a synthesis flow, measure cycles of a kernel on the RTL, or estimate its energy on gates."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Self
 
 from xpulpnn.config import ClusterConfig
@@ -24,6 +23,7 @@ from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_corners
 from xpulpnn_sim.exploration.options import FLOWS, SMALL_LAYERS, ExploreOptions
+from xpulpnn_sim.exploration.placement import Placer, default_row_um
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
 from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, plain_key
 from xpulpnn_sim.exploration.task import PointStep, StepOutcome
@@ -130,7 +130,8 @@ def energy_step(
 
 
 def _energy_settings(library: Library, *, core: bool, yosys: str, window: int) -> dict[str, str]:
-    return {**find_yosys(yosys).tools, "library": library.sha256, "core": str(core), "window": str(window)}
+    described = {"library": library.sha256, **library.wire_settings}
+    return {**find_yosys(yosys).tools, **described, "core": str(core), "window": str(window)}
 
 
 def _run_energy(
@@ -200,14 +201,25 @@ def _run_flow(flow: Flow, structures: dict[str, str], design: EmittedDesign) -> 
     return StepOutcome(result=result, cached=hit, files={f"{design.top}.v": changed.verilog, **output.files})
 
 
-def libraries(paths: Sequence[Path]) -> list[Library]:
+def libraries(options: ExploreOptions) -> list[Library]:
     """Return the libraries of the corners, the one to map for first; the built-in library without a file."""
-    return load_corners(paths) if paths else [generic_library()]
+    corners = load_corners(options.liberty) if options.liberty else [generic_library()]
+    if not options.placement:
+        return corners
+    placer = Placer(
+        row_um=options.row_height or default_row_um(corners[0].ge_area),
+        utilisation=options.utilisation,
+        wire_ff_um=options.wire_capacitance,
+        seeds=options.seeds,
+    )
+    return [corner.with_placement(placer) for corner in corners]
 
 
 def flow_steps(options: ExploreOptions) -> list[PointStep]:
     names = select_names(options.flow or ("asic" if options.liberty else "builtin"), FLOWS, "flow")
     require(options.liberty or "asic" not in names, "liberty must be given for the flow asic")
+    other = next((name for name in names if name != "asic"), None)
+    require(not options.placement or other is None, f"flow must be asic with placement, not {other}")
     script = "both" if options.paper else options.script or SCRIPTS[0]
     clock_ns, top = None if options.clock is None else parse_clock(options.clock), options.component
     chosen = [text.partition("=")[0].strip() for text in (*options.settings, *options.sweep)]
@@ -219,7 +231,7 @@ def flow_steps(options: ExploreOptions) -> list[PointStep]:
             require(top not in CLUSTER_NAMES, f"flow must be asic or builtin for {top}, not {name}")
             flows.append(FpgaFlow(name, options.seeds, clock_ns=clock_ns, yosys=options.yosys))
             continue
-        corners = libraries(() if name == "builtin" else options.liberty)
+        corners = libraries(replace(options, liberty=()) if name == "builtin" else options)
         cells, *others = [corner.with_wires(options.wire_load) for corner in corners]
         keep = top in WHOLE_CLUSTERS
         for script_name in SCRIPTS if script == "both" else (script,):

@@ -137,16 +137,21 @@ class Table:
 
     def value_at(self, slew_ns: float, load_ff: float) -> float:
         """Interpolate the table bilinearly; extrapolate linearly outside its axes."""
-        by_load = [_interpolate(self.slews_ns, slew_ns, column) for column in self.columns]
-        return _interpolate(self.loads_ff, load_ff, by_load)
+        place, along = _position(self.slews_ns, slew_ns)
+        low, share = _position(self.loads_ff, load_ff)
+        first, *second = (
+            column[place] + along * (column[place + 1] - column[place]) if along else column[place]
+            for column in self.columns[low : low + 2]
+        )
+        return first + share * (second[0] - first) if share else first
 
 
-def _interpolate(axis: list[float], x: float, values: list[float]) -> float:
+def _position(axis: list[float], x: float) -> tuple[int, float]:
+    """Return the place on an axis below which, or before the last of which, ``x`` is, and how far it is to the next."""
     if len(axis) == 1:
-        return values[0]
+        return 0, 0.0
     low = min(max(bisect_left(axis, x) - 1, 0), len(axis) - 2)
-    share = (x - axis[low]) / (axis[low + 1] - axis[low])
-    return values[low] + share * (values[low + 1] - values[low])
+    return low, (x - axis[low]) / (axis[low + 1] - axis[low])
 
 
 class _Units:

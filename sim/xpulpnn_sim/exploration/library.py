@@ -10,6 +10,7 @@ from pathlib import Path
 
 from xpulpnn.errors import InputError, ToolError, require
 from xpulpnn_sim.exploration.liberty import LibraryCell, TimingArc, WireLoad, read_liberty
+from xpulpnn_sim.exploration.placement import Placer, require_coloquinte
 from xpulpnn_sim.tools.yosys import Yosys
 
 NO_TECHNOLOGY = (
@@ -32,6 +33,7 @@ class Library:
     def __init__(self, content: bytes, source: object, *, name: str = "", physical: bool = True) -> None:
         self.content, self.physical = content, physical
         self.wires = NO_WIRES
+        self.placer: Placer | None = None
         self.sha256 = hashlib.sha256(content).hexdigest()
         self.liberty = read_liberty(content.decode(errors="replace"), source)
         self.name = name or self.liberty.name  # name in reports
@@ -81,6 +83,19 @@ class Library:
             named = WIRE_LOAD_CHOICE.sub("", self.content.decode(errors="replace")).rstrip().removesuffix("}")
             library.content = f'{named}  default_wire_load : "{wires}";\n}}\n'.encode()
         return library
+
+    def with_placement(self, placer: Placer) -> "Library":
+        """Return the library with settings for the placement of its cells."""
+        require_coloquinte()
+        library = copy(self)
+        library.placer = placer
+        return library
+
+    @property
+    def wire_settings(self) -> dict[str, str]:
+        """Return what determines the wires of netlists, by name."""
+        named = {"wires": self.wires} if self.wires != NO_WIRES else {}
+        return named | (self.placer.settings() if self.placer else {})
 
     def wire_load(self, area: float) -> WireLoad | None:
         """Return the wire load of a design by the area of its combinational cells; None without."""
@@ -172,7 +187,7 @@ def _resistance(cell: LibraryCell) -> float:
 
 
 DESIGN, LIBRARY, CONSTRAINTS = "design.v", "library.lib", "library.constr"
-_KEPT = frozenset({".abc", ".constr", ".log", ".out", ".rpt", ".tcl", ".v", ".ys"})
+_KEPT = frozenset({".abc", ".constr", ".log", ".out", ".rpt", ".spef", ".tcl", ".v", ".ys"})
 
 
 class FlowError(ToolError):

@@ -51,6 +51,8 @@ class MappedNetlist:
     names: dict[int, str]
     # unmapped instances; their outputs count as inputs and their inputs as outputs
     unmapped: list[NetlistCell] = field(default_factory=list[NetlistCell])
+    # capacitance of the wire of each net once the gates have places
+    wires_ff: dict[int, float] = field(default_factory=dict[int, float])
 
 
 class CombinationalCells:

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from xpulpnn.config import DEFAULT_PRESET
 from xpulpnn.errors import require
 from xpulpnn_sim.exploration.library import NO_WIRES, SCRIPTS
+from xpulpnn_sim.exploration.placement import UTILISATION, WIRE_FF_UM
 from xpulpnn_sim.exploration.results import Constraint
 from xpulpnn_sim.exploration.search import OBJECTIVES
 from xpulpnn_sim.exploration.space import CLUSTER, DEBUG_PRESET, WHOLE_CLUSTERS
@@ -27,8 +28,12 @@ DEFAULT_TOP = "ex-stage"
 DEFAULT_SEEDS = 3
 DEFAULT_TIMEOUT_S = 3600.0
 DEFAULT_OUTPUT = Path("build/explore")
+_MOST_UTILISATION = 0.95  # cells that fill rows further find no place
 MOST_POINTS = 200  # limit without ``yes``
-_SWEPT = ("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "sleep", "baseline", "search")
+_SWEPT = (
+    *("preset", "settings", "sweep", "kernel", "flow", "script", "energy", "general", "sleep"),
+    *("baseline", "search", "placement"),
+)
 """Options that cannot be combined with ``paper``, which determines them."""
 
 # Sphinx reads annotations without values that are computed in them.
@@ -83,10 +88,18 @@ class ExploreOptions:
     """Cell library of the flow asic and of --energy; repeatable: delay, clock and leakage at other corners."""
     wire_load: Annotated[str, Parameter(metavar="NAME")] = NO_WIRES
     """Wire load of the library for mapping, sizing and timing; ``library`` for the one that it chooses by area."""
+    placement: bool = False
+    """Place the cells of the flow asic and of --energy for their wires, and size gates and insert buffers for them."""
+    utilisation: Annotated[float, Parameter(metavar="SHARE")] = UTILISATION
+    """Share of the rows of --placement that cells take."""
+    row_height: Annotated[float | None, Parameter(metavar="UM")] = None
+    """Height of these rows (default: that in which the smallest NAND2 is twice as high as wide)."""
+    wire_capacitance: Annotated[float, Parameter(metavar="FF/UM")] = WIRE_FF_UM
+    """Capacitance of wires of --placement, usually 0.1 to 0.2."""
     script: Annotated[str | None, Parameter(choices=_SCRIPTS)] = None
     """Synthesis for area or for speed (default area)."""
     seeds: _Count = DEFAULT_SEEDS
-    """FPGA placements."""
+    """Placements on FPGAs, and of --placement."""
     repeat: _Count = 1
     """Map each design N times, with cells and nets in another order each time, and show medians, minima and maxima
     (FPGA flows have --seeds)."""
@@ -132,6 +145,10 @@ class ExploreOptions:
         for name in ("jobs", "seeds", "repeat", "search", "max_points"):
             number = getattr(self, name)
             require(number is None or number >= 1, f"{name} must be at least 1, not {number}")
+        for name, most in (("utilisation", _MOST_UTILISATION), ("row_height", inf), ("wire_capacitance", inf)):
+            number = getattr(self, name)
+            limit = "" if most == inf else f" and at most {most:g}"
+            require(number is None or 0 < number <= most, f"{name} must be above 0{limit}, not {number}")
         for text in self.constraint:
             Constraint(text)
         if self.json != STANDARD_OUTPUT:
@@ -148,6 +165,8 @@ class ExploreOptions:
             (self.component not in ALL_TOPS, f"top must be one of {', '.join(ALL_TOPS)}, not {self.top}"),
             (self.script not in (None, *_SCRIPTS), f"script must be one of {', '.join(_SCRIPTS)}, not {self.script}"),
             (absent, f"liberty must be a file, not {absent}"),
+            (self.placement and not self.liberty, "placement must come with liberty, whose cells are placed"),
+            (self.placement and self.component in CLUSTER_NAMES, f"placement must be left out with {self.component}"),
             (
                 self.paper and self.top not in (None, CLUSTER),
                 f"top must be left out or {CLUSTER} with paper, not {self.top}",

@@ -72,7 +72,7 @@ def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]
 
 
 def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
-    cells, yosys = libraries(options.liberty[:1])[0], options.yosys
+    cells, yosys = libraries(options)[0], options.yosys
     own = [] if preset == BASELINE else [fastest_kernel(preset, 8, OWN_MATMUL)]
     rows = [fastest_kernel(preset, bits, LAYER_ROWS) for bits in BITS]
     return [
@@ -193,7 +193,7 @@ def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
     if cluster not in CLUSTER_VARIANTS:
         return []
     own = [fastest_kernel(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
-    cells, yosys, specs = libraries(options.liberty[:1])[0], options.yosys, dict.fromkeys([_SAME, *own])
+    cells, yosys, specs = libraries(options)[0], options.yosys, dict.fromkeys([_SAME, *own])
     energies = [energy_step(cells, spec, yosys=yosys, window=CLUSTER_WINDOW) for spec in specs]
     return [*energies, *(kernel_step(fastest_kernel(cluster, bits, LAYER)) for bits in BITS)]
 

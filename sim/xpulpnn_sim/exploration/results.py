@@ -60,6 +60,7 @@ class PathStep:
     delay_ps: float
     arrival_ps: float
     instance: str = ""  # path of the cell's instance below the top; empty for the top
+    wire_ps: float = 0.0  # part of the delay that is due to the wire of the net
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,23 @@ class GrantPath:
     request_ps: float  # arrival time at the core's request output
     grant_ps: float  # arrival time at the core's grant input
     fo4: float  # the whole path in FO4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementResult:
+    """Where the cells of the netlist are whose delay is shown, and what their wires cost."""
+
+    seed: int
+    width_um: float
+    height_um: float
+    utilisation: float  # share of the rows that cells take
+    wire_mm: float
+    resized: int  # gates that became other cells for their wires
+    buffers: int  # gates that were added
+    wireless_ps: float | None  # delay of the netlist before placement, without wires
+    unsized_ps: float  # delay with the wires of the first placement, before any gate was changed
+    modules: list[str] = field(default_factory=list[str])
+    tiles: list[list[int]] = field(default_factory=list[list[int]])  # module by row and column of square tiles, or -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +154,7 @@ class FlowResult(CornerResult):
     structures: dict[str, str] = field(default_factory=dict[str, str])
     area_run: int = 1  # number of the run with the median area
     delay_run: int = 1  # number of the run with the median delay
+    placement: PlacementResult | None = None  # of the run with the median delay
     memory_bits: int | None = None  # bits of unmapped memories, not part of any area
     grant: GrantPath | None = None  # of a cluster: path from a core's request through its grant
     luts: int | None = None  # look-up tables of an FPGA
@@ -211,6 +230,7 @@ class ModuleEnergy:
     internal: float
     clock: float
     leakage: float
+    wires: float = 0.0  # part of switching
 
     @property
     def total(self) -> float:

@@ -9,18 +9,20 @@ its timing arcs. Among several arcs between two pins, the worst table counts, wi
 import re
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property, partial
+from math import inf
 from pathlib import Path
+from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.exploration.liberty import LibraryCell, Table, TimingArc
 from xpulpnn_sim.exploration.library import WIRE_LOAD_CHOICE, Library, flow_folder
 from xpulpnn_sim.exploration.mapped_netlist import CombinationalCells, MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.results import CornerResult, CriticalPath, PathStep
-from xpulpnn_sim.tools.netlists import ONE
+from xpulpnn_sim.tools.netlists import ONE, ZERO
 from xpulpnn_sim.tools.yosys import command_output, run_tool
 
 _TIMEOUT_S = 600.0
@@ -58,6 +60,9 @@ class OpenSta:
         (folder / _LIBRARY).write_text(WIRE_LOAD_CHOICE.sub("", liberty), encoding="utf-8")
         wires = library.wire_load(part.area)
         model = f"set_wire_load_mode top\nset_wire_load_model -name {wires.name}" if wires else ""
+        if netlist.wires_ff:
+            (folder / "wires.spef").write_text(_spef(part, netlist.wires_ff))
+            model = "read_spef wires.spef"
         driver = library.cells[library.driving_cell]
         pin, load = driver.outputs[0].name, library.output_load_ff / 1e3
         script = _SCRIPT.format(
@@ -76,12 +81,39 @@ class OpenSta:
         return round(float(arrival[1]) * 1e3, 2) if arrival else None
 
 
-def _verilog(part: CombinationalCells) -> str:
-    def name(net: int) -> str:
-        if net <= ONE:
-            return "1'b1" if net == ONE else "1'b0"
-        return f"i{net}" if net in part.starts else f"n{net}"
+def _net_name(part: CombinationalCells, net: int) -> str:
+    if net <= ONE:
+        return "1'b1" if net == ONE else "1'b0"
+    return f"i{net}" if net in part.starts else f"n{net}"
 
+
+_SPEF = f"""\
+*SPEF "IEEE 1481-1998" *DESIGN "{_TOP}" *DATE "" *VENDOR "" *PROGRAM "xpulpnn explore" *VERSION "" *DESIGN_FLOW ""
+*DIVIDER / *DELIMITER : *BUS_DELIMITER [ ] *T_UNIT 1 NS *C_UNIT 1 FF *R_UNIT 1 OHM *L_UNIT 1 HENRY
+"""
+
+
+def _spef(part: CombinationalCells, wires_ff: Mapping[int, float]) -> str:
+    """Return the wires as capacitances at the pins that drive them, which resistors of 1 mOhm join to the others."""
+    pins: dict[int, list[str]] = {net: [f"*P i{net} I"] for net in part.starts}
+    for number, gate in enumerate(part.gates):
+        for pin, way in (*((pin, "O") for pin in gate.cell.outputs), *((pin, "I") for pin in gate.cell.inputs)):
+            pins.setdefault(gate.pins.get(pin.name, ONE), []).append(f"*I g{number}:{pin.name} {way}")
+    for number, (net, _) in enumerate(part.ends):
+        pins.setdefault(net, []).append(f"*P o{number} O")
+    lines = [_SPEF]
+    for net, load_ff in wires_ff.items():
+        if net in pins:
+            # a start or the output of a gate, which comes before those that read it, is the first pin
+            driver, *others = (pin.split()[1] for pin in pins[net])
+            lines += [f"*D_NET {_net_name(part, net)} {load_ff:.4f}", "*CONN", *pins[net]]
+            lines += ["*CAP", f"1 {driver} {load_ff:.4f}", "*RES"]
+            lines += [*(f"{number} {driver} {name} 0.001" for number, name in enumerate(others, 1)), "*END"]
+    return "\n".join([*lines, ""])
+
+
+def _verilog(part: CombinationalCells) -> str:
+    name = partial(_net_name, part)
     ports = [f"i{net}" for net in part.starts] + [f"o{number}" for number in range(len(part.ends))]
     lines = [f"module {_TOP} ({', '.join(ports)});"]
     lines += [f"  input i{net};" for net in part.starts]
@@ -115,14 +147,15 @@ def _installed(program: str) -> OpenSta | None:
 
 
 TOOL = "the explorer's timer on the delay tables of the library, with the conventions of ABC"
-_RISE, _FALL = 0, 1
-_EDGES = {"positive_unate": ((_RISE, _RISE), (_FALL, _FALL)), "negative_unate": ((_FALL, _RISE), (_RISE, _FALL))}
-_BOTH = ((_RISE, _RISE), (_FALL, _RISE), (_FALL, _FALL), (_RISE, _FALL))
+RISE, FALL = 0, 1
+_EDGES = {"positive_unate": ((RISE, RISE), (FALL, FALL)), "negative_unate": ((FALL, RISE), (RISE, FALL))}
+_BOTH = ((RISE, RISE), (FALL, RISE), (FALL, FALL), (RISE, FALL))
 _SEQUENTIAL = frozenset({"three_state_enable", "three_state_disable", "clear", "preset", "rising_edge", "falling_edge"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Arc:
+class CellArc:
+    output: str
     pin: str
     input_edge: int
     output_edge: int
@@ -131,8 +164,8 @@ class _Arc:
 
 
 @cache
-def _arcs(cell: LibraryCell, output: str) -> list[_Arc]:
-    arcs_of_cell: list[_Arc] = []
+def timing_arcs(cell: LibraryCell, output: str) -> list[CellArc]:
+    arcs_of_cell: list[CellArc] = []
     by_pin: defaultdict[str, list[TimingArc]] = defaultdict(list)
     for timing in cell.pins[output].timing:
         if timing.timing_type not in _SEQUENTIAL:
@@ -143,7 +176,7 @@ def _arcs(cell: LibraryCell, output: str) -> list[_Arc]:
         for cause, to in _EDGES.get(arcs[0].timing_sense, _BOTH):
             delay, slew = delays[to], slews[to]
             if delay is not None and slew is not None:
-                arcs_of_cell.append(_Arc(pin, cause, to, delay, slew))
+                arcs_of_cell.append(CellArc(output, pin, cause, to, delay, slew))
     return arcs_of_cell
 
 
@@ -157,13 +190,36 @@ def _largest(tables: Iterable[Table | None]) -> Table | None:
     return Table(slews, loads, columns)
 
 
-class _Analysis:
-    """Arrival time, slew and causing arc by net and edge, in ns, for paths from all inputs and registers."""
+class NetArc(NamedTuple):
+    """A timing arc of a gate of the netlist."""
 
-    def __init__(self, netlist: MappedNetlist, library: Library) -> None:
+    gate: MappedGate
+    arc: CellArc
+    source: int  # net at the input
+    delay_ns: float
+
+
+def wires_ff(netlist: MappedNetlist, library: Library, logic: CombinationalCells) -> dict[int, float]:
+    """Return the capacitance of the wire of each net, if there are wires: as placed, else by the wire load."""
+    if netlist.wires_ff or not (wires := library.wire_load(logic.area)):
+        return netlist.wires_ff
+    sinks = Counter(gate.pins.get(pin.name, ONE) for gate in logic.gates for pin in gate.cell.inputs)
+    sinks.update(net for net, _ in logic.ends)
+    return {net: wires.capacitance_ff(fanout) for net, fanout in sinks.items()}
+
+
+class Analysis:
+    """Arrival time, slew and causing arc by net and edge, in ns, for paths from all inputs and registers.
+
+    With the analysis of an earlier state of the netlist, only what differs from it is computed.
+    """
+
+    def __init__(self, netlist: MappedNetlist, library: Library, earlier: "Analysis | None" = None) -> None:
         self.arrival: dict[int, list[float]] = {}
         self.slew: dict[int, list[float]] = {}
-        self.cause: dict[tuple[int, int], tuple[MappedGate, int, int]] = {}
+        self.cause: dict[tuple[int, int], NetArc] = {}
+        self.arcs: dict[int, list[NetArc]] = {}  # of the gate that drives a net
+        self.netlist = netlist
         self.names, self.logic = netlist.names, CombinationalCells(netlist)
         self.load: defaultdict[int, float] = defaultdict(float)
         pins = ((gate.pins.get(pin.name, ONE), pin) for gate in self.logic.gates for pin in gate.cell.inputs)
@@ -171,13 +227,13 @@ class _Analysis:
         sinks += [(net, library.output_load_ff) for net, _ in self.logic.ends]
         for net, load_ff in sinks:
             self.load[net] += load_ff
-        if wires := library.wire_load(self.logic.area):
-            for net, fanout in Counter(net for net, _ in sinks).items():
-                self.load[net] += wires.capacitance_ff(fanout)
+        self.wires = wires_ff(netlist, library, self.logic)
+        for net, load_ff in self.wires.items():
+            self.load[net] += load_ff
         self.fixed: frozenset[int] = frozenset()
-        self.previous: _Analysis | None = None
+        self.previous: Analysis | None = None
         driver = library.cells[library.driving_cell]
-        arcs = _arcs(driver, driver.outputs[0].name)
+        arcs = timing_arcs(driver, driver.outputs[0].name)
         for net in self.logic.starts:
             arrival, slew = [0.0, 0.0], [0.0, 0.0]
             for arc in arcs:
@@ -185,44 +241,82 @@ class _Analysis:
                 arrival[arc.output_edge] = max(arrival[arc.output_edge], extra)
                 slew[arc.output_edge] = max(slew[arc.output_edge], arc.slew.value_at(0.0, self.load[net]))
             self.arrival[net], self.slew[net] = arrival, slew
-        self._propagate()
+        self._propagate(earlier)
 
-    def through_nets(self, nets: Collection[int]) -> "_Analysis":
+    def through_nets(self, nets: Collection[int]) -> "Analysis":
         """Return the analysis of only the paths through one of ``nets``; arrival times at these nets are kept."""
         analysis = copy(self)
         analysis.previous, analysis.fixed = self, frozenset(nets) & self.arrival.keys()
         analysis.arrival = {net: self.arrival[net] for net in analysis.fixed}
         analysis.slew = {net: self.slew[net] for net in analysis.fixed}
-        analysis.cause = {}
+        analysis.cause, analysis.arcs = {}, {}
         analysis._propagate()
         return analysis
 
-    def _propagate(self) -> None:
+    def _propagate(self, earlier: "Analysis | None" = None) -> None:
         for gate in self.logic.gates:
             for pin in gate.cell.outputs:
-                if pin.name in gate.pins and gate.pins[pin.name] not in self.fixed:
-                    self._reach(gate, gate.pins[pin.name], _arcs(gate.cell, pin.name))
+                net = gate.pins.get(pin.name, ZERO)
+                if pin.name in gate.pins and net not in self.fixed and not self._copied(gate, net, earlier):
+                    self._reach(gate, net, timing_arcs(gate.cell, pin.name))
 
-    def _reach(self, gate: MappedGate, net: int, arcs: list[_Arc]) -> None:
+    def _copied(self, gate: MappedGate, net: int, earlier: "Analysis | None") -> bool:
+        """Take over the times at a net if its gate, load and inputs are those of an earlier analysis."""
+        if earlier is None or net not in earlier.arrival or earlier.load[net] != self.load[net]:
+            return False
+        if any(arc.gate is not gate for arc in earlier.arcs[net]) or any(
+            self.arrival.get(source) != earlier.arrival.get(source) or self.slew.get(source) != earlier.slew.get(source)
+            for source in gate.read
+        ):
+            return False
+        self.arcs[net], self.arrival[net], self.slew[net] = earlier.arcs[net], earlier.arrival[net], earlier.slew[net]
+        causes = (((net, edge), earlier.cause.get((net, edge))) for edge in (RISE, FALL))
+        self.cause |= {key: arc for key, arc in causes if arc is not None}
+        return True
+
+    def _reach(self, gate: MappedGate, net: int, arcs: list[CellArc]) -> None:
         arrival, slew, load = [float("-inf")] * 2, [0.0, 0.0], self.load[net]
+        self.arcs[net] = []
         for arc in arcs:
             source = gate.pins.get(arc.pin, ONE)
             if source not in self.arrival:
                 continue
             slew_in = self.slew[source][arc.input_edge]
-            candidate = self.arrival[source][arc.input_edge] + arc.delay.value_at(slew_in, load)
+            self.arcs[net].append(NetArc(gate, arc, source, arc.delay.value_at(slew_in, load)))
+            candidate = self.arrival[source][arc.input_edge] + self.arcs[net][-1].delay_ns
             if candidate > arrival[arc.output_edge]:
                 arrival[arc.output_edge] = candidate
-                self.cause[net, arc.output_edge] = gate, source, arc.input_edge
+                self.cause[net, arc.output_edge] = self.arcs[net][-1]
             slew[arc.output_edge] = max(slew[arc.output_edge], arc.slew.value_at(slew_in, load))
         if max(arrival) > float("-inf"):
             self.arrival[net], self.slew[net] = arrival, slew
+
+    @cached_property
+    def worst_ns(self) -> float:
+        return max((max(self.arrival[net]) for net, _ in self.logic.ends if net in self.arrival), default=0.0)
+
+    @cached_property
+    def required(self) -> dict[int, list[float]]:
+        """Return the latest times at which nets may have their values without making the longest path longer."""
+        required = {net: [self.worst_ns, self.worst_ns] for net, _ in self.logic.ends}
+        for gate in reversed(self.logic.gates):
+            for net in gate.driven:
+                for arc in self.arcs[net] if net in required else ():
+                    limits = required.setdefault(arc.source, [inf, inf])
+                    edge, latest = arc.arc.input_edge, required[net][arc.arc.output_edge] - arc.delay_ns
+                    limits[edge] = min(limits[edge], latest)
+        return required
+
+    def slack_ns(self, net: int) -> float:
+        if net not in self.required or net not in self.arrival:
+            return inf
+        return min(self.required[net][edge] - self.arrival[net][edge] for edge in (RISE, FALL))
 
     def worst(self) -> tuple[CriticalPath | None, list[float]]:
         reached = [
             (self.arrival[net][edge], net, edge, name)
             for net, name in self.logic.ends
-            for edge in (_RISE, _FALL)
+            for edge in (RISE, FALL)
             if net in self.arrival
         ]
         if not reached:
@@ -230,15 +324,16 @@ class _Analysis:
         worst, net, edge, end = max(reached, key=lambda item: item[0])
         steps: list[PathStep] = []
         times: list[float] = []
-        analysis: _Analysis | None = self
+        analysis: Analysis | None = self
         while analysis is not None:
             while (net, edge) in analysis.cause:
-                gate, source, cause = analysis.cause[net, edge]
-                arrival = analysis.arrival[net][edge]
-                delay = arrival - analysis.arrival[source][cause]
-                placed = {"net": self.names[net], "cell": gate.cell.name, "instance": gate.path}
-                steps.append(PathStep(delay_ps=_ps(delay), arrival_ps=_ps(arrival), **placed))
-                net, edge = source, cause
+                gate, arc, source, delay = analysis.cause[net, edge]
+                load = analysis.load[net] - analysis.wires.get(net, 0.0)
+                unwired = arc.delay.value_at(analysis.slew[source][arc.input_edge], load)
+                names = {"net": self.names[net], "cell": gate.cell.name, "instance": gate.path}
+                at_ps, wire_ps = _ps(analysis.arrival[net][edge]), _ps(delay - unwired)
+                steps.append(PathStep(delay_ps=_ps(delay), arrival_ps=at_ps, wire_ps=wire_ps, **names))
+                net, edge = source, arc.input_edge
             if analysis.previous is not None:
                 times.append(_ps(analysis.arrival[net][edge]))
             analysis = analysis.previous
@@ -257,7 +352,7 @@ def longest_paths(
     netlist: MappedNetlist, library: Library, through: Sequence[Collection[int]] = ()
 ) -> tuple[CriticalPath | None, CriticalPath | None, list[float]]:
     """Return the longest path, the longest one through a net of each set, and the arrival times at those nets."""
-    analysis = _Analysis(netlist, library)
+    analysis = Analysis(netlist, library)
     path = analysis.worst()[0]
     if not through:
         return path, None, []

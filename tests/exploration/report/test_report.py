@@ -15,7 +15,7 @@ from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.files import write_csv
 from xpulpnn_sim.exploration.report.html import write_report
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
-from xpulpnn_sim.exploration.results import UNFINISHED, Constraint
+from xpulpnn_sim.exploration.results import UNFINISHED, Constraint, PlacementResult
 from xpulpnn_sim.tools import pages
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TerminalTable
 
@@ -59,6 +59,38 @@ def test_paths_by_stage_and_module(points, run):
     assert named[3][1] == "cluster_axi"
     lines = [line for part in replace(run, points=tuple(points)).printed_parts() for line in printed(part)]
     assert "* 92 rows: see results.json." in lines
+
+
+def test_placements(points, run, tmp_path):
+    tiles, sizes = [[-1, 0], [1, 1]], {"width_um": 200.0, "height_um": 100.0, "utilisation": 0.7, "wire_mm": 12.34}
+    more = {"resized": 5, "buffers": 3, "wireless_ps": 4158.4, "unsized_ps": 6000.0, "modules": ["", "alu"]}
+    placed = PlacementResult(seed=2, tiles=tiles, **sizes, **more)
+    (flow, *others), first = points[0].flows, points[0]
+    steps = [replace(step, wire_ps=step.delay_ps / 8) for step in flow.path.steps]
+    flow = replace(flow, placement=placed, path=replace(flow.path, steps=steps))
+    table = tables.placement_table([replace(first, flows=[flow, *others]), *points[1:]])
+    assert len(table.rows) == 1
+    row = dict(zip([column.name for column in table.columns], table.rows[0], strict=True))
+    assert (row["core"], row["utilisation"], row["wires"], row["resized"], row["buffers"]) == (
+        "200 x 100",
+        70,
+        12.34,
+        5,
+        3,
+    )
+    assert (row["no wires"], row["unsized"], round(row["placed"])) == (4158.4, 6000, 5198)
+    assert (row["slower"], row["path in wires"]) == pytest.approx((25, 12.5), abs=0.01)
+    assert row["OpenSTA 2.0.17"] == pytest.approx(flow.delay_ps * 59 / 58.8)
+    assert tables.placement_table(points) is None
+    changed = replace(run, points=(replace(first, flows=[flow, *others]), *points[1:]))
+    write_report(tmp_path / "report.html", changed)
+    plots = {plot["name"]: plot for plot in plots_of((tmp_path / "report.html").read_text())}
+    (trace,) = plots["placement"]["variants"]["asic-area|0"]["data"]
+    assert trace["z"] == [[None, 0], [1, 1]]
+    assert trace["text"] == [["", "(top itself)"], ["alu", "alu"]]
+    write_csv(tmp_path / "results.csv", changed.points, {})
+    with (tmp_path / "results.csv").open() as file:
+        assert next(csv.DictReader(file))["placement_wire_mm"] == "12.34"
 
 
 def test_missed_clocks_and_structures_are_told(points):

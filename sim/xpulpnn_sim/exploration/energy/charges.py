@@ -174,13 +174,23 @@ _Sums = dict[str, float]  # energy of an instance per cycle, fJ, by component
 
 class Charges:
     def __init__(
-        self, circuit: Circuit, liberty: Liberty, clock_gate: str, *, slew_ns: float, period_ns: float
+        self,
+        circuit: Circuit,
+        liberty: Liberty,
+        clock_gate: str,
+        wires_ff: Mapping[int, float] | None = None,  # capacitance of the wire of each net
+        *,
+        slew_ns: float,
+        period_ns: float,
     ) -> None:
         self._circuit, self._voltage = circuit, liberty.voltage
         self._slew_ns, self._period_ns = slew_ns, period_ns
         self._gate = liberty.cells.get(clock_gate)
         self._known_edges: dict[tuple[object, ...], tuple[float, float]] = {}
+        self._wires_ff = wires_ff or {}
         self.loads_ff = np.zeros(circuit.net_count)
+        for net, load_ff in self._wires_ff.items():
+            self.loads_ff[net] += load_ff
         # registers with a clock gate of their own, by instance, enable, and enable of the clock gate before it
         self._groups: defaultdict[tuple[str, int, int], list[int]] = defaultdict(list)
         for number, register in enumerate(circuit.registers):
@@ -222,7 +232,7 @@ class Charges:
     def modules(self, activity: Activity, names: Mapping[str, str]) -> list[ModuleEnergy]:
         top = self._circuit.top
         paths = {"", *("" if path == top else path.removeprefix(f"{top}.") for path in names)}
-        sums: dict[str, _Sums] = {path: dict.fromkeys(ENERGY_PARTS, 0.0) for path in paths}
+        sums: dict[str, _Sums] = {path: dict.fromkeys((*ENERGY_PARTS, "wires"), 0.0) for path in paths}
         rates = activity.toggles / max(activity.transitions, 1)
         self._gates(sums, rates)
         self._registers(sums, rates, activity)
@@ -237,6 +247,10 @@ class Charges:
             for path in ordered
         ]
 
+    def _switch(self, own: _Sums, net: int, rate: float) -> None:
+        own["switching"] += rate * self._half_cv2(float(self.loads_ff[net]))
+        own["wires"] += rate * self._half_cv2(self._wires_ff.get(net, 0.0))
+
     def _half_cv2(self, load_ff: float) -> float:
         return 0.5 * load_ff * self._voltage**2
 
@@ -249,7 +263,7 @@ class Charges:
             load, rate = float(self.loads_ff[net]), float(rates[net])
             if rate:
                 tied = {pin: bool(net) for pin, net in gate.inputs.items() if net in (ZERO, ONE)}
-                own["switching"] += rate * self._half_cv2(load)
+                self._switch(own, net, rate)
                 own["internal"] += rate * sum(self._edges(gate.cell, gate.pin, tied, load)) / 2
             own["leakage"] += self._leakage(gate.cell)
             for pin, net in gate.inputs.items():
@@ -280,7 +294,7 @@ class Charges:
             own["leakage"] += self._leakage(cell)
             for pin, net, _ in register.outputs:
                 load, rate = float(self.loads_ff[net]), float(rates[net])
-                own["switching"] += rate * self._half_cv2(load)
+                self._switch(own, net, rate)
                 own["internal"] += rate * sum(self._edges(cell, pin, {}, load)) / 2
             # the clock of a gated register rests at 0 most of the time
             resting = {register.clock_pin: False} if register.enable != ONE else {}
@@ -322,7 +336,7 @@ class Charges:
 
     def _ports(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
         for net in self._circuit.sources:
-            sums[""]["switching"] += float(rates[net]) * self._half_cv2(float(self.loads_ff[net]))
+            self._switch(sums[""], net, float(rates[net]))
 
 
 def _innermost_sums(sums: dict[str, _Sums], path: str) -> _Sums:

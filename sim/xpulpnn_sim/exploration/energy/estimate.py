@@ -31,6 +31,7 @@ from xpulpnn_sim.exploration.library import (
     write_inputs,
 )
 from xpulpnn_sim.exploration.mapped_netlist import GATED
+from xpulpnn_sim.exploration.placement import Cell, Placement, Placer
 from xpulpnn_sim.exploration.results import (
     PERIOD_NS,
     EmittedDesign,
@@ -209,7 +210,8 @@ def estimate_energy(
         design = extract_module(design, design.module, frozenset({CLOCK_GATE}))
     netlist, files = clock_gated_netlist(design, library, yosys)
     # the netlist's name depends on the design
-    key = digest(workload.top, netlist.parent.name, library.sha256, workload.key, window, design_sources_digest())
+    described = library.sha256, library.wire_settings
+    key = digest(workload.top, netlist.parent.name, described, workload.key, window, design_sources_digest())
 
     def make() -> EnergyResult:
         return _estimate(design, config, netlist, workload, library, window, yosys)
@@ -269,10 +271,21 @@ def energy_result(
     )
 
 
+def place_circuit(circuit: Circuit, placer: Placer) -> dict[int, float]:
+    """Return the capacitance of the wires of a circuit."""
+    cells: list[Cell] = [(gate.cell.area, [gate.output, *gate.inputs.values()]) for gate in circuit.gates]
+    cells += [(item.cell.area, [item.data, *(net for _, net, _ in item.outputs)]) for item in circuit.registers]
+    placement = Placement(cells, [*circuit.sources, *circuit.sinks], placer)
+    placement.place(1, {})
+    return placement.wires_ff()
+
+
 def evaluate(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Library) -> tuple[Charges, Activity]:
     """Return the energy model of a circuit and its transitions in ``rows``, recorded in chunks of ``chunk`` cycles."""
     fo4_ns = library.fo4_ps / 1e3
-    charges = Charges(circuit, library.liberty, library.clock_gate, slew_ns=SLEW_FO4 * fo4_ns, period_ns=PERIOD_NS)
+    wires_ff = place_circuit(circuit, library.placer) if library.placer else {}
+    more = {"slew_ns": SLEW_FO4 * fo4_ns, "period_ns": PERIOD_NS}
+    charges = Charges(circuit, library.liberty, library.clock_gate, wires_ff, **more)
     delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
     first = len(circuit.sources)
     inputs_and_states = rows[:, : first + len(circuit.registers)]
@@ -301,8 +314,9 @@ def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
         f"of {STEP_FO4 * library.fo4_ps:.0f} ps, and swallow shorter pulses; those that pass count as full swings; "
         f"inputs and registers all switch at the start of the cycle."
     )
+    loads = "pins and wires" if library.placer else "pins alone"
     energies = (
-        f"Switching is C V^2 / 2 per transition with the pin capacitances alone; internal energies at a slew of "
+        f"Switching is C V^2 / 2 per transition with the capacitances of {loads}; internal energies at a slew of "
         f"{SLEW_FO4 * library.fo4_ps:.0f} ps, mean over conditions, at clock pins by state; leakage at a clock period "
         f"of {PERIOD_NS:g} ns."
     )
@@ -313,5 +327,6 @@ def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
         mode,
         clock,
         energies,
-        "No wires, no clock tree, no memories; nets of input ports are charged to the top.",
+        f"Netlist placed as mapped: {library.placer.text}." if library.placer else "No wires.",
+        "No clock tree, no memories; nets of input ports are charged to the top.",
     ]

@@ -84,6 +84,8 @@ def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
     row["fmax_mhz_max"] = max(clocks, default=None)
     path = flow.path if flow else None
     row |= {f"path_{name}": getattr(path, name, None) for name in ("start", "end", "delay_ps")}
+    placed = ("width_um", "height_um", "utilisation", "wire_mm", "resized", "buffers", "wireless_ps", "unsized_ps")
+    row |= {f"placement_{name}": getattr(flow.placement, name) for name in placed} if flow and flow.placement else {}
     row["wall_s"] = flow.wall_s if flow else None
     row["tools"] = _tools(flow.tools) if flow else None
     row["conditions"] = " ".join(flow.conditions) if flow else None

@@ -5,7 +5,14 @@ from typing import Any
 
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.cluster_blocks import block_energies, block_of, is_cluster
-from xpulpnn_sim.exploration.results import CriticalPath, FlowResult, ModuleArea, ModuleEnergy, PointResult
+from xpulpnn_sim.exploration.results import (
+    CriticalPath,
+    FlowResult,
+    ModuleArea,
+    ModuleEnergy,
+    PlacementResult,
+    PointResult,
+)
 from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, bar, figure, layout
 
 _ENERGY_COLOURS = {"switching": "#0072b2", "internal": "#8cc9ef", "clock": "#e69f00", "leakage": "#5b5b5b"}
@@ -189,6 +196,31 @@ def _sums(modules: Sequence[ModuleEnergy]) -> dict[str, float]:
     """Return the energy in pJ per cycle, summed over modules, for each component such as switching or leakage."""
     sums = {part: sum(getattr(module, part) for module in modules) for part in _ENERGY_COLOURS}
     return {part: energy / comparison.FJ_PER_PJ for part, energy in sums.items()}
+
+
+def placement_plot(points: Sequence[PointResult]) -> Plot:
+    """Return pictures of the cells in their rows, coloured by module."""
+    variants = {at: _placement(flow.placement) for at, _, flow in _detailed(points) if flow.placement}
+    nothing = "This flow has no placement of this point."
+    return Plot(name="placement", variants=variants, choices=("flow", "point"), nothing=nothing)
+
+
+def _placement(placed: PlacementResult) -> Figure:
+    names = [name or _ITSELF for name in placed.modules]
+    count, pitch = len(names), max(placed.width_um / len(placed.tiles[0]), placed.height_um / len(placed.tiles))
+    trace = {
+        "type": "heatmap",
+        "z": [[None if module < 0 else module for module in row] for row in placed.tiles],
+        "text": [["" if module < 0 else names[module] for module in row] for row in placed.tiles],
+        "hovertemplate": "%{text}<extra></extra>",
+        "dx": pitch,
+        "dy": pitch,
+        "zmin": -0.5,
+        "zmax": count - 0.5,
+        "colorscale": [[(i + end) / count, PALETTE[i % len(PALETTE)]] for i in range(count) for end in (0, 1)],
+        "colorbar": {"tickvals": list(range(count)), "ticktext": names},
+    }
+    return figure([trace], "", 640, x={"title": {"text": "um"}}, y={"scaleanchor": "x", "title": {"text": "um"}})
 
 
 def path_plot(points: Sequence[PointResult]) -> Plot:

@@ -8,7 +8,13 @@ from markupsafe import Markup
 from xpulpnn_sim.exploration.finished_run import FinishedRun
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.cluster_plots import clustered, scaling_figure
-from xpulpnn_sim.exploration.report.hierarchy import area_plots, energy_plots, path_plot, point_name
+from xpulpnn_sim.exploration.report.hierarchy import (
+    area_plots,
+    energy_plots,
+    path_plot,
+    placement_plot,
+    point_name,
+)
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
 from xpulpnn_sim.exploration.results import PointResult
 from xpulpnn_sim.tools.pages import Page, Plot, choice, chosen_option, controls, hint, notes
@@ -116,6 +122,10 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
             _SEE,
             link="Area",
         )
+    placements, picture = tables.placement_table(points), placement_plot(points)
+    if placements:
+        options, shown = controls(_flows(points), _points(points)), heading.format("Cells", point, flow)
+        page.section("placement", "Placement", placements, options, shown, picture, _SEE)
     path = path_plot(points)
     if path.variants:
         options = controls(_flows(points), _points(points))

@@ -126,10 +126,13 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
         *number_columns(*ENERGY_PARTS, "all", unit="pJ", group="per cycle", digits=2),
         Column(name="all", unit="pJ", group="per MAC", digits=3),
     ]
+    wired = any(module.wires for point in points for energy in point.energies for module in energy.modules)
+    columns += [Column(name="wires of switching", unit="pJ", group="per cycle", digits=2)] * wired
     rows: list[list[TableCell]] = []
     for at, energy in comparison.numbered(points, "energies"):
         parts = [energy.part_fj(part) / comparison.FJ_PER_PJ for part in ENERGY_PARTS]
         whole = [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
+        whole += [energy.part_fj("wires") / comparison.FJ_PER_PJ] * wired
         rows.append([*at, energy.workload, comparison.netlist_of(energy), energy.cycles, *parts, *whole])
     methods = dict.fromkeys(energy.method for point in points for energy in point.energies if energy.method)
     notes = [
@@ -152,6 +155,31 @@ def path_table(points: Sequence[PointResult]) -> NamedTable | None:
     columns = [*POINT_COLUMNS, *text_columns("flow", "stage", "module")]
     columns += [Column(name=name, unit=unit, digits=digits) for name, unit, digits in numbers]
     return NamedTable(title="Critical paths", columns=columns, rows=rows, notes=notes, lead=5) if rows else None
+
+
+def placement_table(points: Sequence[PointResult]) -> NamedTable | None:
+    rows: list[list[TableCell]] = []
+    for at, flow in comparison.numbered(points, "flows"):
+        if (placed := flow.placement) and flow.path:
+            wires = sum(step.wire_ps for step in flow.path.steps) / flow.path.delay_ps * _PERCENT
+            size = f"{placed.width_um:.0f} x {placed.height_um:.0f}", placed.utilisation * _PERCENT, placed.wire_mm
+            slower = placed.wireless_ps and _PERCENT * (flow.delay_ps / placed.wireless_ps - 1)
+            delays = placed.wireless_ps, placed.unsized_ps, flow.delay_ps, slower, wires, *flow.path.others.values()
+            rows.append([*at, flow.name, *size, placed.resized, placed.buffers, *delays])
+    tools = dict.fromkeys(tool for point in points for flow in point.flows if flow.path for tool in flow.path.others)
+    columns = [*POINT_COLUMNS, *text_columns("flow"), Column(name="core", unit="um")]
+    numbers = (("utilisation", "%", 0), ("wires", "mm", 1), ("resized", "", 0), ("buffers", "", 0))
+    columns += [Column(name=name, unit=unit, digits=digits) for name, unit, digits in numbers]
+    columns += number_columns("no wires", "unsized", "placed", unit="ps", group="delay", digits=0)
+    columns += [
+        Column(name="slower", unit="%", digits=1, signed=True),
+        Column(name="path in wires", unit="%", digits=1),
+    ]
+    columns += number_columns(*tools, unit="ps", group="delay", digits=0)
+    notes = [
+        "Of the run with the median delay. No wires: before placement; unsized: with wires, before gates were changed."
+    ]
+    return NamedTable(title="Placements", columns=columns, rows=rows, notes=notes, lead=3) if rows else None
 
 
 def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
