@@ -146,7 +146,9 @@ def module_tiles(netlist: MappedNetlist, placement: Placement) -> tuple[list[str
     areas: defaultdict[str, float] = defaultdict(float)
     for path, gate in zip(paths, netlist.gates, strict=True):
         areas[path] += gate.cell.area
-    modules = [*sorted(areas, key=areas.__getitem__, reverse=True)[:_NAMED], OTHERS]
+    modules = sorted(areas, key=areas.__getitem__, reverse=True)
+    if len(modules) > _NAMED:
+        modules[_NAMED:] = [OTHERS]
     size = max(placement.row_um, max(placement.width_um, placement.height_um) / _TILES)
     ends = [int(length // size) + 1 for length in (placement.height_um, placement.width_um)]
     counts = np.zeros((*ends, len(modules)), int)
