@@ -20,7 +20,7 @@ from xpulpnn_sw.networks.importers.onnx_ends import ONE_BY_ONE, ShortenedModel, 
 from xpulpnn_sw.networks.importers.onnx_evaluation import evaluated, every_tensor, reason_of
 from xpulpnn_sw.networks.importers.onnx_functions import MOVES, function_of, is_function, moved
 from xpulpnn_sw.networks.importers.onnx_node import MAP_AXES, STANDARD, ModelInput, OnnxNode, window_of
-from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads
+from xpulpnn_sw.networks.importers.onnx_operators import OPERATORS, Reads, check_attributes
 from xpulpnn_sw.networks.importers.registry import ImportOptions, ReadingLayer
 from xpulpnn_sw.networks.importers.rule_fit import obstacle_to_raw
 from xpulpnn_sw.networks.importers.values import Map, Quantised, Sums, Value, scaled, sums_of
@@ -263,6 +263,7 @@ def _compute(node: OnnxNode, values: dict[str, Value], net: LayerBuilder, model:
     if not entry.on_codes and any(isinstance(value, Map) and value.codes for value in live):
         raise InputError(f"{node}: inputs must be those of DequantizeLinear, not integers with a scale")
     try:
+        check_attributes(node)
         if node.operator in MOVES:
             values.update(zip(node.outputs, moved(node, given, evaluate), strict=False))
             return

@@ -15,7 +15,7 @@ from xpulpnn_sw.networks.importers import onnx_maps
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
 from xpulpnn_sw.networks.importers.onnx_functions import FUNCTIONS, MOVES
 from xpulpnn_sw.networks.importers.onnx_layers import gemm, onnx_convolution
-from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, Inputs, OnnxNode, OnnxOperator
+from xpulpnn_sw.networks.importers.onnx_node import INPUT_CODES, STANDARD, Inputs, OnnxNode, OnnxOperator
 from xpulpnn_sw.networks.importers.onnx_pooling import average_pool, extreme, maximum_pool, mean, total
 from xpulpnn_sw.networks.importers.onnx_quantisers import (
     bipolar,
@@ -209,6 +209,11 @@ def _shape(value: Value | None) -> tuple[int, ...]:
     return value.values.shape if isinstance(value, Quantised) else value.shape
 
 
+def _sizes(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
+    shape = live(given[0]).indices.shape
+    return np.array(shape[node.number("start", 0) : node.number("end", len(shape))], np.int64)
+
+
 def _reshape(_: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     requested = whole_constants(given[1]) if len(given) > 1 else node.numbers("shape", [])
     value = given[0]
@@ -255,6 +260,50 @@ class KnownOperator:
     on_codes: bool = False  # whether it accepts integers that are not dequantised
     on_constants: bool = False  # whether it converts constants itself, keeping them quantised
     reads: Reads | None = None
+
+
+_OF_WINDOWS = "auto_pad dilations kernel_shape pads strides"
+_OF_REDUCTIONS = "axes keepdims noop_with_empty_axes"
+_ATTRIBUTES = {
+    "AveragePool": f"{_OF_WINDOWS} ceil_mode count_include_pad",
+    "BatchNormalization": "epsilon momentum training_mode",
+    "Cast": "to saturate",
+    "Clip": "min max",
+    **dict.fromkeys(("Concat", "Flatten", "Softmax"), "axis"),
+    **dict.fromkeys(("Conv", "QLinearConv"), f"{_OF_WINDOWS} group"),
+    "ConvTranspose": f"{_OF_WINDOWS} group output_padding output_shape",
+    "DequantizeLinear": "axis block_size output_dtype",
+    "Dropout": "ratio seed",
+    "Gemm": "alpha beta transA transB",
+    "LayerNormalization": "axis epsilon stash_type",
+    "LeakyRelu": "alpha",
+    "MaxPool": f"{_OF_WINDOWS} ceil_mode storage_order",
+    "Pad": "mode pads paddings value",
+    "QuantizeLinear": "axis block_size output_dtype saturate precision",
+    **dict.fromkeys(("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum"), _OF_REDUCTIONS),
+    "Reshape": "allowzero shape",
+    "Resize": "coordinate_transformation_mode cubic_coeff_a extrapolation_value mode nearest_mode",
+    "Shape": "start end",
+    **dict.fromkeys(("Squeeze", "Unsqueeze"), "axes"),
+    "Transpose": "perm",
+    "Upsample": "mode scales",
+}
+"""Attributes that the converters of operators of ONNX itself know, and those that do not matter."""
+
+
+def check_attributes(node: OnnxNode) -> None:
+    """Raise :class:`InputError` for an attribute that would be ignored and is not what it is by default."""
+    from onnx import defs, helper
+
+    if node.operator in (*MOVES, *FUNCTIONS) or node.proto.domain not in STANDARD or not defs.has(node.operator):
+        return
+    known = defs.get_schema(node.operator).attributes
+    for attribute in node.proto.attribute:
+        usual = known[attribute.name].default_value if attribute.name in known else None
+        default = helper.get_attribute_value(usual) if usual is not None and usual.type else None
+        value = helper.get_attribute_value(attribute)
+        if attribute.name not in _ATTRIBUTES.get(node.operator, "").split() and value != default:
+            raise InputError(f"{attribute.name} must be left out, not {value}")
 
 
 def _outputs(node: OnnxNode) -> int:
@@ -305,7 +354,7 @@ OPERATORS: Mapping[str, KnownOperator] = {
     "Transpose": KnownOperator(_transpose, on_codes=True, on_constants=True),
     "Squeeze": KnownOperator(_of_axes(np.squeeze), on_codes=True),
     "Unsqueeze": KnownOperator(_of_axes(lambda array, axes: np.expand_dims(array, axes or ())), on_codes=True),
-    "Shape": KnownOperator(lambda _, __, given: np.array(live(given[0]).indices.shape, np.int64), on_codes=True),
+    "Shape": KnownOperator(_sizes, on_codes=True),
     **dict.fromkeys(("Identity", "Dropout"), KnownOperator(lambda _, __, given: live(given[0]), on_codes=True)),
     "Cast": KnownOperator(_cast, on_codes=True),
     "Pad": KnownOperator(onnx_maps.padded, on_codes=True),

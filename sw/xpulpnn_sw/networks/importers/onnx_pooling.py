@@ -90,6 +90,10 @@ def average_pool(net: LayerBuilder, node: OnnxNode, given: Inputs, *, is_global:
     assert isinstance(plane, Map)
     shape = map_shape(plane)
     window, layer = _pooled(node, shape, shape[:2] if is_global else node.numbers("kernel_shape", ()))
+    if window.dilations != (1, 1):
+        require(not any(window.pads), "dilated averages must have no pads")
+        node, source = _side_by_side(net, node, source, window, spread_windows)
+        window, layer = _pooled(node, source.shape, node.numbers("kernel_shape", ()))
     if any(window.pads) and not node.number("count_include_pad", 0):
         node, source = _side_by_side(net, node, source, window, unpadded_windows)
         window, layer = _pooled(node, source.shape, node.numbers("kernel_shape", ()))
@@ -161,6 +165,8 @@ def _reduced(net: LayerBuilder, node: OnnxNode, given: Inputs, compute: OnnxOper
     if len(given) > 1 and given[1] is not None:
         axes = whole_constants(given[1])
     count = value.indices.ndim
+    if not axes and node.number("noop_with_empty_axes", 0):
+        return value
     over = sorted({axis % count for axis in axes}) or [*range(count)]
     kept = [axis for axis in range(count) if axis not in over]
     if over in _PLACES.get(count, ()):

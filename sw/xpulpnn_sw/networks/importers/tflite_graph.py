@@ -1,5 +1,6 @@
 """The choice of the operators of a TFLite model that become layers, and the shapes that the model computes itself."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -57,18 +58,20 @@ def _needed(operators: Sequence[TfliteOperator], outputs: Sequence[int]) -> list
 
 
 def _without_floats(operators: Sequence[TfliteOperator]) -> list[TfliteOperator]:
+    """Join a function of numbers in floating point with DEQUANTIZE before it and QUANTIZE, also behind other shapes."""
     merged: list[TfliteOperator] = []
+    readers = Counter(tensor for operator in operators for tensor in operator.inputs)
     for operator in operators:
-        before = merged[-2:]
-        if (
-            operator.kind == "QUANTIZE"
-            and len(before) > 1
-            and before[0].kind == "DEQUANTIZE"
-            and (before[0].outputs == before[1].inputs and before[1].outputs == operator.inputs)
-        ):
-            merged[-2:] = [replace(before[1], inputs=before[0].inputs, outputs=operator.outputs)]
-        else:
-            merged.append(operator)
+        chain = [operator]
+        for before in reversed(merged if operator.kind == "QUANTIZE" else ()):
+            if before.outputs != chain[0].inputs[:1] or readers[before.outputs[0]] > 1:
+                break
+            chain.insert(0, before)
+        first, *inner = [each for each in chain[:-1] if each.kind not in _RESHAPES][-2:] or [operator]
+        if first.kind == "DEQUANTIZE" and len(inner) == 1 and inner[0].inputs == first.outputs:
+            del merged[merged.index(first) :]
+            operator = replace(inner[0], inputs=first.inputs, outputs=operator.outputs)
+        merged.append(operator)
     return merged
 
 

@@ -127,7 +127,8 @@ class TfliteOperators:
         return replace(output, low=0) if not output.signed else output
 
     def _output_of(self, operator: TfliteOperator, value: Map) -> Map:
-        shape, own = self._model.tensors[operator.outputs[0]].shape[1:], value.shape
+        whole, own = self._model.tensors[operator.outputs[0]].shape, value.shape
+        shape = whole[whole[:1] == (1,) :]
         is_same = [size for size in shape if size > 1] == [size for size in own if size > 1]
         # memory has fewer axes than some tensors
         require(is_same or len(shape) > len(own), f"output must be {dims(own)}, not {dims(shape)}")
@@ -204,7 +205,8 @@ class TfliteOperators:
         orders = [np.broadcast_to(self._places(operator, place), shape) for place in (0, 1)]
         kept = [order.size == self._places(operator, place).size for place, order in enumerate(orders)]
         pairs = zip(values, orders, kept, strict=True)
-        return [reshaped(value, shape[1:]) if own else self._in_order(value, order) for value, order, own in pairs]
+        whole = shape[shape[0] == 1 :]
+        return [reshaped(value, whole) if own else self._in_order(value, order) for value, order, own in pairs]
 
     def _moved(self, operator: TfliteOperator) -> list[Map]:
         source = MOVES[operator.kind]

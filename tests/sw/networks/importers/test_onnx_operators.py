@@ -394,6 +394,12 @@ REFUSED = {
     "MaxPool maxpool2: dilated pooling": refused(
         ("Conv", (ONES,), {}), ("MaxPool", (), WINDOW | {"dilations": [2, 2]})
     ),
+    "AveragePool averagepool1: dilated averages must": refused(
+        ("AveragePool", (), WINDOW | {"dilations": [2, 2], "pads": [1] * 4})
+    ),
+    "Resize resize1: antialias must be left out, not 1": refused(
+        ("Resize", (([],), ([1.0, 1.0, 0.5, 0.5],)), {"mode": "linear", "antialias": 1})
+    ),
     "MaxPool maxpool1: pads of a pooling": refused(("MaxPool", (), WINDOW | {"pads": [2] * 4})),
     "Conv conv1: weights must go with 2 channels in 2 groups": refused(("Conv", (ONES,), {"group": 2})),
     "Conv conv1: strides must be 2 numbers of 1": refused(("Conv", (ONES,), {"strides": [0, 1]})),
@@ -492,7 +498,24 @@ OF_MAP = {
         behind=503.0,
     ),
     "MatMul": of_map(("MatMul", (spread_weights(8, 5),), {}), behind=97.0),
+    "average with gaps": of_map(("AveragePool", (), {"kernel_shape": [2, 2], "dilations": [3, 2]}), behind=0.425),
+    "mean of no axes": of_map(("ReduceMean", (), {"noop_with_empty_axes": 1}), behind=2.3),
 }
+
+
+@pytest.mark.parametrize(("bounds", "sizes"), [({"start": 1}, [4, 8]), ({"start": -2, "end": -1}, [6]), ({}, [1, 4])])
+def test_shapes_of_some_axes(tmp_path: Path, bounds: dict[str, int], sizes: list[int]) -> None:
+    """The first two of those sizes that ``Shape`` gives, and what is left, become rows and columns."""
+    model = Model((1, 4, 6, 8))
+    model.pair(1.7, 90, np.uint8)
+    last = model.last
+    model.node("Shape", **bounds)
+    places = {(4, 8): [0, 2], (6,): [0], (1, 4): [0, 1]}[tuple(sizes)]
+    model.node("Gather", model.constant(places, np.int64))
+    model.node("Concat", model.constant([-1], np.int64), axis=0)
+    model.node("Reshape", model.last, source=last)
+    model.node("Flatten", axis=1 if len(sizes) > 1 and sizes[0] == 1 else 0)
+    check(model, tmp_path, 1.7, np.random.default_rng(4), None)
 
 
 @pytest.mark.parametrize("name", OF_MAP)

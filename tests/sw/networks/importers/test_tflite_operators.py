@@ -441,6 +441,29 @@ def test_rows_that_the_file_leaves_open(tmp_path):
     np.testing.assert_array_equal(*results)
 
 
+def test_functions_in_floating_point(tmp_path):
+    """Between DEQUANTIZE and QUANTIZE, with another shape behind; not if something else reads the floats."""
+    g = Graph((1, 9, 4), 0.02, 11)
+    a = g.weighted("FULLY_CONNECTED", g.input, (6, 4), (1, 9, 6), 0.03, 5)
+    b = g.operator("DEQUANTIZE", (a,), (1, 9, 6), 1, 0, kind="FLOAT32")
+    c = g.operator("ELU", (b,), (1, 9, 6), 1, 0, kind="FLOAT32")
+    d = g.operator("EXPAND_DIMS", (c, g.numbers(1)), (1, 1, 9, 6), 1, 0, kind="FLOAT32")
+    e = g.operator("QUANTIZE", (d,), (1, 1, 9, 6), 0.041, -90)
+    pooling = window((1, 3), VALID, FilterHeight=1, FilterWidth=3)
+    g.operator("MAX_POOL_2D", (e,), (1, 1, 3, 6), 0.041, -90, **pooling)
+    codes = g.rng.integers(-128, 128, (4, 9, 4))
+    described = imported(g.written(tmp_path / "model.tflite"))
+    assert kinds(described) == ["pointwise", "lookup", "maxpool"]
+    first = results(g.tensors, g.operators[0], {0: codes})
+    real = (first - 5) * float(np.float32(0.03))
+    right = np.clip(np.rint(np.where(real > 0, real, np.expm1(real)) / float(np.float32(0.041))) - 90, -128, 127)
+    outputs = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))[-1].astype(np.int64)
+    np.testing.assert_array_equal(outputs.reshape(4, 3, 6), right.reshape(4, 3, 3, 6).max(axis=2))
+    g.operators[4] = replace(g.operators[4], inputs=(b,))
+    with pytest.raises(InputError, match=r"^operators must be known, not operator 1 \(DEQUANTIZE\)|^operator "):
+        imported(g.written(tmp_path / "model.tflite"))
+
+
 def test_averages_of_large_maps_say_what_differs(tmp_path):
     g = Graph((1, 80, 90, 4), 0.02, -128)
     g.operator("MEAN", (g.input, g.numbers([1, 2])), (1, 4), 0.0187, -128)
