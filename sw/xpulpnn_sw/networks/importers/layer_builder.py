@@ -14,13 +14,14 @@ from xpulpnn.isa.machine import XLEN
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
-from xpulpnn_sw.networks.importers import rule_fit
+from xpulpnn_sw.networks.importers import map_fit, rule_fit
 from xpulpnn_sw.networks.importers.calibration import Calibration
 from xpulpnn_sw.networks.importers.quantiser import (
     ELEMENT_WIDTHS,
     Channel,
     Quantiser,
     fitted,
+    halfway_samples,
     inner_results,
     unclipped,
     uniform_quantiser,
@@ -39,6 +40,7 @@ from xpulpnn_sw.networks.importers.values import (
     finite,
     identity,
     live,
+    precision_text,
     scaled,
     standard_indices,
 )
@@ -46,20 +48,9 @@ from xpulpnn_sw.networks.network import NetworkModel, Scaling, by_colour, withou
 from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 INPUT = "input"
-_ALMOST = Fraction(1, 1 << 15)  # part of a code that numbers in single precision may be wrong by
 SAMPLE_BITS = 8
 # kernels that take the elements of a map in any shape
 _OF_ROWS = ("linear", "gather")
-
-
-def _letter(bits: int, *, signed: bool, usual: bool) -> str:
-    return f"{'' if signed == usual or bits == SIGN_BITS else 'ui'[signed]}{bits}"
-
-
-def _precision(source: Map, weight_bits: int, bits: int, *, signed: bool, second: Map | None = None) -> str:
-    x = _letter(source.bits, signed=source.signed, usual=False)
-    w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
-    return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
 
 
 @dataclass(eq=False)
@@ -97,7 +88,7 @@ class LayerBuilder:
     def add(self, sums: Sums, fit: RuleFit, bits: int, *, signed: bool) -> str:
         name, sources = self.unique_name(sums.name or "requantise"), self._read(sums.kernel, *sums.sources)
         second = None if sums.weights is not None else sums.sources[-1]
-        precision = _precision(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
+        precision = precision_text(sums.sources[0], sums.weight_bits, bits, signed=signed, second=second)
         rest: dict[str, Any] = {"requantise": fit.rule.value, "sources": sources, "pad": sums.pad}
         stage = self._builder.add(name, sums.kernel, sums.layer, precision, fit.arrays, **rest)
         self._written[name] = stage.output_shape
@@ -108,7 +99,7 @@ class LayerBuilder:
     ) -> str:
         """Add a layer without weights whose results have the range of its input map; return the layer's name."""
         chosen, sources = self.unique_name(name or kernel), self._read(kernel, source)
-        precision = _precision(source, 0, source.bits, signed=source.signed, second=source)
+        precision = precision_text(source, 0, source.bits, signed=source.signed, second=source)
         stage = self._builder.add(chosen, kernel, layer, precision, arrays, sources=sources)
         self._written[chosen] = stage.output_shape
         return chosen
@@ -226,7 +217,9 @@ class LayerBuilder:
         if quantiser.top is not None:
             return self._clipped(sums, quantiser)
         if not sums.name and sums.sources[0].stage == INPUT:
-            self._note_halves(sums, quantiser)
+            halfway, samples = halfway_samples(quantiser, sums.channels)
+            if halfway and not quantiser.is_free:
+                self.note(f"{halfway} of {samples} samples are halfway between two codes: floats may take the other")
             if (scaled_input := self._scaled_input(sums, quantiser)) is not None:
                 return scaled_input
         sums, fit = self._fit(sums, quantiser)
@@ -245,13 +238,6 @@ class LayerBuilder:
             if ends is not None and ends != (quantiser.results.start - 1, quantiser.results.stop - 1):
                 return self._clipped(sums, quantiser.clipped(*ends))
         return self._add_quantised(sums, quantiser, fit)
-
-    def _note_halves(self, sums: Sums, quantiser: Quantiser) -> None:
-        samples = [channel.at(code) for channel in sums.channels for code in range(channel.least, channel.most + 1)]
-        halves = ((real - quantiser.offset) / quantiser.scale % 1 - Fraction(1, 2) for real in samples)
-        halfway = sum(abs(half) < _ALMOST for half in halves)
-        if halfway and not quantiser.is_free:
-            self.note(f"{halfway} of {len(samples)} samples are halfway between two codes: floats may take the other")
 
     def _clipped(self, sums: Sums, quantiser: Quantiser) -> Map:
         sums, fit = self._fit(sums, quantiser)
@@ -272,10 +258,10 @@ class LayerBuilder:
         if sums.factors is not None:
             return sums, rule_fit.fit_addition(sums, sums.factors, quantiser)
         if sums.kernel in ("softmax", "layernorm"):
-            return sums, (rule_fit.fit_softmax if sums.kernel == "softmax" else rule_fit.fit_layernorm)(sums, quantiser)
+            return sums, (map_fit.fit_softmax if sums.kernel == "softmax" else map_fit.fit_layernorm)(sums, quantiser)
         if sums.kernel in ("multiply", "batchmatmul"):
             products = sums.sources[0].shape[2] if sums.kernel == "batchmatmul" else 1
-            return sums, rule_fit.fit_product(sums, quantiser, products)
+            return sums, map_fit.fit_product(sums, quantiser, products)
         if sums.kernel == "avgpool" and (sums.channels[0].a < 0 or not rule_fit.have_equal_channels(sums)):
             sums = rule_fit.summed(sums)
         elif sums.kernel == "avgpool":

@@ -16,6 +16,7 @@ from xpulpnn.errors import InputError, require
 from xpulpnn_sw.layers.precision import ACCUMULATOR_BITS, SIGN_BITS
 
 ELEMENT_WIDTHS = (2, 4, 8)  # of maps and weights, other than single bits
+_ALMOST = Fraction(1, 1 << 15)  # part of a step that numbers in single precision may be wrong by
 _TRIES = 4  # shifts that are tried, the largest first
 Fit = tuple[list[int], list[int], int]  # factors and summands by channel, and a shift
 Bound = tuple[Fraction, bool]  # a bound, and whether it is exclusive
@@ -277,3 +278,10 @@ def _factor(
     word = 1 << (ACCUMULATOR_BITS - 1)
     fits = all(-bound <= value < bound for value in values) and all(-word <= value < word for value in shifted)
     return (kappa, lam) if fits else None
+
+
+def halfway_samples(quantiser: Quantiser, channels: Sequence[Affine]) -> tuple[int, int]:
+    """Return how many integers of the channels are halfway between two results, and how many there are."""
+    reals = [channel.at(code) for channel in channels for code in range(channel.least, channel.most + 1)]
+    halves = ((real - quantiser.offset) / quantiser.scale % 1 - Fraction(1, 2) for real in reals)
+    return sum(abs(half) < _ALMOST for half in halves), len(reals)

@@ -13,8 +13,9 @@ from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.layout import Ints
 from xpulpnn_sw.kernels.requantisation import MAX_SHIFT, Rule
 from xpulpnn_sw.networks.importers.layer_builder import INPUT, LayerBuilder
+from xpulpnn_sw.networks.importers.map_fit import product_arrays
 from xpulpnn_sw.networks.importers.quantiser import Channel, Quantiser, uniform_quantiser
-from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average, product_arrays, rule_error
+from xpulpnn_sw.networks.importers.rule_fit import RuleFit, away_average, rule_error
 from xpulpnn_sw.networks.importers.tflite_file import TfliteTensor
 from xpulpnn_sw.networks.importers.values import CONVERT, Map, Sums
 from xpulpnn_sw.networks.network import NetworkModel

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, require
 from xpulpnn_sw.kernels.layout import Ints
+from xpulpnn_sw.layers.precision import SIGN_BITS
 from xpulpnn_sw.networks.importers.quantiser import Affine, Quantiser
 
 Shape = tuple[int, int, int]
@@ -214,3 +215,13 @@ def reshaped(value: Map, shape: tuple[int, ...]) -> Map:
         value = replace(value, shape=(stored[0], stored[1], stored[2]))
     is_map = len(shape) == _MAP_AXES
     return replace(value, indices=standard_indices(value.shape) if is_map else np.arange(elements).reshape(1, *shape))
+
+
+def _letter(bits: int, *, signed: bool, usual: bool) -> str:
+    return f"{'' if signed == usual or bits == SIGN_BITS else 'ui'[signed]}{bits}"
+
+
+def precision_text(source: Map, weight_bits: int, bits: int, *, signed: bool, second: Map | None = None) -> str:
+    x = _letter(source.bits, signed=source.signed, usual=False)
+    w = str(weight_bits) if second is None else _letter(second.bits, signed=second.signed, usual=True)
+    return f"{x}x{w}x{_letter(bits, signed=signed, usual=False)}"
