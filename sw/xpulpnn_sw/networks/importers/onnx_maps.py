@@ -289,11 +289,11 @@ def _sizes(given: Inputs, shape: tuple[int, ...]) -> tuple[int, ...]:
 def transposed_convolution(net: LayerBuilder, node: OnnxNode, given: Inputs) -> Value:
     """Convert ``ConvTranspose``: a convolution of the map with zeros between its elements."""
     source = moved_maps.arranged(net, net.representing_zero(net.map_of(given[0], node.inputs[0]), node.inputs[0]))
-    turned = _turned(given[1])
-    weights = net.weights_of(turned, node.inputs[1])
-    size, groups = weights.values.shape[2:], node.number("group", 1)
-    if source.indices.ndim != MAP_AXES or groups != 1 or node.numbers("dilations", (1, 1)) != [1, 1]:
+    is_plain = node.number("group", 1) == 1 and {*node.numbers("dilations", (1, 1))} == {1}
+    if source.indices.ndim != MAP_AXES or not is_plain:
         raise InputError("transposed convolution must be of rows and columns, in one group, without dilations")
+    weights = net.weights_of(_turned(given[1]), node.inputs[1])
+    size = weights.values.shape[2:]
     strides, more = node.numbers_like("strides", (1, 1), least=1), node.numbers("output_padding", (0, 0))
     pads, zero = node.numbers_like("pads", (0, 0, 0, 0), least=0), _zero(source)
     if node.text("auto_pad", "NOTSET") != "NOTSET" or "output_shape" in node.attributes or zero.denominator != 1:
