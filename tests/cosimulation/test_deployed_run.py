@@ -300,6 +300,12 @@ def test_faults_are_found(monkeypatch, owner, name, wrong, layers, memory, first
             4000,
             {"conv0", "maxpool1"},
         ),
+        # columns folded by the convolution; only the last tile of the pooling has pads below
+        (
+            (("conv", "24x24x3:16x3x3:image", "8x8x8"), ("maxpool", "24x24x16:3x3:s=2,p=0x1x0x1", "8x8x8")),
+            7000,
+            {"conv0", "maxpool1"},
+        ),
     ],
 )
 def test_layers_of_every_kind(layers, memory, divided):

@@ -229,7 +229,7 @@ class OutputLayout:
 
 GROUPED_PIXELS = 4
 FOLDED_COLUMNS = 4  # columns folded together, one of which is not stored
-_WINDOW, _STRIDE, _PADDING = (3, 3), (2, 2), (0, 1, 0, 1)
+_WINDOW, _STRIDE, _SIDES = (3, 3), (2, 2), (0, 1)
 
 
 def fold(values: Ints) -> Ints:
@@ -249,5 +249,7 @@ def is_stored(values: Ints) -> Ints:
 
 
 def takes_folded(layer: MaxPoolLayer) -> bool:
-    window = (layer.kernel_height, layer.kernel_width)
-    return (window, layer.stride, layer.padding) == (_WINDOW, _STRIDE, _PADDING) and not layer.width % FOLDED_COLUMNS
+    # windows begin at the first row; tiles above others have no pads below
+    window, (top, _, *sides) = (layer.kernel_height, layer.kernel_width), layer.padding
+    is_plain = (window, layer.stride, top, tuple(sides)) == (_WINDOW, _STRIDE, 0, _SIDES)
+    return is_plain and not layer.width % FOLDED_COLUMNS

@@ -36,7 +36,7 @@ def random_map(layer: WindowLayer, precision: Precision, rng: np.random.Generato
 def maxpool_kernel(request: KernelRequest) -> KernelRun:
     layer, tensors = request.layer, request.tensors
     if tensors.folded and not takes_folded(layer):
-        raise LayerError(f"pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of columns, not {layer}")
+        raise LayerError(f"pooling of a folded map must be 3x3:s=2,p=0xNx0x1 of whole fours of columns, not {layer}")
     maps = map_kernels.PlacedMaps(request, request.precision.x)
     arguments = maps.place_pool(fold(tensors.activations) if tensors.folded else tensors.activations)
     name = f"maxpool{'_relu' * layer.relu}{'_folded' * tensors.folded}_{window_name(layer)}"
