@@ -27,11 +27,12 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("element", ["u8", "i8", "u4", "i4", "u2", "i2"])
-@pytest.mark.parametrize("text", ["6x8x16", "5x4x7", "9x12x20"])
+@pytest.mark.parametrize("text", ["6x8x16", "5x4x7", "9x12x20", "7x8x16:3x3:s=2,p=0x0x0x1"])
 def test_poolings_of_folded_maps(text: str, element: str):
     """Rows cut off below or not; one group of columns and several; what is not stored may be anything."""
     chosen, precision = find_kernel("maxpool"), Precision.parse(f"{element}x{element}x{element}")
-    layer = chosen.layer.parse(f"{text}:3x3:s=2,p=0x1x0x1{':relu' if precision.x_signed else ''}")
+    text += "" if ":" in text else ":3x3:s=2,p=0x1x0x1"
+    layer = chosen.layer.parse(f"{text}{':relu' if precision.x_signed else ''}")
     least = -(1 << (precision.x - 1)) if precision.x_signed else 0
     shape = (layer.height, layer.width, layer.channels)
     values = np.random.default_rng(len(text)).integers(least, least + (1 << precision.x), shape)
@@ -73,7 +74,7 @@ def test_what_cannot_be_folded():
     for text in ("8x6x4:3x3:s=2,p=0x1x0x1", "8x8x4:3x3:s=2", "8x8x4:2x2:s=2"):
         layer = chosen.layer.parse(text)
         tensors = replace(chosen.tensors(layer, precision, np.random.default_rng(0)), folded=True)
-        with pytest.raises(LayerError, match=r"^pooling of a folded map must be 3x3:s=2,p=0x1x0x1 of whole fours of "):
+        with pytest.raises(LayerError, match=r"^pooling of a folded map must be 3x3:s=2,p=0xNx0x1 of whole fours of "):
             chosen.build(layer, precision, "xpulpnn", tensors)
     chosen = find_kernel("conv")
     layer = chosen.layer.parse("4x4x4:4x3x3")
