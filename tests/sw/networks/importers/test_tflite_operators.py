@@ -460,7 +460,7 @@ def test_functions_in_floating_point(tmp_path):
     outputs = run_reference(described.network, described.batch((codes + 128).astype(np.uint8)))[-1].astype(np.int64)
     np.testing.assert_array_equal(outputs.reshape(4, 3, 6), right.reshape(4, 3, 3, 6).max(axis=2))
     g.operators[4] = replace(g.operators[4], inputs=(b,))
-    with pytest.raises(InputError, match=r"^operators must be known, not operator 1 \(DEQUANTIZE\)|^operator "):
+    with pytest.raises(InputError, match=r"^operators must be known, not operator 1 \(DEQUANTIZE\)"):
         imported(g.written(tmp_path / "model.tflite"))
 
 
