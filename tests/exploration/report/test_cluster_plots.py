@@ -5,7 +5,6 @@ from tests.programs import plots_of
 
 from xpulpnn_sim.exploration.report.cluster_plots import (
     bank_gains,
-    banking_figure,
     scaling_figure,
     speed_ups,
     timeline_figure,
@@ -35,21 +34,13 @@ def test_speed_up_is_over_one_core_of_the_same_kind():
 
 def test_a_line_for_each_cluster_with_what_differs_as_its_name():
     figure = scaling_figure(SCALED)
-    rates, ratios = figure["data"][::2], figure["data"][1::2]
+    rates = figure["data"]
     assert [line["name"] for line in rates] == ["16 banks", "32 banks"]
-    assert rates[1]["x"] == ratios[1]["x"] == [1, 2, 8]
+    assert rates[1]["x"] == [1, 2, 8]
     assert rates[1]["y"] == pytest.approx([1000 / 800, 1000 / 390, 10])
     assert rates[1]["customdata"] == [800, 390, 100]
-    assert ratios[0]["y"] == pytest.approx([100, 80])
-    assert ratios[1]["y"] == pytest.approx([100, 100 * 800 / 780, 100])
     assert figure["layout"]["title"]["text"] == "conv, 4x4x4:4x3x3, 8x8x8, nn_4x4, counter, padded"
     assert figure["layout"]["xaxis"]["tickvals"] == [1, 2, 8]
-
-
-def test_without_one_core_there_is_no_speed_up():
-    figure = scaling_figure([timed(8, 125), timed(4, 260)])
-    assert len(figure["data"]) == 1
-    assert "yaxis2" not in figure["layout"]
 
 
 def banked(variant: str, cores: int, banks: int, cycles_per_sdotp: float) -> dict:
@@ -70,19 +61,6 @@ def test_gains_are_over_half_the_banks_of_the_same_on_several_cores():
     assert bank_gains(BANKED) == [None, None, pytest.approx(0.25), None, None, None]
     assert bank_gains([BANKED[1], {**BANKED[2], "placement": "aligned"}]) == [None, None]
     assert bank_gains([{**run, "sdotp": 0} for run in BANKED[1:3]]) == [None, None]
-
-
-def test_a_bar_for_one_core_and_one_for_each_banking_factor():
-    figure = banking_figure(BANKED)
-    assert {bar["name"]: dict(zip(bar["x"], bar["y"], strict=True)) for bar in figure["data"]} == {
-        "1 core": {"cu_4x2": 1.25},
-        "8 cores, 16 banks (BF2)": {"cu_4x2": 1.5, "nn_4x2": 1.1},
-        "8 cores, 32 banks (BF4)": {"cu_4x2": 1.2},
-        "8 cores, 64 banks (BF8)": {"nn_4x2": 1.0},
-    }
-    assert figure["layout"]["title"]["text"].endswith(": conv, 4x4x4:4x3x3, 8x8x8")
-    names = [bar["name"] for bar in banking_figure([BANKED[1], {**BANKED[1], "arbiter": "strict"}])["data"]]
-    assert names == ["8 cores, 16 banks (BF2), counter", "8 cores, 16 banks (BF2), strict"]
 
 
 def step(tile, begin, computed, end, moving):
@@ -115,10 +93,9 @@ OVER_CORES = "MAC per cycle, whole kernel"
     ("records", "has", "lacks"),
     [
         (SCALED, "32 banks", "waiting for DMA"),
-        (BANKED, "(BF4)", "waiting for DMA"),
-        (BANKED[:2], OVER_CORES, "(BF2)"),
+        (BANKED[:2], OVER_CORES, "waiting for DMA"),
         ([TILED], "waiting for DMA", OVER_CORES),
-        ([TILED, TILED | {"cores": 4}], OVER_CORES, "(BF2)"),
+        ([TILED, TILED | {"cores": 4}], OVER_CORES, "speed-up"),
     ],
 )
 def test_the_page_shows_what_was_varied(tmp_path, records, has, lacks):

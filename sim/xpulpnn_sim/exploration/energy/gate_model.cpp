@@ -3,18 +3,13 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace {
 
-// Both are mirrored by gate_model.py, field by field.
-struct Gate {
-    uint64_t table;  // bit i: value for inputs that spell i
-    uint32_t output, count, inputs[6];
-};
+// Mirrored by gate_model.py, field by field.
 struct Register {
     uint32_t data, enable, clock;  // net that lets the clock through to it and to its enable
     uint32_t states[2];  // its outputs: 2 * net + 1 for an inverse; 0 for one that is not used
@@ -26,11 +21,10 @@ constexpr uint64_t NEVER = ~uint64_t{0};
 // Nets and gates that a change of a net reaches are looked up one by one, so that what is read for each is small.
 struct Netlist {
     uint64_t nets;
-    std::vector<Gate> gates;        // in topological order
     std::vector<Register> registers;
     std::vector<uint32_t> inputs;   // nets of the bits of the input ports, the clock's left out
     std::vector<uint32_t> outputs;  // likewise
-    std::vector<uint64_t> tables;   // of the gates
+    std::vector<uint64_t> tables;   // of the gates in topological order; bit i: value for inputs that spell i
     std::vector<uint32_t> driven;   // their outputs
     std::vector<uint32_t> begins;   // of the pins of each net in `fanout`, and their end
     std::vector<uint32_t> fanout;   // PINS * gate + pin
@@ -39,9 +33,9 @@ struct Netlist {
 class Instance {
   public:
     Instance(const Netlist& netlist, const char* name, uint32_t reset) : name(name), netlist_(netlist), reset_(reset) {
-        waiting_.assign((netlist.gates.size() + WORD - 1) / WORD, 0);
-        for (uint32_t i = 0; i < netlist.gates.size(); ++i) waiting_[i / WORD] |= uint64_t{1} << i % WORD;
-        spelt_.assign(netlist.gates.size(), 0);
+        waiting_.assign((netlist.tables.size() + WORD - 1) / WORD, 0);
+        for (uint32_t i = 0; i < netlist.tables.size(); ++i) waiting_[i / WORD] |= uint64_t{1} << i % WORD;
+        spelt_.assign(netlist.tables.size(), 0);
         values_.assign(netlist.nets, 0);
         set(ONE, 1);
         state_.assign(netlist.registers.size(), 0);
@@ -168,22 +162,13 @@ EXPORT void gate_clear() {
 }
 
 // Takes a netlist, the next one in number.
-EXPORT void gate_load(uint64_t nets, const Gate* gate, uint64_t gate_count, const Register* first, uint64_t register_count,
-                      const uint32_t* in, uint64_t in_count, const uint32_t* out, uint64_t out_count) {
-    netlists.push_back({nets, {gate, gate + gate_count}, {first, first + register_count}, {in, in + in_count},
-                        {out, out + out_count}, {}, {}, std::vector<uint32_t>(nets + 1), {}});
-    Netlist& netlist = netlists.back();
-    for (const Gate& one : netlist.gates) {
-        netlist.tables.push_back(one.table);
-        netlist.driven.push_back(one.output);
-        for (uint32_t pin = 0; pin < one.count; ++pin) ++netlist.begins[one.inputs[pin] + 1];
-    }
-    std::partial_sum(netlist.begins.begin(), netlist.begins.end(), netlist.begins.begin());
-    std::vector<uint32_t> next = netlist.begins;
-    netlist.fanout.resize(netlist.begins.back());
-    for (uint32_t i = 0; i < gate_count; ++i) {
-        for (uint32_t pin = 0; pin < gate[i].count; ++pin) netlist.fanout[next[gate[i].inputs[pin]]++] = PINS * i + pin;
-    }
+EXPORT void gate_load(uint64_t nets, const Register* registers, uint64_t register_count, const uint32_t* in,
+                      uint64_t in_count, const uint32_t* out, uint64_t out_count, const uint64_t* tables,
+                      uint64_t gate_count, const uint32_t* driven, uint64_t, const uint32_t* begins, uint64_t begin_count,
+                      const uint32_t* fanout, uint64_t fanout_count) {
+    netlists.push_back({nets, {registers, registers + register_count}, {in, in + in_count}, {out, out + out_count},
+                        {tables, tables + gate_count}, {driven, driven + gate_count}, {begins, begins + begin_count},
+                        {fanout, fanout + fanout_count}});
 }
 
 // Makes an instance of a netlist, in which everything is 0 first, and whose values in some cycles are kept.

@@ -118,8 +118,7 @@ def _check_reset(cell: str, state: FlipFlop, nets: Mapping[str, int]) -> None:
 
 
 _SOURCE = Path(__file__).with_name("gate_model.cpp")
-_GATE = np.dtype([("table", "u8"), ("output", "u4"), ("count", "u4"), ("inputs", "u4", 6)])
-"""Memory layout of a gate in ``gate_model.cpp``."""
+_PINS = 8  # inputs of a gate, at most
 
 
 class Gates:
@@ -136,11 +135,7 @@ class Gates:
         """Create an instance; return bits [cycle, signal] that a run fills, ``cycles`` from each of ``starts``."""
         if id(circuit) not in self._numbers:
             self._numbers[id(circuit)] = len(self._numbers)
-            arrays = (
-                *_native_circuit(circuit),
-                np.array(circuit.sources, np.uint32),
-                np.array(circuit.sinks, np.uint32),
-            )
+            arrays = _native_circuit(circuit)
             counted = [ctypes.c_uint64(number) for array in arrays for number in (array.ctypes.data, len(array))]
             self._loaded.gate_load(ctypes.c_uint64(circuit.net_count), *counted)
         begins = np.array(starts, np.uint64)
@@ -163,19 +158,25 @@ class Gates:
         return None if cycle == _NEVER else (int(cycle), sink.value)
 
 
-def _native_circuit(circuit: Circuit) -> tuple[NDArray[Any], NDArray[Any]]:
+def _native_circuit(circuit: Circuit) -> list[NDArray[Any]]:
+    """Return registers, sources, sinks, tables and outputs of the gates, and the pins that each net drives."""
     cells = {gate.cell.name: gate.cell for gate in circuit.gates}
     tables = {name: cell.truth_table() or 0 for name, cell in cells.items()}
-    gates = np.zeros(len(circuit.gates), _GATE)
-    for row, gate in zip(gates, circuit.gates, strict=True):
-        nets = list(gate.inputs.values())
-        row["table"], row["output"], row["count"] = tables[gate.cell.name], gate.output, len(nets)
-        row["inputs"][: len(nets)] = nets
     registers = np.zeros((len(circuit.registers), 5), np.uint32)
     for row, register in zip(registers, circuit.registers, strict=True):
         states = [2 * net + inverse for _, net, inverse in register.outputs]
         row[: 3 + len(states)] = [register.data, register.enable, register.clock, *states]
-    return gates, registers
+    pins = [
+        (net, _PINS * gate + pin)
+        for gate, one in enumerate(circuit.gates)
+        for pin, net in enumerate(one.inputs.values())
+    ]
+    nets, places = np.array(sorted(pins), np.uint32).reshape(-1, 2).T
+    begins = np.searchsorted(nets, np.arange(circuit.net_count + 1))
+    table_of = np.array([tables[gate.cell.name] for gate in circuit.gates], np.uint64)
+    numbers = circuit.sources, circuit.sinks, [gate.output for gate in circuit.gates], begins, places
+    sources, sinks, *others = (np.array(listed, np.uint32) for listed in numbers)
+    return [registers, sources, sinks, table_of, *others]
 
 
 def gate_sources() -> dict[str, str]:

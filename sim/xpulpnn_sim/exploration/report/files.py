@@ -75,13 +75,10 @@ def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
         row |= {f"{other.corner}: {name}": getattr(other, name) for name in (*OF_CORNERS, "slack_ps")}
     runs = flow.runs if flow else []
     row["repeat"] = len(runs) or None
-    for name in ("area_kge", "delay_ps"):
-        known = [value for run in runs if (value := getattr(run, name)) is not None]
+    several = {name: [value for run in runs if (value := getattr(run, name))] for name in ("area_kge", "delay_ps")}
+    for name, known in {**several, "fmax_mhz": flow.fmax_mhz if flow else []}.items():
         row[f"{name}_min"], row[f"{name}_max"] = min(known, default=None), max(known, default=None)
-    clocks = flow.fmax_mhz if flow else []
-    row["fmax_mhz_min"] = min(clocks, default=None)
     row["fmax_mhz_median"] = flow.fmax if flow else None
-    row["fmax_mhz_max"] = max(clocks, default=None)
     path = flow.path if flow else None
     row |= {f"path_{name}": getattr(path, name, None) for name in ("start", "end", "delay_ps")}
     placed = ("width_um", "height_um", "utilisation", "wire_mm", "resized", "buffers", "wireless_ps", "unsized_ps")

@@ -6,7 +6,6 @@ from typing import Any
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.cluster_blocks import block_energies, block_of, is_cluster
 from xpulpnn_sim.exploration.results import (
-    CriticalPath,
     FlowResult,
     ModuleArea,
     ModuleEnergy,
@@ -28,9 +27,8 @@ def point_name(points: Sequence[PointResult], number: int) -> str:
     return f"{number + 1} {points[number].label}"
 
 
-def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], str, FlowResult]]:
-    for (number, _), flow in comparison.numbered(points, "flows"):
-        yield (flow.name, str(number - 1)), points[number - 1].top, flow
+def _detailed(points: Sequence[PointResult]) -> Iterator[tuple[tuple[str, str], FlowResult]]:
+    return (((flow.name, str(at[0] - 1)), flow) for at, flow in comparison.numbered(points, "flows"))
 
 
 def _parent(path: str) -> str:
@@ -64,7 +62,7 @@ def area_plots(points: Sequence[PointResult]) -> tuple[Plot, Plot]:
         if present:
             columns = [(part, [sizes[i] for i in present], colours[part]) for part, sizes in parts]
             blocks[(name,)] = _stacked([point_name(points, i) for i in present], columns, "kGE", 2)
-    trees = {at: _tree(flow, colours) for at, _, flow in _detailed(points) if flow.modules}
+    trees = {at: _tree(flow, colours) for at, flow in _detailed(points) if flow.modules}
     nothing = "This flow has no hierarchy of this point."
     return (
         Plot(name="blocks", variants=blocks, choices=("flow",), nothing="This flow has no hierarchy."),
@@ -200,7 +198,7 @@ def _sums(modules: Sequence[ModuleEnergy]) -> dict[str, float]:
 
 def placement_plot(points: Sequence[PointResult]) -> Plot:
     """Return pictures of the cells in their rows, coloured by module."""
-    variants = {at: _placement(flow.placement) for at, _, flow in _detailed(points) if flow.placement}
+    variants = {at: _placement(flow.placement) for at, flow in _detailed(points) if flow.placement}
     nothing = "This flow has no placement of this point."
     return Plot(name="placement", variants=variants, choices=("flow", "point"), nothing=nothing)
 
@@ -221,43 +219,3 @@ def _placement(placed: PlacementResult) -> Figure:
         "colorbar": {"tickvals": list(range(count)), "ticktext": names},
     }
     return figure([trace], "", 640, x={"title": {"text": "um"}}, y={"scaleanchor": "x", "title": {"text": "um"}})
-
-
-def path_plot(points: Sequence[PointResult]) -> Plot:
-    variants = {at: _path(top, flow, flow.path) for at, top, flow in _detailed(points) if flow.path is not None}
-    nothing = "This flow has no path of this point."
-    return Plot(name="path", variants=variants, choices=("flow", "point"), nothing=nothing)
-
-
-def _path(top: str, flow: FlowResult, path: CriticalPath) -> Figure:
-    """Plot a row for each instance, in which each of its cells on the path is a bar, coloured by stage."""
-    parts = list(comparison.path_parts(top, path))
-    stages = list(dict.fromkeys(stage for stage, *_ in parts))
-    placed = [(row, stages.index(stage), step) for row, (stage, _, steps, _) in enumerate(parts) for step in steps]
-    trace = bar(
-        "",
-        [step.delay_ps for _, _, step in placed],
-        [row for row, _, _ in placed],
-        [PALETTE[stage % len(PALETTE)] for _, stage, _ in placed],
-        "<b>%{customdata[0]}</b><br>%{customdata[1]}<br>%{x:.0f} ps, at %{customdata[2]:.0f} ps",
-        orientation="h",
-        base=[step.arrival_ps - step.delay_ps for _, _, step in placed],
-        customdata=[[step.net, step.cell, step.arrival_ps] for _, _, step in placed],
-    )
-    rows = _named_rows([f"{share:.0%}  {instance}" for _, instance, _, share in parts])
-    axes = {"x": {"title": {"text": "ps"}, "rangemode": "tozero"}, "yaxis": rows}
-    shown = figure([trace], "", 150 + 26 * len(parts), **axes, margin={"l": 10, "r": 16, "t": 80, "b": 46})
-    shown["layout"]["title"] = {"text": "<br>".join(path_text(flow, path)), "font": {"size": 12}, "x": 0}
-    return shown
-
-
-def path_text(flow: FlowResult, path: CriticalPath) -> list[str]:
-    through = f" through {len(path.steps)} cells" if path.steps else ""
-    run = _run_text(flow.delay_run, flow)
-    tables = "" if flow.delay_ps is None else f" The tables show {flow.delay_ps:.0f} ps, of the same netlist."
-    others = ", ".join(f"{tool}: {delay:.0f} ps" for tool, delay in path.others.items())
-    return [
-        f"{path.start} \u2192 {path.end}: {path.delay_ps:.0f} ps{through};",
-        f"{path.tool}, {path.netlist} netlist{run}.{tables}",
-        *([f"Longest path of it by other tools: {others}."] if others else []),
-    ]

@@ -11,7 +11,6 @@ from xpulpnn_sim.exploration.report.cluster_plots import clustered, scaling_figu
 from xpulpnn_sim.exploration.report.hierarchy import (
     area_plots,
     energy_plots,
-    path_plot,
     placement_plot,
     point_name,
 )
@@ -44,9 +43,8 @@ def write_report(path: Path, run: FinishedRun) -> None:
         page.section(f"table-{number}", extra.title, extra)
     _figures(page, run)
     _details(page, points)
-    for table in (tables.kernel_table(points), tables.configuration_table(points)):
-        if table:
-            page.section(table.title.lower(), table.title, table, link=table.title)
+    configurations = tables.configuration_table(points)
+    page.section("configurations", configurations.title, configurations)
     page.write(path)
 
 
@@ -126,10 +124,8 @@ def _details(page: Page, points: Sequence[PointResult]) -> None:
     if placements:
         options, shown = controls(_flows(points), _points(points)), heading.format("Cells", point, flow)
         page.section("placement", "Placement", placements, options, shown, picture, _SEE)
-    path = path_plot(points)
-    if path.variants:
-        options = controls(_flows(points), _points(points))
-        page.section("path", "Critical path", options, Markup("<h3>{}, {}</h3>").format(point, flow), path, _SEE)
+    if paths := tables.path_table(points):
+        page.section("path", "Critical path", paths, _SEE)
     energies = tables.energy_table(points)
     if energies:
         whole, modules = energy_plots(points)

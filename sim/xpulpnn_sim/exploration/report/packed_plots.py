@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xpulpnn_sim.tools.pages import PALETTE, Page, Plot, figure
+from xpulpnn_sim.tools.pages import PALETTE, SYMBOLS, Page, Plot, figure
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 
 Record = Mapping[str, Any]  # JSON record of a product
@@ -137,7 +137,6 @@ def grids(records: Sequence[Record]) -> list[SweepTable]:
     return [grid for name, chosen in by_sweep.items() if chosen for grid in _GRIDS[name](chosen)]
 
 
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagon")
 _DASHES = ("solid", "dot", "dash")  # for lines of the same colour
 _BREAK_EVEN_SCALE = [[0.0, "#d55e00"], [0.5, "#ffffff"], [1.0, "#0072b2"]]
 _DEPTH_SCALE = [[0.0, "#ffffff"], [1.0, "#56b4e9"]]
@@ -191,7 +190,7 @@ def _lines_figure(grid: SweepTable) -> dict[str, Any]:
             "mode": "lines+markers",
             "name": row,
             "line": {"color": PALETTE[number % len(PALETTE)], "dash": dash},
-            "marker": {"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 8},
+            "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8},
             "x": [int(column) for column in columns],
             "y": [grid.numbers[row, column] for column in columns],
         }

@@ -100,24 +100,6 @@ def overhead_table(points: Sequence[PointResult], baseline: str) -> NamedTable |
     return _of_points(f"Overhead against {baseline}", points, columns, **more)
 
 
-def kernel_table(points: Sequence[PointResult]) -> NamedTable | None:
-    columns = [
-        *POINT_COLUMNS,
-        *text_columns("kernel", "layer"),
-        Column(name="bits", digits=0),
-        *text_columns("variant", "engine"),
-        Column(name="cycles", digits=0),
-        Column(name="cycles/sdotp", digits=3),
-        Column(name="MAC/cycle", digits=2),
-        Column(name="mismatches", digits=0),
-    ]
-    fields = ("kernel", "layer", "bits", "variant", "engine", "cycles", "cycles_per_sdotp", "macs_per_cycle")
-    rows = [[*at, *map(record.get, (*fields, "mismatches"))] for at, record in comparison.numbered(points, "kernels")]
-    wrong = frozenset(i for i, row in enumerate(rows) if row[-1])
-    notes = ["cycles and MAC/cycle: whole kernel; cycles/sdotp: MatMul alone, without im2col and quantisation."]
-    return NamedTable(title="Kernels", columns=columns, rows=rows, notes=notes, lead=6, failed=wrong) if rows else None
-
-
 def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
     columns = [
         *POINT_COLUMNS,
@@ -134,11 +116,7 @@ def energy_table(points: Sequence[PointResult]) -> NamedTable | None:
         whole = [comparison.per_cycle_pj(energy), comparison.per_mac_pj(energy)]
         whole += [energy.part_fj("wires") / comparison.FJ_PER_PJ] * wired
         rows.append([*at, energy.workload, comparison.netlist_of(energy), energy.cycles, *parts, *whole])
-    methods = dict.fromkeys(energy.method for point in points for energy in point.energies if energy.method)
-    notes = [
-        f"Of: the netlist that was simulated, which is not one of those that areas and delays are told of: {method}."
-        for method in methods
-    ]
+    notes = ["Of: the netlist that was simulated, which is none of those that areas and delays are told of."]
     return NamedTable(title="Energy", columns=columns, rows=rows, notes=notes, lead=3) if rows else None
 
 
@@ -147,7 +125,9 @@ def path_table(points: Sequence[PointResult]) -> NamedTable | None:
     notes = ["Shares of the cells of each module in the delay, in the order in which the path reaches them."]
     for at, flow in comparison.numbered(points, "flows"):
         if path := flow.path:
-            notes.append(f"{at[0]} {flow.name}: {path.start} to {path.end}, {path.delay_ps:.0f} ps.")
+            others = "".join(f"; {tool}: {delay:.0f} ps" for tool, delay in path.others.items())
+            text = f"{path.start} to {path.end}, {path.delay_ps:.0f} ps by {path.tool}, {path.netlist} netlist"
+            notes.append(f"{at[0]} {flow.name}: {text}{others}.")
             for stage, instance, steps, share in comparison.path_parts(points[at[0] - 1].top, path):
                 shares = share * path.delay_ps, share * _PERCENT
                 rows.append([*at, flow.name, stage, instance, len(steps), *shares])
