@@ -73,6 +73,7 @@ MODULES = {
 @pytest.fixture(scope="module")
 def design() -> EmittedDesign:
     modules = {name: {"component": kind, "instances": inner} for name, (kind, inner) in MODULES.items()}
+    modules["bank"]["ports"] = [{"name": "port__addr", "width": 3}, {"name": "port__wdata", "width": 4}]
     hierarchy = {"cluster": "cluster", "cluster.core0": "core", "cluster.core1": "core", "cluster.tcdm": "tcdm"}
     hierarchy["cluster.tcdm.bank0"] = "bank"
     return sample_results.design(VERILOG, "cluster", ClusterConfig(), modules=modules, hierarchy=hierarchy)
@@ -97,13 +98,17 @@ def test_areas_are_the_sums_of_the_parts_and_paths_go_through_all(library: Libra
     result = output.result
     netlists = (output.files[f"{name}/mapped.v"] for name in ("core", "tcdm", "cluster"))
     core, tcdm, rest = (sample_results.mapped_ge(netlist, library) for netlist in netlists)
-    assert result.area_kge == pytest.approx((2 * core + tcdm + rest) / 1e3)
+    # 32 flip-flops of the default table, whose NAND2 has 7.2576 um2: eight words of one bit take 766.5 um2
+    (bank,) = result.memories
+    assert (bank.name, bank.count, bank.words, bank.bits, bank.macro, bank.macros) == ("bank", 1, 8, 4, "registers", 4)
+    memory = 4 * 766.5 / 7.2576
+    assert result.area_kge == pytest.approx((2 * core + tcdm + rest + memory) / 1e3)
     # registers: 7 of each core, 2 of the top; the bank has its own
     assert result.flip_flops == 16
-    assert result.memory_bits == 32
     areas = {module.path: module for module in result.modules}
     assert next(iter(areas)) == "cluster"
     assert areas["cluster.core0"].total_ge == areas["cluster.core1"].total_ge == pytest.approx(core)
+    assert areas["cluster.memories"].total_ge == areas["cluster.memories.bank"].own_ge == pytest.approx(memory)
     assert areas["cluster"].total_ge == pytest.approx(1e3 * (result.area_kge or 0))
     assert sum(module.own_ge for module in result.modules) == pytest.approx(1e3 * (result.area_kge or 0))
     assert sum(result.origins.values()) == pytest.approx(1)

@@ -39,6 +39,12 @@ BAD_INPUT = [
     ("--paper --set rvfi=true", "--set must be left out with paper"),
     ("--placement", "--placement must come with liberty, whose cells are placed"),
     (f"--placement --liberty '{__file__}' --top dma", "--placement must be left out with dma"),
+    ("--top cluster --memories absent.csv", "memories must be a file, not absent.csv"),
+    (
+        f"--top cluster --memories '{__file__}'",
+        f"memories must be a table of macros in CSV or Liberty, not {__file__} (",
+    ),
+    (f"--memories '{__file__}'", "--memories must come with a cluster as top"),
     ("--utilisation 0.99", "--utilisation must be above 0 and at most 0.95, not 0.99"),
     ("--wire-capacitance 0", "--wire-capacitance must be above 0, not 0.0"),
     ("--no-energy", "--no-energy must be left out without paper"),

@@ -140,7 +140,7 @@ def whole(scale: float = 1.0) -> FlowResult:
     path = CriticalPath(tool="t", netlist="mapped", start="a", end="b", delay_ps=5000.0 * scale)
     grant = GrantPath(path=path, request_ps=1000.0, grant_ps=2500.0, fo4=path.delay_ps / FO4_PS)
     figures = {"area_kge": total / 1e3, "delay_ps": 6000.0 * scale, "delay_fo4": 6000.0 * scale / FO4_PS}
-    return flow(script="area", modules=modules, memory_bits=2 << 20, grant=grant, **figures)
+    return flow(script="area", modules=modules, grant=grant, **figures)
 
 
 def cluster(label: str, scale: float = 1.0) -> PointResult:
@@ -150,10 +150,10 @@ def cluster(label: str, scale: float = 1.0) -> PointResult:
 def test_blocks_add_up() -> None:
     areas = block_areas(whole())
     known = {"cores": 100.0, "crossbar": 30.0, "DMA": 40.0, "demuxes, ports": 3.0, REST: pytest.approx(0.6)}
-    assert areas == {**dict.fromkeys(("event unit", "caches", "peripherals"), 0.0), **known}
+    assert areas == {**dict.fromkeys(("event unit", "caches", "peripherals", "memories"), 0.0), **known}
     sizes, paths = cluster_tables([cluster("cluster")])
     named = dict(zip([column.name for column in sizes.columns], sizes.rows[0], strict=True))
-    assert (named["sum"], named["memories"]) == (pytest.approx(173.6), 2048.0)
+    assert (named["sum"], named["memories"]) == (pytest.approx(173.6), 0.0)
     assert paths.rows[0][3:7] == pytest.approx([20, 30, 50, 100])
     assert paths.rows[0][7:] == ["a", "b"]
     names = ("core12", "host_demux", "timer", "control", "icache", "bridge")

@@ -181,7 +181,6 @@ class AsicFlow:
             area_run=by_area.number,
             delay_run=by_delay.number,
             placement=by_delay.placement,
-            memory_bits=bits or None,
             wall_s=round(time.monotonic() - started, 2),
         )
         return FlowOutput(
@@ -262,13 +261,12 @@ class AsicFlow:
         elif self.repeat == 1:
             runs = (
                 "One run: the order of cells and nets alone moves ABC's area by up to 6 % and its delay by up to 3 %, "
-                "of a whole core by up to 6 % (orders of the multiplier and of xpulpnn), so that smaller differences "
-                "between two results mean little."
+                "of a whole core by up to 6 %, so that smaller differences between two results mean little."
             )
         else:
             runs = (
-                f"Median of {self.repeat} runs, whose cells and nets are in different orders, beside the least and the "
-                "largest figure; of two in the middle the smaller one counts, so that each median is one netlist's."
+                f"Median of {self.repeat} runs, with cells and nets in different orders, beside least and largest; of "
+                "two in the middle the smaller one counts, so that each median is one netlist's."
             )
         return [*([clock] if self.clock_ps is not None else []), runs]
 

@@ -9,13 +9,15 @@ from typing import Any
 
 from xpulpnn_sim.exploration.asic import AsicFlow
 from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, pin_bits, unpacked
+from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, instance_path, pin_bits, unpacked
+from xpulpnn_sim.exploration.memories import MACROS, memory_paths, memory_table, memory_uses
 from xpulpnn_sim.exploration.results import (
     CriticalPath,
     EmittedDesign,
     FlowOutput,
     FlowResult,
     GrantPath,
+    MemoryUse,
     ModuleArea,
     cached_flow,
 )
@@ -31,9 +33,6 @@ PARTS = frozenset(
         "xpulpnn.cluster.icache.unit.InstructionCache",
     }
 )
-
-MACROS = frozenset(f"xpulpnn.cells.memory.{kind}" for kind in ("SinglePortMemory", "TwoPortMemory"))
-"""Components whose memories would be macros in a chip; all other memories are small queues of registers."""
 
 _MODULE = re.compile(r"^module (\w+) .*?^\);$.*?^endmodule$", re.MULTILINE | re.DOTALL)
 _HEADER = re.compile(r"^module .*?^\);$", re.MULTILINE | re.DOTALL)
@@ -134,7 +133,8 @@ def join_netlists(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tup
     return netlist, all_of(pins)
 
 
-REVISION = "1"  # part of the cache key: raised when results change although no setting does
+MEMORIES = "memories"  # part of reports in which all memories are
+REVISION = "2"  # part of the cache key: raised when results change although no setting does
 CORE = "xpulpnn.core.core.Core"
 _REQUEST = ("data__req", "data__addr", "data__we", "data__be", "data__wdata")
 _GRANT = "data__gnt"
@@ -148,7 +148,7 @@ class ClusterFlow:
         self.script = asic.script
 
     def settings(self) -> dict[str, str]:
-        return {**self._asic.settings(), "parts": REVISION}
+        return {**self._asic.settings(), "parts": REVISION, "memories": memory_table(self.library).identity}
 
     def run(self, design: EmittedDesign) -> FlowOutput:
         started = time.monotonic()
@@ -166,26 +166,30 @@ class ClusterFlow:
         parts = {module: unpacked(output.netlist) for module, output in mapped.items()}
         of_parts = {name: mapped[module].result for name, module in instances.items()}
         whole, pins = join_netlists(unpacked(rest.netlist), parts)
+        table, clock_ps = memory_table(self.library), self._asic.clock_ps
+        uses = memory_uses(design, table)
+        whole = replace(whole, read_fo4=_read_fo4(whole, design, self.library, uses))
         path, grant = self._paths(design, whole, pins, files)
-        clock_ps = self._asic.clock_ps
+        leakage_nw = sum(use.count * use.leakage_nw for use in uses.values())
         areas = [result.area_um2 for result in results if result.area_um2 is not None]
+        memory_um2 = sum(use.count * use.area_um2 for use in uses.values())
         result = replace(
             rest.result,
-            area_um2=round(sum(areas), 4) if len(areas) == len(results) else None,
-            area_kge=sum(result.area_kge or 0.0 for result in results),
+            area_um2=round(sum(areas) + memory_um2, 4) if len(areas) == len(results) else None,
+            area_kge=sum(result.area_kge or 0.0 for result in results) + memory_um2 / self.library.ge_area / 1e3,
             cells=sum(result.cells or 0 for result in results),
             flip_flops=sum(result.flip_flops or 0 for result in results),
-            **asdict(at_corner(whole, self.library, clock_ps, path and path.delay_ps)),
-            other_corners=[at_corner(whole, other, clock_ps) for other in self._asic.other_corners],
+            **asdict(at_corner(whole, self.library, clock_ps, path and path.delay_ps, leakage_nw)),
+            other_corners=[at_corner(whole, other, clock_ps, None, leakage_nw) for other in self._asic.other_corners],
             path=path,
             grant=grant,
-            modules=list(_modules(design, rest.result, of_parts)),
+            modules=list(_modules(design, rest.result, of_parts, uses, self.library.ge_area)),
+            memories=list(uses.values()),
             origins=_origins(results),
             runs=[],
             area_run=1,
             delay_run=1,
-            memory_bits=sum(result.memory_bits or 0 for result in results) or None,
-            conditions=self._conditions(design),
+            conditions=self._conditions(design, table.text),
             wall_s=round(time.monotonic() - started, 2),
         )
         return FlowOutput(result=result, files=files)
@@ -209,7 +213,7 @@ class ClusterFlow:
         fo4 = granted.delay_ps / self.library.fo4_ps
         return path, GrantPath(path=granted, request_ps=times[0], grant_ps=times[1], fo4=fo4)
 
-    def _conditions(self, design: EmittedDesign) -> list[str]:
+    def _conditions(self, design: EmittedDesign, memories: str) -> list[str]:
         counted = Counter(part_instances(design).values())
         counts = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in counted.items())
         return [
@@ -220,9 +224,11 @@ class ClusterFlow:
                 "ports included."
             ),
             *self._asic.repetitions(),
+            memories,
             (
-                "Memories of the TCDM and of the caches are in no area: their pins end and begin paths, as those of "
-                "registers do. Queues of a few words are registers, and counted."
+                "Each memory is built of the macros that take least area. A path may begin with a word that one reads, "
+                "at its access time less the clock-to-output time of a flip-flop, and end at its pins; what selects "
+                "between macros of one memory is not counted. Queues of a few words are registers."
             ),
             (
                 f"The delay is the longest path of the netlists put together, {design.module} with all its parts, from "
@@ -230,22 +236,48 @@ class ClusterFlow:
                 "timer."
             ),
             (
-                "The grant path is the longest one from a register through a core's request for data, the demux and "
-                "the crossbar to the grant of a core and on to where it ends; memory macros are not on it."
+                "The grant path is the longest one from a register or memory through a core's request for data, the "
+                "demux and the crossbar to the grant of a core and on to where it ends."
             ),
         ]
 
 
-def _modules(design: EmittedDesign, rest: FlowResult, parts: Mapping[str, FlowResult]) -> Iterator[ModuleArea]:
+def _read_fo4(
+    netlist: MappedNetlist, design: EmittedDesign, library: Library, uses: Mapping[str, MemoryUse]
+) -> dict[int, float]:
+    """Return when the words that memories read arrive, after the time at which those of registers do."""
+    modules, register_ps = memory_paths(design), (library.register_times_ps or (0.0, 0.0))[0]
+    return {
+        net: (uses[modules[path]].access_ps - register_ps) / library.fo4_ps
+        for cell in netlist.unmapped
+        if (path := instance_path(cell.name)) in modules
+        for _, net in pin_bits(cell, outputs=True)
+    }
+
+
+def _modules(
+    design: EmittedDesign,
+    rest: FlowResult,
+    parts: Mapping[str, FlowResult],
+    memories: Mapping[str, MemoryUse],
+    ge_area: float,
+) -> Iterator[ModuleArea]:
+    sizes = {name: use.count * use.area_um2 / ge_area for name, use in memories.items()}
+    memory_ge = sum(sizes.values())
     for area in rest.modules:
         name = area.path.removeprefix(f"{design.module}.")
         if name not in parts:
-            inside = sum(result.modules[0].total_ge for result in parts.values()) if area.path == design.module else 0.0
+            inside = memory_ge + sum(result.modules[0].total_ge for result in parts.values())
+            inside *= area.path == design.module
             yield replace(area, total_ge=area.total_ge + inside)
             continue
         for inner in parts[name].modules:
             _, dot, below = inner.path.partition(".")
             yield replace(inner, path=f"{area.path}{dot}{below}")
+    path = f"{design.module}.{MEMORIES}"
+    yield ModuleArea(path=path, module="", own_ge=0.0, total_ge=memory_ge, own_cells=0)
+    for name, size in sizes.items():
+        yield ModuleArea(path=f"{path}.{name}", module=name, own_ge=size, total_ge=size, own_cells=0)
 
 
 def _origins(results: list[FlowResult]) -> dict[str, float]:

@@ -22,6 +22,7 @@ from xpulpnn_sim.exploration.energy.programs import GENERAL_CODE, SLEEP_CYCLES, 
 from xpulpnn_sim.exploration.fpga import DEVICE_FAMILIES, FpgaFlow
 from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.library import SCRIPTS, Library, load_corners
+from xpulpnn_sim.exploration.memories import memory_table
 from xpulpnn_sim.exploration.options import FLOWS, SMALL_LAYERS, ExploreOptions
 from xpulpnn_sim.exploration.placement import Placer, default_row_um
 from xpulpnn_sim.exploration.results import Configuration, EmittedDesign, Flow, cached_flow, emit_design
@@ -204,6 +205,9 @@ def _run_flow(flow: Flow, structures: dict[str, str], design: EmittedDesign) -> 
 def libraries(options: ExploreOptions) -> list[Library]:
     """Return the libraries of the corners, the one to map for first; the built-in library without a file."""
     corners = load_corners(options.liberty) if options.liberty else [generic_library()]
+    for corner in corners:
+        corner.memory_files = options.memories
+    memory_table(corners[0])
     if not options.placement:
         return corners
     placer = Placer(

@@ -272,7 +272,8 @@ class LibraryCell:
         mean = sum(leakages) / max(len(leakages), 1)
         self.leakage_nw = group.number("cell_leakage_power", mean) * units.leakage
         self.dont_use = group.flag("dont_use")
-        self.pins = {name: Pin(name, item, units) for item in group.subgroups("pin") for name in item.arguments}
+        pins = (item for item in group.groups if item.kind in ("pin", "bus"))
+        self.pins = {name: Pin(name, item, units) for item in pins for name in item.arguments}
         self.inputs = [pin for pin in self.pins.values() if pin.direction == "input"]
         self.outputs = [pin for pin in self.pins.values() if pin.direction == "output"]
         self.flip_flop = next(map(FlipFlop, group.subgroups("ff")), None)
@@ -280,6 +281,9 @@ class LibraryCell:
         # integrated clock gate such as `latch_posedge`, else empty
         self.clock_gate = group.attributes.get("clock_gating_integrated_cell", "")
         self.sequential = bool(self.flip_flop or self.latch or self.clock_gate)
+        memory = next(group.subgroups("memory"), LibertyGroup("", []))
+        # words and bits of a memory, else 1 and 0
+        self.words, self.word_bits = 1 << int(memory.number("address_width")), int(memory.number("word_width"))
 
     def truth_table(self) -> int | None:
         """Return the truth table of a combinational cell, see :meth:`Expression.truth_table`.

@@ -34,6 +34,7 @@ class Library:
         self.content, self.physical = content, physical
         self.wires = NO_WIRES
         self.placer: Placer | None = None
+        self.memory_files: Sequence[Path] = ()  # tables of macros; none: the default one
         self.sha256 = hashlib.sha256(content).hexdigest()
         self.liberty = read_liberty(content.decode(errors="replace"), source)
         self.name = name or self.liberty.name  # name in reports
@@ -60,7 +61,9 @@ class Library:
         self.driving_cell = _middle(buffers).name
         # the smallest rising-edge flip-flop, which `dfflibmap` picks too
         self.flip_flop = required("a D flip-flop", filter(_is_d_flip_flop, usable))[0].name
-        self.register_ps = _register_ps(self.cells[self.flip_flop], 2 * self.fo4_ps) if physical else None
+        # clock-to-output and setup time of that flip-flop, if the file has them
+        self.register_times_ps = _register_times_ps(self.cells[self.flip_flop], 2 * self.fo4_ps) if physical else None
+        self.register_ps = sum(self.register_times_ps) if self.register_times_ps else None
         # the smallest latch-based clock gate for rising-edge registers, or empty
         gates = [cell for cell in self.cells.values() if cell.clock_gate == "latch_posedge"]
         self.clock_gate = min(gates, key=lambda cell: cell.area).name if gates else ""
@@ -158,8 +161,8 @@ def _is_d_flip_flop(cell: LibraryCell) -> bool:
     return plain and any(pin.function == cell.flip_flop.state for pin in cell.outputs)
 
 
-def _register_ps(cell: LibraryCell, slew_ps: float) -> float | None:
-    """Return clock-to-output time without load and setup time of a flip-flop together; None if the file lacks them."""
+def _register_times_ps(cell: LibraryCell, slew_ps: float) -> tuple[float, float] | None:
+    """Return clock-to-output time without load and setup time of a flip-flop; None if the file lacks them."""
     assert cell.flip_flop is not None
     arcs = [arc for pin in cell.outputs for arc in pin.timing if arc.timing_type == "rising_edge"]
     tables = [table for arc in arcs for table in (arc.cell_rise, arc.cell_fall) if table is not None]
@@ -168,7 +171,7 @@ def _register_ps(cell: LibraryCell, slew_ps: float) -> float | None:
         return None
     starts = max(table.value_at(slew_ps / 1e3, 0.0) for table in tables)
     limits = [table.value_at(slew_ps / 1e3, slew_ps / 1e3) for arc in setups for table in arc.constraints]
-    return 1e3 * (starts + max(limits, default=0.0))
+    return 1e3 * starts, 1e3 * max(limits, default=0.0)
 
 
 def _middle(buffers: list[LibraryCell]) -> LibraryCell:

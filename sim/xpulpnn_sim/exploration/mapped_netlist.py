@@ -53,6 +53,8 @@ class MappedNetlist:
     unmapped: list[NetlistCell] = field(default_factory=list[NetlistCell])
     # capacitance of the wire of each net once the gates have places
     wires_ff: dict[int, float] = field(default_factory=dict[int, float])
+    # when words that memories read arrive, in FO4, by net
+    read_fo4: dict[int, float] = field(default_factory=dict[int, float])
 
 
 class CombinationalCells:

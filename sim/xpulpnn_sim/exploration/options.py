@@ -88,6 +88,8 @@ class ExploreOptions:
     """Cell library of the flow asic and of --energy; repeatable: delay, clock and leakage at other corners."""
     wire_load: Annotated[str, Parameter(metavar="NAME")] = NO_WIRES
     """Wire load of the library for mapping, sizing and timing; ``library`` for the one that it chooses by area."""
+    memories: Annotated[tuple[Path, ...], Parameter(metavar="FILE")] = ()
+    """Macros of the memories of a cluster, in CSV or Liberty, repeatable (default: public ones of SG13G2)."""
     placement: bool = False
     """Place the cells of the flow asic and of --energy for their wires, and size gates and insert buffers for them."""
     utilisation: Annotated[float, Parameter(metavar="SHARE")] = UTILISATION
@@ -156,7 +158,8 @@ class ExploreOptions:
         swept = next((name for name in _SWEPT if getattr(self, name)), "")
         part = self.component in (*CLUSTER_NAMES, *DEBUG_NAMES, XIF) and self.component not in WHOLE_CLUSTERS
         runs = next((name for name in ("kernel", "energy", "general", "sleep") if getattr(self, name)), "")
-        absent = next((path for path in self.liberty if not path.is_file()), None)
+        files = [(name, path) for name in ("liberty", "memories") for path in getattr(self, name)]
+        absent = next((item for item in files if not item[1].is_file()), None)
         for is_wrong, rule in (
             (self.search_seed < 0, f"search_seed must be at least 0, not {self.search_seed}"),
             (self.search is None and self.objective, "objective must be left out without search"),
@@ -164,7 +167,8 @@ class ExploreOptions:
             (not 0 < self.timeout < inf, f"timeout must be positive, not {self.timeout:g}"),
             (self.component not in ALL_TOPS, f"top must be one of {', '.join(ALL_TOPS)}, not {self.top}"),
             (self.script not in (None, *_SCRIPTS), f"script must be one of {', '.join(_SCRIPTS)}, not {self.script}"),
-            (absent, f"liberty must be a file, not {absent}"),
+            (absent, "{} must be a file, not {}".format(*absent or ("", ""))),
+            (self.memories and self.component not in WHOLE_CLUSTERS, "memories must come with a cluster as top"),
             (self.placement and not self.liberty, "placement must come with liberty, whose cells are placed"),
             (self.placement and self.component in CLUSTER_NAMES, f"placement must be left out with {self.component}"),
             (

@@ -101,6 +101,32 @@ class PlacementResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Macro:
+    """A macro of a technology, or a memory that is built of such."""
+
+    name: str
+    words: float
+    bits: float
+    ports: float = 1  # for accesses in the same cycle
+    area_um2: float
+    access_ps: float  # from the clock to the word read
+    read_pj: float
+    write_pj: float
+    leakage_nw: float = 0.0
+    width_um: float = 0.0  # 0 if unknown, as is the height
+    height_um: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryUse(Macro):
+    """Equal memories of a module; figures are those of one memory."""
+
+    count: int
+    macro: str
+    macros: int  # of each memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRun:
     number: int
     area_kge: float | None
@@ -155,7 +181,7 @@ class FlowResult(CornerResult):
     area_run: int = 1  # number of the run with the median area
     delay_run: int = 1  # number of the run with the median delay
     placement: PlacementResult | None = None  # of the run with the median delay
-    memory_bits: int | None = None  # bits of unmapped memories, not part of any area
+    memories: list[MemoryUse] = field(default_factory=list[MemoryUse])  # of a cluster, in area and leakage
     grant: GrantPath | None = None  # of a cluster: path from a core's request through its grant
     luts: int | None = None  # look-up tables of an FPGA
     dsps: int | None = None  # DSP blocks of an FPGA

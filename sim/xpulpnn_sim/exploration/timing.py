@@ -63,6 +63,9 @@ class OpenSta:
         if netlist.wires_ff:
             (folder / "wires.spef").write_text(_spef(part, netlist.wires_ff))
             model = "read_spef wires.spef"
+        reads_ns = {net: fo4 * library.fo4_ps / 1e3 for net, fo4 in netlist.read_fo4.items()}
+        reads = (f"set_input_delay {at:.6f} -clock longest i{net}" for net, at in reads_ns.items())
+        model = "\n".join([model, *reads])
         driver = library.cells[library.driving_cell]
         pin, load = driver.outputs[0].name, library.output_load_ff / 1e3
         script = _SCRIPT.format(
@@ -235,9 +238,10 @@ class Analysis:
         driver = library.cells[library.driving_cell]
         arcs = timing_arcs(driver, driver.outputs[0].name)
         for net in self.logic.starts:
-            arrival, slew = [0.0, 0.0], [0.0, 0.0]
+            begin = netlist.read_fo4.get(net, 0.0) * library.fo4_ps / 1e3
+            arrival, slew = [begin, begin], [0.0, 0.0]
             for arc in arcs:
-                extra = arc.delay.value_at(0.0, self.load[net]) - arc.delay.value_at(0.0, 0.0)
+                extra = begin + arc.delay.value_at(0.0, self.load[net]) - arc.delay.value_at(0.0, 0.0)
                 arrival[arc.output_edge] = max(arrival[arc.output_edge], extra)
                 slew[arc.output_edge] = max(slew[arc.output_edge], arc.slew.value_at(0.0, self.load[net]))
             self.arrival[net], self.slew[net] = arrival, slew
@@ -334,6 +338,10 @@ class Analysis:
                 at_ps, wire_ps = _ps(analysis.arrival[net][edge]), _ps(delay - unwired)
                 steps.append(PathStep(delay_ps=_ps(delay), arrival_ps=at_ps, wire_ps=wire_ps, **names))
                 net, edge = source, arc.input_edge
+            if net in self.netlist.read_fo4:
+                memory, _, pin = self.names.get(net, "").rpartition(".")
+                at_ps = _ps(self.arrival[net][edge])
+                steps.append(PathStep(net=pin, cell="memory", instance=memory, delay_ps=at_ps, arrival_ps=at_ps))
             if analysis.previous is not None:
                 times.append(_ps(analysis.arrival[net][edge]))
             analysis = analysis.previous
@@ -362,9 +370,9 @@ def longest_paths(
 
 
 def at_corner(
-    netlist: MappedNetlist, library: Library, clock_ps: float | None, delay_ps: float | None = None
+    netlist: MappedNetlist, library: Library, clock_ps: float | None, delay_ps: float | None = None, more_nw: float = 0
 ) -> CornerResult:
-    """Return the figures of a netlist with the cells of a corner; ``delay_ps`` if another tool knows the delay."""
+    """Return the figures of a netlist at a corner; with ``delay_ps`` if it is known, and ``more_nw`` of leakage."""
     cells = [library.cells[gate.cell.name] for gate in netlist.gates]
     if delay_ps is None:
         gates = [replace(gate, cell=cell) for gate, cell in zip(netlist.gates, cells, strict=True)]
@@ -375,7 +383,7 @@ def at_corner(
         delay_ps=delay_ps,
         delay_fo4=None if delay_ps is None else delay_ps / library.fo4_ps,
         register_ps=library.register_ps,
-        leakage_uw=sum(cell.leakage_nw for cell in cells) / 1e3 if library.physical else None,
+        leakage_uw=(sum(cell.leakage_nw for cell in cells) + more_nw) / 1e3 if library.physical else None,
         clock_ps=clock_ps,
     )
 

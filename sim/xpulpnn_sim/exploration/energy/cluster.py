@@ -16,7 +16,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterKernel, cluster_kernel, cluster_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.exploration.cluster_flow import MACROS, extract_module, part_instances
+from xpulpnn_sim.exploration.cluster_flow import MEMORIES, extract_module, part_instances
 from xpulpnn_sim.exploration.energy.estimate import (
     DIGITS,
     chunk_starts,
@@ -28,8 +28,10 @@ from xpulpnn_sim.exploration.energy.estimate import (
 )
 from xpulpnn_sim.exploration.energy.gate_model import Circuit, ShadowedDesign
 from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.memories import MemoryTable, memory_paths, memory_table, memory_uses
 from xpulpnn_sim.exploration.results import (
     ENERGY_PARTS,
+    PERIOD_NS,
     EnergyResult,
     ModuleEnergy,
     cached,
@@ -47,6 +49,9 @@ _TOP = "cluster"
 _CORE = re.compile(r"core\d+")
 _CHUNK_CYCLES = 128  # consecutive cycles: short, since a layer has many phases
 _BANK = r"banks__\d+__req"
+_MEMORIES = {"TCDM": r"tcdm\.", "private cache": r"icache\.private", "shared cache": r"icache\.shared"}
+"""Patterns of the paths of memories, by the first words of their accesses."""
+
 _ACCESSES: Mapping[str, tuple[str, int | None]] = {
     "TCDM reads": (_BANK, 0),
     "TCDM writes": (_BANK, 1),
@@ -62,8 +67,8 @@ class _Netlists:
     def __init__(self, config: ClusterConfig, library: Library, yosys: str) -> None:
         self._library = library
         design = emit_design(_TOP, replace(config, rvfi=False, memories="ports"))
-        instances, modules = part_instances(design), design.manifest["modules"]
-        macros = frozenset(name for name, described in modules.items() if described["component"] in MACROS)
+        instances = part_instances(design)
+        macros = frozenset(memory_paths(design).values())
         self.top = design.module
         # module of each instance; the top has the empty path
         self.instances = {"": design.module, **instances}
@@ -89,7 +94,7 @@ def estimate_cluster(
     netlists = _Netlists(cluster_of(case), library, yosys)
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
     mapped = sorted(place.parent.name for place in netlists.netlist_paths.values())
-    settings = name, case.machine, case.placement, case.config, window, library.sha256
+    settings = name, case.machine, case.placement, case.config, window, library.sha256, memory_table(library).identity
     key = digest(_TOP, mapped, settings, design_sources_digest())
     make = partial(_estimate, name, case, netlists, library, window, yosys)
     result, known = cached("energies", key, EnergyResult, make)
@@ -129,7 +134,9 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
         "and the netlist of every instance beside it, their outputs equal in every cycle: "
         f"{counted} of the {cycles} cycles of the kernel, in pieces of {chunk} spread over it, which the cores share"
     )
-    memories = "Banks of the TCDM, and tags and lines of the caches, are in no energy: accesses count."
+    rates = {kind: accesses[kind] / counted for kind in _ACCESSES}
+    memories = memory_table(library)
+    modules += memory_energies(cluster_of(work.case), memories, rates)
     return energy_result(
         name,
         float(case.layer.macs),
@@ -137,9 +144,9 @@ def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, wind
         (counted, cycles),
         top=_TOP,
         tools=find_yosys(yosys).tools,
-        conditions=[*conditions(library, run, clock_gates), memories],
+        conditions=[*conditions(library, run, clock_gates), memories.text],
         area_kge=area / library.ge_area / 1e3,
-        accesses={kind: round(accesses[kind] / counted, DIGITS) for kind in _ACCESSES},
+        accesses={kind: round(rate, DIGITS) for kind, rate in rates.items()},
         wall_s=round(time.monotonic() - started, 2),
     )
 
@@ -181,3 +188,23 @@ def memory_accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
                 requests &= rows[:, columns[name.replace("__req", "__we")]] == writes
             accesses[kind] += int(requests.sum())
     return accesses
+
+
+def memory_energies(config: ClusterConfig, table: MemoryTable, rates: Mapping[str, float]) -> Iterator[ModuleEnergy]:
+    """Yield the energy of the memories by module, from accesses per cycle; a cache accesses tag and line of a way."""
+    design = emit_design(_TOP, replace(config, rvfi=False, memories="behavioural"))
+    paths = memory_paths(design)
+
+    for module, use in memory_uses(design, table).items():
+        places = " ".join(path for path, inner in paths.items() if inner == module)
+        users = tuple(what for what, pattern in _MEMORIES.items() if re.search(pattern, places))
+        kinds = [kind for kind in rates if kind.startswith(users)]
+        spent = sum(rates[kind] * (use.write_pj if kind.endswith("writes") else use.read_pj) for kind in kinds)
+        yield ModuleEnergy(
+            path=f"{design.module}.{MEMORIES}.{module}",
+            module=module,
+            switching=0.0,
+            internal=1e3 * spent,
+            clock=0.0,
+            leakage=use.count * use.leakage_nw * PERIOD_NS / 1e3,
+        )

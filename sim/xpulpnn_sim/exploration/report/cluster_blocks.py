@@ -1,7 +1,7 @@
 """Tables of area and energy of the blocks of clusters."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.comparison import POINT_COLUMNS
@@ -16,12 +16,12 @@ BLOCKS = {
     "caches": re.compile(r"icache"),
     "peripherals": re.compile(r"bus|control|timer"),
     "demuxes, ports": re.compile(r"demux\d+|host_\w+|fetches\d+|external"),
+    "memories": re.compile(r"memories"),
 }
 """Patterns of the instance names in a cluster, by block."""
 
 REST = "rest"  # gates of the cluster itself, gates that serve several blocks, and bridges around it
 _PER_KILO = 1000.0
-_KIBIT = 1024
 
 
 def is_cluster(flow: FlowResult | None) -> bool:
@@ -33,7 +33,7 @@ def block_of(instance: str) -> str:
 
 
 def block_areas(flow: FlowResult) -> dict[str, float]:
-    """Return the area in kGE of each block without memories; :data:`REST` comes last."""
+    """Return the area in kGE of each block; :data:`REST` comes last."""
     top = flow.modules[0]
     areas = dict.fromkeys(BLOCKS, 0.0)
     for module in flow.modules[1:]:
@@ -44,7 +44,7 @@ def block_areas(flow: FlowResult) -> dict[str, float]:
 
 
 def block_energies(energy: EnergyResult) -> dict[str, float]:
-    """Return the energy in pJ per cycle of each block without memories; :data:`REST` comes last."""
+    """Return the energy in pJ per cycle of each block; :data:`REST` comes last."""
     energies = dict.fromkeys((*BLOCKS, REST), 0.0)
     for module in energy.modules:
         block = block_of(module.path.partition(".")[2].partition(".")[0])
@@ -53,7 +53,7 @@ def block_energies(energy: EnergyResult) -> dict[str, float]:
 
 
 def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
-    tables = (_area_table(points), _grant_table(points), cluster_energy_table(points))
+    tables = (_area_table(points), _memory_table(points), _grant_table(points), cluster_energy_table(points))
     return [table for table in tables if table.rows]
 
 
@@ -70,13 +70,42 @@ def _area_table(points: Sequence[PointResult]) -> NamedTable:
             Column(name="flow"),
             *number_columns(*BLOCKS, REST, group=area, digits=1),
             Column(name="sum", group=area, digits=1, better="less"),
-            Column(name="memories", unit="Kibit", digits=0),
         ],
-        rows=[
-            [*names, *block_areas(flow).values(), flow.area_kge, (flow.memory_bits or 0) / _KIBIT]
-            for names, flow in _clusters(points)
-        ],
-        notes=["Areas: logic and registers; the memories of TCDM and caches are in none, their bits are counted."],
+        rows=[[*names, *block_areas(flow).values(), flow.area_kge] for names, flow in _clusters(points)],
+        notes=[_dominance("area", [block_areas(flow) for _, flow in _clusters(points)])],
+    )
+
+
+def _dominance(what: str, blocks: Sequence[Mapping[str, float]]) -> str:
+    """Return which share of all blocks the memories have, and whether they have most."""
+    shares = [100 * block["memories"] / (sum(block.values()) or 1.0) for block in blocks]
+    text = ", ".join(f"{share:.0f} %" for share in shares)
+    return f"Memories have {text} of the {what}{': they dominate' if max(shares, default=0.0) > 50 else ''}."
+
+
+_FIGURES: Mapping[str, int | None] = {
+    **dict.fromkeys(("count", "words", "bits", "ports", "macros", "area_um2", "access_ps"), 0),
+    "macro": None,
+    "read_pj": 2,
+    "write_pj": 2,
+    "leakage_nw": 0,
+}
+"""Figures of memories, and their digits."""
+
+
+def _memory_table(points: Sequence[PointResult]) -> NamedTable:
+    parts = {name: name.replace("_pj", "_pJ").replace("_nw", "_nW").partition("_")[::2] for name in _FIGURES}
+    columns = [Column(name=parts[name][0], unit=parts[name][1], digits=digits) for name, digits in _FIGURES.items()]
+    figures = (
+        [*names, use.name, *(getattr(use, name) for name in _FIGURES)]
+        for names, flow in _clusters(points)
+        for use in flow.memories
+    )
+    return NamedTable(
+        title="Memories of the clusters",
+        columns=[*POINT_COLUMNS, *text_columns("flow", "memory"), *columns],
+        rows=list(figures),
+        notes=["Macros, area, energies of an access and leakage of one memory each."],
     )
 
 
@@ -97,12 +126,7 @@ def _grant_table(points: Sequence[PointResult]) -> NamedTable:
             *text_columns("from", "to"),
         ],
         rows=rows,
-        notes=[
-            (
-                "From a register to where a core's request leaves it, through demux and crossbar to where a grant "
-                "enters a core, and on to where the path ends."
-            )
-        ],
+        notes=["From a register or memory to a core's request, through the crossbar to the grant of a core, and on."],
     )
 
 
@@ -129,7 +153,7 @@ def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
         ],
         rows=rows,
         notes=[
-            "Energies: logic and registers, before placement; the memories of TCDM and caches are in none.",
+            _dominance("energy", [block_energies(energy) for _, energy in energies]),
             "Accesses: of a bank to a word; a lookup of a cache reads tag and line of one way, a write fills both.",
         ],
     )
