@@ -328,5 +328,5 @@ def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
         clock,
         energies,
         f"Netlist placed as mapped: {library.placer.text}." if library.placer else "No wires.",
-        "No clock tree, no memories; nets of input ports are charged to the top.",
+        "No clock tree, and of a core no memories; nets of input ports are charged to the top.",
     ]

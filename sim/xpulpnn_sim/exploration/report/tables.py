@@ -174,7 +174,7 @@ def rate_table(points: Sequence[PointResult]) -> NamedTable | None:
             f"GMAC/s: MAC/cycle of the whole kernel, {run}, times the clock that the named component alone reaches: "
             "one over its delay without clock-to-output and setup times, on an FPGA the median clock after routing."
         ),
-        "per mm2: cell area of the same component, no memories; pJ/MAC: of the netlist named beside it.",
+        "per mm2: area of the same component, memories only of clusters; pJ/MAC: of the netlist named beside it.",
     ]
     return table_of(
         "Rates, densities and energies",
