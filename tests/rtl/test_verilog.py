@@ -14,8 +14,10 @@ from amaranth.lib.wiring import In, Out
 from tests.rtl.replay import require_same, run, tool
 from tests.rtl.verilog_designs import Accumulator, Mixture, Mode, Soc
 
+from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.config import PRESETS, CoreConfig
 from xpulpnn.core.mult import Mult
+from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.regfile import RegFile
 from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.dotp.cross import CrossDotp
@@ -329,3 +331,15 @@ def test_register_file_is_an_array():
     assert "        if (rst) for (i = 1; i <= 31; i = i + 1) x[i] <= 32'h0;\n        else begin\n" in text
     assert "if (we_b & (addr_b == i[4:0])) x[i] <= data_b;" in text
     assert "assign rs2 = (rs2_addr == 5'h0) ? 32'h0 : x[rs2_addr];" in text
+
+
+def test_nets_are_declared_before_they_are_read():
+    """A field of a word of a memory is a select of the net of that word, which must be declared by then."""
+    text = emit(AxiBridge(ObiSignature()), "bridge", config={}).modules["bridge"]
+    lines = [line.partition("//")[0] for line in text.split("\n")]
+    declared = {match[1]: at for at, line in enumerate(lines) if (match := re.match(r" +wire .*?(\w+) =", line))}
+    first = {
+        name: next(at for at, line in enumerate(lines) if re.search(rf"(?<![.\w]){name}\b", line)) for name in declared
+    }
+    assert {"oldest", "oldest_write", "kind"} <= declared.keys()
+    assert first == declared

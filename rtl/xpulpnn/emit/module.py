@@ -149,11 +149,11 @@ class ModuleWriter:
                 sig = nets.aliases.get(name) or nets.fields[name]
                 if len(sig) == 1 and isinstance(sig[0], Slice) and sig[0].wire not in nets.inlined:
                     # a part has its own name, so the select is written
-                    text = nets.select(sig[0])
+                    text, sources = nets.select(sig[0]), {sig[0].wire}
                 else:
                     own = nets.enumerations.of((Slice(name, 0, nets.wires[name].width),))
-                    text = nets.printer.sig(sig, own).text
-                pieces.append(nets.piece(name, text, nets.sources([sig])))
+                    text, sources = nets.printer.sig(sig, own).text, nets.sources([sig])
+                pieces.append(nets.piece(name, text, sources))
             if not needed:
                 for name in rest:
                     nets.forget(name)
