@@ -84,8 +84,9 @@ ARROWS = {
         (*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn_sw.assembly.asm"), (GATES,)
     ),  # the program of halted harts is assembled
     "rtl/xpulpnn/cluster": Arrows((*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn.cluster"), (GATES,)),
-    "rtl/xpulpnn/wishbone": Arrows(
-        (*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn.cluster", "xpulpnn.wishbone"), (GATES,)
+    "rtl/xpulpnn/wishbone": Arrows((*HARDWARE, "xpulpnn.cluster", "xpulpnn.wishbone"), (GATES,)),
+    "rtl/xpulpnn/bus": Arrows(
+        (*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn.cluster", "xpulpnn.wishbone", "xpulpnn.bus"), (GATES,)
     ),
     "rtl/xpulpnn/xif": Arrows((*HARDWARE, *("xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core", "xpulpnn.xif")), (GATES,)),
     "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),

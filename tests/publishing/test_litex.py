@@ -44,8 +44,8 @@ def test_core_is_part_of_a_system(tmp_path: Path) -> None:
 VARIANTS = """
 from types import SimpleNamespace
 from litex.build.lattice import LatticeECP5Platform
+from xpulpnn.bus.core import CoreOnBus
 from xpulpnn.debug.dtm import FpgaDtm, JtagDtm
-from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn_sim.publishing.litex.cpu.core import Xpulpnn, XpulpnnCluster
 ecp5 = "LFE5U-25F-6BG381C"
 for variant, device in ("standard", ecp5), ("xpulpnn3+debug", "SIM"), ("xpulpnn3+debug", ecp5):
@@ -54,7 +54,7 @@ for variant, device in ("standard", ecp5), ("xpulpnn3+debug", "SIM"), ("xpulpnn3
     cpu = Xpulpnn(platform, variant)
     cpu.set_reset_address(0)
     core = cpu.config().core
-    built = CoreWishbone(cpu.config(), transport=JtagDtm if simulated else FpgaDtm)
+    built = CoreOnBus(cpu.config(), "wishbone", transport=JtagDtm if simulated else FpgaDtm)
     ports = built.signature.members.items()
     ins = [name for name, member in ports if not member.is_signature and member.flow.name == "In"]
     connected = {name[2:] for name in cpu.cpu_params if name.startswith("i_") and "__" not in name} - {"clk", "rst"}

@@ -16,6 +16,7 @@ from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig
 from xpulpnn.core.controller import Controller
 from xpulpnn.core.core import Core
 from xpulpnn.debug.config import DebugConfig
+from xpulpnn_sim.tools.component_names import CORE_BUSES
 from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.tools.yosys import find_yosys
 
@@ -151,7 +152,7 @@ def test_a_core_fetches_as_soon_as_its_reset_ends(style, time, tmp_path):
     ("top", "config"),
     [
         ("core-debug", PLAIN),
-        ("core-wishbone", SMALL),
+        *((f"core-{bus}", SMALL) for bus in CORE_BUSES),
         *((f"cluster{kind}", SMALL) for kind in ("", "-axi", "-debug", "-wishbone")),
         ("cluster", replace(SMALL, icache_private=0)),
     ],

@@ -1,4 +1,4 @@
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Mux, Signal
 from amaranth.lib import enum
 
 from xpulpnn.component import Component, In, Out
@@ -64,10 +64,7 @@ class Tap(Component):
         with m.Switch(state):
             for now, (low, high) in NEXT.items():
                 with m.Case(now):
-                    with m.If(self.tms):
-                        m.d.tck += state.eq(high)
-                    with m.Else():
-                        m.d.tck += state.eq(low)
+                    m.d.tck += state.eq(Mux(self.tms, high, low))
         m.d.comb += [
             self.instruction.eq(instruction),
             self.capture.eq(state == TapState.CAPTURE_DR),

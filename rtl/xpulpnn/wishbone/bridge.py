@@ -1,5 +1,6 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
+from xpulpnn.cluster.words import collect_words
 from xpulpnn.component import Component, In, Out, PortSignature, set_and_clear, signals
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.wishbone.ports import CycleType, WishboneSignature
@@ -25,40 +26,22 @@ class WishboneBridge(Component):
     def elaborate(self, platform):
         m = Module()
         port, bus = self.port, self.bus
-        granted, ended, last, under_way = signals(1, "granted ended last under_way")
-        word = Signal(range(self.words))
+        granted, ended, under_way = signals(1, "granted ended under_way")
+        word, last = collect_words(m, port, ended, bus.dat_r, bus.err, registered=self.registered)
         # an address may be a line number instead of a byte address
         place = Signal(len(bus.adr) - len(word))
-        # words and errors of earlier transfers, the oldest lowest; of all transfers if registered
-        stored_words = self.words if self.registered else self.words - 1
-        words = Signal(XLEN * stored_words)
-        failed = Signal(stored_words)
-        read, failures = Cat(words, bus.dat_r), Cat(failed, bus.err)
-        answer, answer_failures = (words, failed) if self.registered else (read, failures)
-        parts = self.words // len(port.err)
         m.d.comb += [
             ended.eq(under_way & (bus.ack | bus.err)),
-            last.eq(ended & word.all()),
             port.gnt.eq(~under_way if self.registered else ~under_way | last),
             granted.eq(port.req & port.gnt),
-            port.rdata.eq(answer),
-            port.err.eq(Cat(answer_failures.word_select(part, parts).any() for part in range(len(port.err)))),
             bus.adr.eq(Cat(word, place)),
             bus.cyc.eq(under_way),
             bus.stb.eq(under_way),
             bus.cti.eq(CycleType.CLASSIC),
         ]
-        if self.registered:
-            m.d.sync += port.rvalid.eq(last)
-        else:
-            m.d.comb += port.rvalid.eq(last)
         set_and_clear(m, under_way, granted, last)
         with m.If(granted):
             m.d.sync += place.eq(port.addr[-len(place) :])
-        if stored_words:
-            with m.If(ended):
-                next_word = [word.eq(word + 1)] if self.words > 1 else []
-                m.d.sync += [*next_word, words.eq(read[XLEN:]), failed.eq(failures[1:])]
         if self.words > 1:
             m.d.comb += bus.cti.eq(Mux(word.all(), CycleType.END_OF_BURST, CycleType.INCREMENTING))
         if "we" not in port.signature.members:

@@ -77,9 +77,6 @@ class Fetcher(ObiManager):
         self._code = code
         self._oldest: deque[int] = deque()
 
-    def _fields(self, transfer: ObiTransfer) -> dict[str, int]:
-        return {"addr": transfer.address}
-
     def _on_grant(self, transfer: ObiTransfer) -> None:
         self._oldest.append(self._code.oldest(transfer.address))
 

@@ -20,15 +20,10 @@ class Manager(ObiManager):
     """A manager that compares data and errors with a separate copy of the memory."""
 
     def __init__(self, dut: Dut, memory: WordMemory, rng: Random, pause: float) -> None:
-        super().__init__(dut, "port", outstanding=ANY_NUMBER, pause=pause, rng=rng)
+        super().__init__(dut, "port", outstanding=ANY_NUMBER, pause=pause, rng=rng, shift=bench_data()["shift"])
         self._memory, self._words = memory, bench_data()["words"]
         self._error_bits = len(self._outputs["err"])
         self.failures = 0
-
-    def _fields(self, transfer: ObiTransfer) -> dict[str, int]:
-        if not bench_data()["writes"]:
-            return {"addr": transfer.address >> bench_data()["shift"]}
-        return super()._fields(transfer)
 
     def _check_cycle(self, answered: ObiTransfer | None) -> None:
         if answered is None:
@@ -70,11 +65,7 @@ async def _reset_under_way(dut: Dut, rng: Random) -> None:
         await RisingEdge(dut.clk)
 
 
-@unit_test(
-    timing=[WishboneTiming(1.0, 0.5), WishboneTiming(0.5, 1.0), WishboneTiming(0.15, 0.0)],
-    pause=[0.0, 0.5],
-    timeout_us=400,
-)
+@unit_test(timing=_TIMINGS, pause=[0.0, 0.5], timeout_us=400)
 async def accesses_are_those_of_the_port(dut: Dut, rng: Random, timing: WishboneTiming, pause: float) -> None:
     """Random accesses with errors: data, final memory and every cycle of the handshakes."""
     words = bench_data()["words"]

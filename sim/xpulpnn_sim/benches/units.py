@@ -10,7 +10,6 @@ from amaranth.hdl import Shape
 from amaranth.lib import wiring
 
 from xpulpnn.cluster.axi.bridge import AxiBridge
-from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.icache.private import PrivateCache
@@ -229,15 +228,23 @@ def _private_cache(settings: str, *, late: bool = False) -> BenchedUnit:
     return _unit("private_cache", partial(PrivateCache, registered=late), f"cluster {settings}", late=late)
 
 
-def _axi(make: Make, bits: int, *, writes: bool = True, runs: bool = False) -> BenchedUnit:
-    return _unit("axi_bridge", make, bits=bits, writes=writes, runs=runs, slack=1.2)
+def _bridge(bench: str, make: Make, signature: PortSignature, bits: int = XLEN, **parameters: Any) -> BenchedUnit:
+    """Return a bridge from a port to a bus with this width of its data.
+
+    ``shift`` is the logarithm of the bytes that addresses count, ``reads`` the accesses in a burst of AXI.
+    """
+    words = Shape.cast(signature.members["rdata"].shape).width // bits
+    has = {name: member in signature.members for name, member in (("writes", "we"), ("runs", "beats"))}
+    return _unit(bench, make, bits=bits, words=words, **{"shift": 0, "reads": 1, **has, **parameters})
 
 
-def _wishbone(signature: PortSignature, shift: int = 0, *, registered: bool = False) -> BenchedUnit:
-    """Return a Wishbone bridge for a port whose address is in units of ``1 << shift`` bytes."""
-    words = Shape.cast(signature.members["rdata"].shape).width // XLEN
-    parameters = {"words": words, "writes": "we" in signature.members, "shift": shift, "late": int(registered)}
-    return _unit("wishbone_bridge", partial(WishboneBridge, signature, registered=registered), **parameters)
+def _axi(signature: PortSignature, bits: int = XLEN, **parameters: int) -> BenchedUnit:
+    return _bridge("axi_bridge", partial(AxiBridge, signature, bits), signature, bits, **parameters)
+
+
+def _wishbone(signature: PortSignature, *, registered: bool = False, **parameters: int) -> BenchedUnit:
+    make = partial(WishboneBridge, signature, registered=registered)
+    return _bridge("wishbone_bridge", make, signature, late=int(registered), **parameters)
 
 
 def _debug_module(harts: int) -> BenchedUnit:
@@ -347,9 +354,11 @@ UNITS: Mapping[str, BenchedUnit] = {
     "xif-cv32e40px": _xif("cv32e40px memory=obi requantise=exact"),
     "xif-cve2": _xif("cve2 memory=obi"),
     "xif-cva6": _xif("cva6"),
-    "axi-dma": _axi(lambda: AxiBridge(EXT_DATA_BITS), EXT_DATA_BITS, runs=True),
-    "axi-ext": _axi(lambda: AxiBridge(XLEN), XLEN),
-    "axi-refill": _axi(AxiRefill, EXT_DATA_BITS, writes=False),
+    "axi-dma": _axi(DmaPortSignature(), EXT_DATA_BITS),
+    "axi-ext": _axi(ObiSignature()),
+    "axi-refill": _axi(RefillSignature(), EXT_DATA_BITS, reads=2),
+    "axi-fetches": _axi(InstructionPortSignature()),
+    "axi-lines": _axi(LineSignature(), shift=LINE_OFFSET_BITS),
     "wishbone": _wishbone(ObiSignature()),
     "wishbone-registered": _wishbone(ObiSignature(), registered=True),
     "wishbone-instr": _wishbone(InstructionPortSignature()),

@@ -97,7 +97,7 @@ class StressedPrograms(RandomPrograms):
 @arguments
 class RandomOptions(StressedPrograms, Dask):
     engine: Annotated[str, Parameter(choices=tuple(DESIGNS))] = CORE
-    """Checks of the programs: the core, the core with a cache and its bridges to Wishbone, or the simulator alone."""
+    """Checks of the programs: the core, the core with a cache and its bridges to a bus, or the simulator alone."""
     self_test: bool = False
     """Put faults into the core, or its cache and bridges, instead, which programs or cycle costs must find."""
     host: HostName | None = None

@@ -3,9 +3,11 @@
 ARITHMETIC_UNITS = ("dotp", "nnrf", "simd-alu", "mult")  # whose clock is not that of a kernel
 CORE_NAMES = (*ARITHMETIC_UNITS, "ex-stage", "backend", "core", "core-debug")
 
+CORE_BUSES = ("wishbone", "axi")  # buses that a core can have instead of OBI
 CLUSTER_NAMES = (
     *("cluster", "tcdm", "event-unit", "dma", "icache"),
-    *("cluster-axi", "cluster-debug", "axi-ext", "axi-dma", "axi-refill", "core-wishbone", "cluster-wishbone"),
+    *("cluster-axi", "cluster-debug", "axi-ext", "axi-dma", "axi-refill", "cluster-wishbone"),
+    *(f"core-{bus}" for bus in CORE_BUSES),
 )
 CORE_DEBUG = "core-debug"  # core with debug module
 DEBUG_NAMES = ("dm", "jtag-dtm")

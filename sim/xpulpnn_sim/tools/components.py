@@ -8,23 +8,25 @@ from typing import Any
 
 from amaranth.lib import wiring
 
+from xpulpnn.bus.core import BUSES, CoreOnBus
 from xpulpnn.cells.reset_sync import ReleasedInStep
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.cluster import ClusterAxi
-from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.debug import ClusterDebug
 from xpulpnn.cluster.dma.unit import Dma
 from xpulpnn.cluster.event_unit.unit import EventUnit
 from xpulpnn.cluster.icache.unit import InstructionCache
+from xpulpnn.cluster.ports import DmaPortSignature, RefillSignature
 from xpulpnn.cluster.tcdm.tcdm import Tcdm
-from xpulpnn.config import ClusterConfig, CoreConfig
+from xpulpnn.config import EXT_DATA_BITS, ClusterConfig, CoreConfig
 from xpulpnn.core.backend import Backend
 from xpulpnn.core.compressed_decoder import CompressedDecoder
 from xpulpnn.core.decoder import Decoder
 from xpulpnn.core.div import Divider
 from xpulpnn.core.ex_stage import ExStage
 from xpulpnn.core.gated_core import core_of
+from xpulpnn.core.obi import ObiSignature
 from xpulpnn.core.quantiser import Quantiser
 from xpulpnn.core.requantiser import Requantiser
 from xpulpnn.core.simd_alu import SimdAlu
@@ -36,14 +38,12 @@ from xpulpnn.debug.module import DebugModule
 from xpulpnn.dotp.nnrf import NnRf
 from xpulpnn.dotp.unit import DotpUnit
 from xpulpnn.errors import ConfigError, require
-from xpulpnn.isa.machine import XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
 from xpulpnn.wishbone.cluster import ClusterWishbone
-from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn.xif.config import XifConfig
 from xpulpnn.xif.coprocessor import Coprocessor
 from xpulpnn_sim.tools.component_names import XIF
-from xpulpnn_sim.tools.on_wishbone import ClusterOnWishbone, CoreOnWishbone
+from xpulpnn_sim.tools.on_bus import ClusterOnWishbone, CoreBehindBus
 
 
 def _nnrf(config: CoreConfig) -> wiring.Component:
@@ -70,8 +70,8 @@ TOPS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
 """Constructors of core components, by name on the command line."""
 
 _UNITS: Mapping[str, Callable[[CoreConfig], wiring.Component]] = {
-    "core-on-wishbone": CoreOnWishbone,
-    "core-on-wishbone-clint": partial(CoreOnWishbone, clint=True),
+    **{f"core-on-{bus}": partial(CoreBehindBus, bus=bus) for bus in BUSES},
+    **{f"core-on-{bus}-clint": partial(CoreBehindBus, bus=bus, clint=True) for bus in BUSES},
     "compressed-decoder": lambda _config: CompressedDecoder(),
     "decoder": Decoder,
     "div": lambda _config: Divider(),
@@ -88,11 +88,11 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "icache": _icache,
     "cluster-axi": ClusterAxi,
     "cluster-debug": lambda config: ClusterDebug(replace(config, core=replace(config.core, debug=True))),
-    "axi-ext": lambda _config: AxiBridge(XLEN),
-    "axi-dma": lambda config: AxiBridge(config.ext_data_bits),
-    "axi-refill": lambda _config: AxiRefill(),
-    "core-wishbone": CoreWishbone,
+    "axi-ext": lambda _config: AxiBridge(ObiSignature()),
+    "axi-dma": lambda config: AxiBridge(DmaPortSignature(), config.ext_data_bits),
+    "axi-refill": lambda _config: AxiBridge(RefillSignature(), EXT_DATA_BITS),
     "cluster-wishbone": ClusterWishbone,
+    **{f"core-{bus}": partial(CoreOnBus, bus=bus) for bus in BUSES},
 }
 """Constructors of cluster components, by name on the command line."""
 

@@ -2,15 +2,14 @@
 
 import pytest
 
+from xpulpnn.cluster.icache.private import PrivateCache
 from xpulpnn.config import PRESETS, ClusterConfig
 from xpulpnn.errors import InputError
 from xpulpnn.field_values import apply_settings
-from xpulpnn.wishbone.bridge import WishboneBridge
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.proofs.faults.catalog import BRIDGE_FAULTS, CLUSTER_BRIDGE_FAULTS, COUNTER_FAULTS, PROGRAM_FAULTS
 from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
 from xpulpnn_sim.verification.clusters.cluster_runs import ClusterSource, find_bridge_faults
-from xpulpnn_sim.verification.random.designs import WISHBONE
 from xpulpnn_sim.verification.random.faulty_core import faults_of, find_faults
 from xpulpnn_sim.verification.random.program_runs import CoreSource
 
@@ -48,6 +47,14 @@ def test_a_core_gets_the_faults_that_fit_it():
         faults_of(PRESETS["ri5cy"])
 
 
+QUICK_AXI = (
+    "a write is answered before AXI answers",
+    "an error of a read is not told",
+    "an error of a write is not told",
+    "whole words are written",
+    "a line is answered at its first word",
+    "a burst is a word too short",
+)
 QUICK_BRIDGES = (
     "a burst is answered at its first word",
     "an error is not told",
@@ -71,17 +78,18 @@ QUICK_CLUSTER_BRIDGES = (
 @pytest.mark.parametrize(
     ("catalog", "names", "find"),
     [
-        (BRIDGE_FAULTS, QUICK_BRIDGES, lambda faults: find_faults(SOURCE, faults, 2500, engine=WISHBONE)),
+        (BRIDGE_FAULTS["wishbone"], QUICK_BRIDGES, lambda faults: find_faults(SOURCE, faults, 2500, engine="wishbone")),
+        (BRIDGE_FAULTS["axi"], QUICK_AXI, lambda faults: find_faults(SOURCE, faults, 4000, engine="axi")),
         (
             CLUSTER_BRIDGE_FAULTS,
             QUICK_CLUSTER_BRIDGES,
             lambda faults: find_bridge_faults(ClusterSource(config=simulated(CLUSTER)), faults, 2500),
         ),
     ],
-    ids=["core", "cluster"],
+    ids=["core", "core-axi", "cluster"],
 )
 def test_faults_of_bridges_are_found_and_nothing_else(catalog, names, find):
-    none = Fault(WishboneBridge, "none", "port.rvalid", "right", [PROGRAMS])
+    none = Fault(PrivateCache, "none", "line.req", "right", [PROGRAMS])
     detections = list(find([none, *(fault for fault in catalog if fault.name in names)]))
     assert len(detections) == 1 + len(names)
     assert [(detection.fault.name, detection.text) for detection in detections if not detection.check] == [("none", "")]

@@ -5,44 +5,80 @@ from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.axi.address_channel import AddressChannel
 from xpulpnn.cluster.axi.ports import AxiSignature, constants, failed
-from xpulpnn.cluster.ports import RUN_BYTES, WRITE_BLOCK_BYTES, DmaPortSignature
-from xpulpnn.component import Component, In, Out
-from xpulpnn.config import EXT_DATA_BITS
-from xpulpnn.core.obi import ObiSignature
-from xpulpnn.isa.machine import BYTE_BITS
+from xpulpnn.cluster.ports import (
+    LINE_BEATS,
+    LINE_OFFSET_BITS,
+    REFILL_BYTES,
+    RUN_BYTES,
+    WRITE_BLOCK_BYTES,
+    RefillSignature,
+)
+from xpulpnn.cluster.words import collect_words
+from xpulpnn.component import Component, In, Out, PortSignature, signals
+from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
-OUTSTANDING = 16  # largest number of outstanding transfers
+OUTSTANDING = 16  # largest number of outstanding accesses of a cluster
+_INSTRUCTION = 4  # protection bit of fetches
 
 _KIND = data.StructLayout({"write": 1, "last": 1})
 
 
 class AxiBridge(Component):
-    """AXI4 manager for a port with reads and writes, which are answered in the order of their grants.
+    """AXI4 manager for a port: OBI, the DMA engine, fetches of a core, lines or double words of an instruction cache.
 
-    The DMA engine announces transfers to consecutive addresses as a run. A run of reads becomes a burst of up to 256
-    bytes. A run of writes becomes a burst for each aligned block of 64 bytes, since a write burst is answered only
-    after its last transfer. No burst crosses 4 KiB. On an OBI port every transfer is a burst of its own. All channels
-    to AXI come from registers: a request appears there in the cycle after its grant, and an answer is passed on in the
-    cycle in which it arrives. Up to 16 transfers of several read and write bursts are outstanding together; AXI does
-    not order reads and writes.
+    Accesses are answered in the order of their grants. All channels to AXI come from registers: a request appears there
+    in the cycle after its grant, and an answer is passed on in the cycle in which its last word arrives. Several
+    accesses are outstanding together; AXI does not order reads and writes.
+
+    An access is a burst of its words. The DMA engine announces transfers to consecutive addresses as a run: a run of
+    reads becomes a burst of up to 256 bytes; a run of writes becomes a burst for each aligned block of 64 bytes, since
+    a write burst is answered only after its last transfer. The double words of a line, which an instruction cache
+    requests whole, from the first on, become one burst. No burst crosses 4 KiB.
 
     A failed write burst fails for all of its transfers. Reset drops all outstanding transfers: the connected
     subordinate must be reset too.
     """
 
-    def __init__(self, bits: int):
-        self.bits = bits  # width of the data: 64 for the port of the DMA engine, 32 for an OBI port
-        self.module_variant = f"{bits}"
-        self.has_runs = bits == EXT_DATA_BITS
-        port = DmaPortSignature() if self.has_runs else ObiSignature()
+    def __init__(self, signature: PortSignature, bits: int = XLEN, outstanding: int = OUTSTANDING):
+        self.outstanding = outstanding  # largest number of outstanding accesses
+        self.bits = bits  # width of the data at AXI
+        self.words = len(signature.create().rdata) // bits  # transfers of an access
+        self.writes, self.has_runs = "we" in signature.members, "beats" in signature.members
+        self.in_lines = isinstance(signature, RefillSignature)
+        self.module_variant = f"{bits * self.words}"
         #: port: Accesses to answer.
         #: axi: AXI4 port.
-        super().__init__(ports={"port": In(port), "axi": Out(AxiSignature(bits))})
+        super().__init__(ports={"port": In(signature), "axi": Out(AxiSignature(bits, writes=self.writes))})
 
     def elaborate(self, platform):
         m = Module()
+        if self.writes:
+            self._accesses(m)
+        else:
+            self._reads(m)
+        return m
+
+    def _reads(self, m):
         port, axi = self.port, self.axi
-        m.submodules.order = order = SyncFIFO(width=_KIND.size, depth=OUTSTANDING)
+        channel = self._channel(m, "ar", _INSTRUCTION)
+        first, granted, arrives = signals(1, "first granted arrives")
+        under_way = Signal(range(self.outstanding + 1))
+        _, answered = collect_words(m, port, arrives, axi.rdata, failed(axi.rresp))
+        within_line = port.addr[exact_log2(REFILL_BYTES) : LINE_OFFSET_BITS] if self.in_lines else Const(0)
+        m.d.comb += [
+            first.eq(~within_line.any()),
+            port.gnt.eq((under_way != self.outstanding) & (channel.free | ~first)),
+            granted.eq(port.req & port.gnt),
+            channel.put.eq(granted & first),
+            channel.len.eq((LINE_BEATS if self.in_lines else self.words) - 1),
+            axi.rready.eq(under_way.any()),
+            arrives.eq(axi.rvalid & axi.rready),
+        ]
+        m.d.sync += under_way.eq(under_way + granted - answered)
+
+    def _accesses(self, m):
+        port, axi = self.port, self.axi
+        m.submodules.order = order = SyncFIFO(width=_KIND.size, depth=self.outstanding)
         kind = Signal(_KIND)
         oldest = Signal(_KIND)
         channel, first, _ends = self._burst(m, "r", port.req & port.gnt & ~port.we, RUN_BYTES)
@@ -62,14 +98,14 @@ class AxiBridge(Component):
             port.err.eq(port.rvalid & Mux(oldest.write, failed(axi.bresp), failed(axi.rresp))),
             order.r_en.eq(port.rvalid),
         ]
-        return m
 
-    def _channel(self, m, name):
+    def _channel(self, m, name, protection=0):
         m.submodules[name] = channel = AddressChannel()
-        axi = self.axi
+        axi, address = self.axi, self.port.addr
         m.d.comb += [
-            *constants(axi, name),
-            channel.addr.eq(self.port.addr),
+            *constants(axi, name, protection),
+            # an address may be a line number instead of a byte address
+            channel.addr[-len(address) :].eq(address),
             getattr(axi, f"{name}addr").eq(channel.valid_addr),
             getattr(axi, f"{name}len").eq(channel.valid_len),
             getattr(axi, f"{name}valid").eq(channel.valid),

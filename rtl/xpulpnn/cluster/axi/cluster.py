@@ -2,7 +2,6 @@
 from amaranth.hdl import Module
 
 from xpulpnn.cluster.axi.bridge import AxiBridge
-from xpulpnn.cluster.axi.refill import AxiRefill
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.component import Wrapper, connect, flipped, pass_ports
 from xpulpnn.config import EXT_DATA_BITS, ClusterConfig
@@ -26,7 +25,7 @@ class ClusterAxi(Wrapper):
     BUS = "axi"  # port of a bridge that replaces the port of the cluster
 
     def _bridge(self, name, cluster):
-        return {"ext": lambda: AxiBridge(XLEN), "dma": lambda: AxiBridge(EXT_DATA_BITS), "refill": AxiRefill}[name]()
+        return AxiBridge(cluster.signature.members[name].signature, XLEN if name == "ext" else EXT_DATA_BITS)
 
     def elaborate(self, platform):
         m = Module()

@@ -257,10 +257,12 @@ class ObiManager(Agent):
     Parameters
     ----------
     dut : handle
-        Unit under test with the ports ``<port>__req``, ``__gnt``, ``__addr``, ``__we``, ``__be``, ``__wdata``,
-        ``__rvalid``, ``__rdata`` and ``__err``; addresses are in bytes, data have 32 bits.
+        Unit under test with the ports ``<port>__req``, ``__gnt``, ``__addr``, ``__rvalid``, ``__rdata``, ``__err``,
+        and, where the port has them, ``__we``, ``__be``, ``__wdata``.
     port : str
         Name of the port.
+    shift : int
+        Logarithm of the bytes that addresses at the port count.
     outstanding : int
         Largest number of transfers that wait for an answer.
     pause : float
@@ -275,10 +277,17 @@ class ObiManager(Agent):
     """
 
     def __init__(
-        self, dut: Dut, port: str, *, outstanding: int = 1, pause: float = 0.0, rng: Random | None = None
+        self,
+        dut: Dut,
+        port: str,
+        *,
+        outstanding: int = 1,
+        pause: float = 0.0,
+        rng: Random | None = None,
+        shift: int = 0,
     ) -> None:
         super().__init__(dut)
-        self.responds = outstanding == 1
+        self.responds, self._shift = outstanding == 1, shift
         self.cycle = self.most_outstanding = 0
         self.completed: list[ObiTransfer] = []
         self.request: ObiTransfer | None = None  # transfer that is requested in this cycle
@@ -288,7 +297,8 @@ class ObiManager(Agent):
         self._queue: deque[ObiTransfer] = deque()
         self._granted: deque[ObiTransfer] = deque()
         self._waited = 0
-        self._widths = {name: len(getattr(dut, f"{port}__{name}")) for name in self._fields(ObiTransfer(0))}
+        ports = {name: getattr(dut, f"{port}__{name}", None) for name in ("addr", "we", "be", "wdata", "beats")}
+        self._widths = {name: len(handle) for name, handle in ports.items() if handle is not None}
 
     async def run(self, transfers: Iterable[ObiTransfer]) -> ObiTransfer:
         """Queue transfers; return the last one of them in the middle of the cycle in which it is answered."""
@@ -319,7 +329,9 @@ class ObiManager(Agent):
         return self._queue.popleft()
 
     def _fields(self, transfer: ObiTransfer) -> dict[str, int]:
-        return {"addr": transfer.address, "we": transfer.write, "be": transfer.enables, "wdata": transfer.value}
+        values = {"addr": transfer.address >> self._shift, "we": transfer.write, "be": transfer.enables}
+        values |= {"wdata": transfer.value, "beats": transfer.beats}
+        return {name: value for name, value in values.items() if name in self._widths}
 
     def _noise(self) -> dict[str, int]:
         """Return random values for the request signals while ``req`` is 0, when the unit must ignore them."""

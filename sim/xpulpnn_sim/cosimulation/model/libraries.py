@@ -18,6 +18,7 @@ from xpulpnn.user_cache import locked
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cosimulation.model import schema
 from xpulpnn_sim.cosimulation.model.build import Adapter, Rig, build_model
+from xpulpnn_sim.tools.component_names import CORE_BUSES
 from xpulpnn_sim.tools.results import cached_results, digest
 
 _STREAM_PORTS = {
@@ -94,8 +95,7 @@ TOPS = {
     "stream": "backend",
     "core": "core",
     "core-debug": "core-debug",
-    "wishbone": "core-on-wishbone",
-    "wishbone-clint": "core-on-wishbone-clint",
+    **{f"{bus}{clint}": f"core-on-{bus}{clint}" for bus in CORE_BUSES for clint in ("", "-clint")},
     "cluster": "cluster",
     "cluster-wishbone": "cluster-on-wishbone",
     "cluster-debug": "cluster-debug",
@@ -116,7 +116,7 @@ def engine_of(config: CoreConfig | ClusterConfig, *, debugged: bool = False) -> 
 @cache
 def _generator() -> str:
     hasher = hashlib.sha256(version("amaranth").encode())
-    wrapper = Path(__file__).parents[2] / "tools/on_wishbone.py"
+    wrapper = Path(__file__).parents[2] / "tools/on_bus.py"
     for path in (*sorted(Path(xpulpnn.__file__).parent.rglob("*.py")), wrapper):
         hasher.update(path.read_bytes())
     return hasher.hexdigest()

@@ -1,4 +1,4 @@
-"""Faults of the core, of Wishbone bridges and of caches, read from the files in the folder ``tables``.
+"""Faults of the core, of bridges to buses and of caches, read from the files in the folder ``tables``.
 
 A file has an array of tables for each unit, ``MODULE:CLASS``. The keys of a fault are the arguments of
 :class:`~xpulpnn_sim.proofs.faults.fault.Fault`; ``checks`` and ``needs`` at the top of a file hold for every fault in
@@ -10,6 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 from pkgutil import resolve_name
 
+from xpulpnn.bus.core import BUSES
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.proofs.faults.fault import PROGRAMS, Fault
 
@@ -29,7 +30,8 @@ PROGRAM_FAULTS = tuple(
 )
 """Faults of a core with XpulpV2 and Mac&Load."""
 
-BRIDGE_FAULTS = _read("bridges") + _read("core_bridges")
+BRIDGE_FAULTS = {bus: _read(f"core_{bus}") + _read("core_buses") for bus in BUSES}
+BRIDGE_FAULTS["wishbone"] += _read("bridges")
 CLUSTER_BRIDGE_FAULTS = _read("bridges") + _read("cluster_bridges")
 
 

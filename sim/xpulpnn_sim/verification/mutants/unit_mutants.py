@@ -65,7 +65,8 @@ _HELD: Mapping[str, StableInputs] = {"quantiser": StableInputs(("crumbs", "pixel
 
 _RUN = RUN_BYTES * BYTE_BITS // EXT_DATA_BITS  # transfers of a run at most
 
-_UNDER_WAY = {"axi-dma": "order.level", "axi-ext": "order.level", "axi-refill": "under_way"}
+_UNDER_WAY: dict[str, str] = dict.fromkeys(("axi-dma", "axi-ext"), "order.level")
+_UNDER_WAY |= dict.fromkeys(("axi-refill", "axi-fetches", "axi-lines"), "under_way")
 """Registers that count outstanding transfers, by unit; while the register is 0, the unit gets no responses."""
 
 # benches of units whose initiators ask for words by their byte addresses

@@ -26,6 +26,7 @@ from xpulpnn_sim.reference.iss.session import HostChannel, loaded_memory, outsid
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.reference.programs.exits import Exit, Reason, out_of_time, reported
 from xpulpnn_sim.reference.programs.retirements import RETIREMENT, Records
+from xpulpnn_sim.tools.component_names import CORE_BUSES
 from xpulpnn_sim.verification.costs.block_rows import BlockRow, block_rows
 from xpulpnn_sim.verification.costs.cost_rows import cost_rows
 from xpulpnn_sim.verification.costs.measurement import CostRow, Measured, cost_program, cycles_of_row, measure
@@ -189,8 +190,8 @@ def core_design(
     )
 
 
-CORE, WISHBONE = "rtl", "wishbone"
-MODELS = {CORE: "core", WISHBONE: "wishbone"}  # the core alone, or with a cache and its bridges to Wishbone
+CORE, WISHBONE = "rtl", CORE_BUSES[0]
+MODELS = {CORE: "core"} | {bus: bus for bus in CORE_BUSES}  # the core alone, or with a cache and bridges to a bus
 DESIGNS: dict[str, Design] = {
     **{name: partial(core_design, engine=engine) for name, engine in MODELS.items()},
     "iss": reference_design,

@@ -16,16 +16,16 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.proofs.faults.catalog import BRIDGE_FAULTS, COUNTER_FAULTS, PROGRAM_FAULTS
 from xpulpnn_sim.proofs.faults.fault import CHOICE, CHOICE_BITS, COSTS, PROGRAMS, Fault
 from xpulpnn_sim.tools.components import emit_top
-from xpulpnn_sim.verification.random.designs import CORE, MODELS, WISHBONE, core_design, cost_run
+from xpulpnn_sim.verification.random.designs import CORE, MODELS, core_design, cost_run
 from xpulpnn_sim.verification.random.program_runs import CoreSource, ProgramSource, run_programs
 
 _LSB = 16  # lowest bit of the hart number that selects a fault, counted from 1; 0 selects none
 
 
 def faults_of(config: CoreConfig, engine: str = CORE) -> tuple[Fault, ...]:
-    """Return the faults that can be put into a design: Wishbone bridges, or the core with or without counters."""
-    if engine == WISHBONE:
-        return BRIDGE_FAULTS
+    """Return the faults that can be put into a design: bridges to a bus, or the core with or without counters."""
+    if engine != CORE:
+        return BRIDGE_FAULTS[engine]
     if not ((config.xpulpv2 and config.mac_load) or config.performance_counters):
         raise InputError("configuration must have Mac&Load or performance counters")
     faults = COUNTER_FAULTS if config.performance_counters else PROGRAM_FAULTS
@@ -62,7 +62,7 @@ def find_faults(
         chosen = {**source.chosen, "hart_id": hart}
         faulty = replace(source, chosen=chosen, design=partial(core_design, library=library))
         detection = find_by_programs(fault, faulty, instructions, seed)
-        if not detection.check and engine != WISHBONE:
+        if not detection.check and engine == CORE:
             text = ""
             result, measured = cost_run(config, Machine(hart_id=hart), library)
             wrong = [case.row for case in measured if not case.ok]

@@ -11,6 +11,7 @@ from litex.soc.integration.soc import SoCRegion
 from litex.soc.interconnect import wishbone
 from migen import FSM, Cat, ClockDomain, ClockSignal, If, Instance, NextState, ResetSignal, Signal
 
+from xpulpnn.bus.core import CoreOnBus
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig
 from xpulpnn.debug.dtm import FpgaDtm
 from xpulpnn.field_values import apply_settings
@@ -18,7 +19,6 @@ from xpulpnn.isa.cluster import CONTROL, Control
 from xpulpnn.isa.debug import DEBUG_BASE, DEBUG_BYTES
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn.verilog import EmittedVerilog, emit
-from xpulpnn.wishbone.core import CoreWishbone
 from xpulpnn_sim.exploration.flows import INFERRED
 from xpulpnn_sim.tools.components import emit_top
 from xpulpnn_sim.tools.files import write_text
@@ -180,7 +180,7 @@ class Xpulpnn(_Generated):
     def emitted(self) -> EmittedVerilog:
         if not self.by_fpga:
             return super().emitted()
-        component = CoreWishbone(self.config(), transport=FpgaDtm)
+        component = CoreOnBus(self.config(), "wishbone", transport=FpgaDtm)
         return emit(component, "core_wishbone", config=component.config, prefix=_PREFIX)
 
     @property

@@ -1,0 +1,1 @@
+"""A core with ports of a bus: Wishbone or AXI4."""
