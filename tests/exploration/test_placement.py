@@ -13,6 +13,7 @@ from tests.exploration.test_sta import ARRIVALS, NETLIST, opensta
 from xpulpnn.config import preset
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.asic import AsicFlow
+from xpulpnn_sim.exploration.clock_tree import clock_tree
 from xpulpnn_sim.exploration.flows import flow_steps
 from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.liberty import expression
@@ -80,6 +81,7 @@ def test_sizing_keeps_the_function_and_makes_the_path_shorter(library, placer, o
     assert result.resized > 0
     assert result.buffers == len(placed.netlist.gates) - len(netlist.gates) > 0
     assert placed.delay_ps < 0.9 * result.unsized_ps
+    assert result.clock.buffers == 1
     assert longest_paths(placed.netlist, library)[0].delay_ps == pytest.approx(placed.delay_ps, abs=0.01)
     assert opensta.delay_ps(placed.netlist, library, tmp_path) == pytest.approx(placed.delay_ps, rel=0.01)
     # every cell is in a row, inside of the border, and on no other
@@ -97,6 +99,35 @@ def test_sizing_keeps_the_function_and_makes_the_path_shorter(library, placer, o
     modules, tiles = module_tiles(placed.netlist, placement)
     assert {"part0", "part1", "part2"} < set(modules)
     assert {-1, 0, 1, 2} <= {module for row in tiles for module in row}
+
+
+def flip_flops(places: list[tuple[float, float]], library: Library) -> tuple[MappedNetlist, Placement]:
+    gates = [MappedGate(f"f{n}", "", CELLS["DFF_X1"], {"D": 3, "CK": 2, "Q": 4 + n}) for n in range(len(places))]
+    netlist = MappedNetlist(module="m", gates=gates, inputs={"clk": 2, "d": 3}, outputs={}, names={})
+    placement = Placement([(4.0, [3, 4 + n]) for n in range(len(places))], [2, 3], Placer(row_um=2.0, wire_ff_um=0.25))
+    placement.places = np.array(places)
+    return netlist, placement
+
+
+def test_a_clock_tree_has_buffers_of_buffers(library: Library) -> None:
+    """Two rows of 16 flip-flops, 1000 um apart: a buffer in the middle of each row, and one between the two."""
+    netlist, placement = flip_flops([(10.0 * n, y) for y in (0.0, 1000.0) for n in range(16)], library)
+    tree = clock_tree(netlist, placement, library)
+    assert tree.buffers == 3
+    # half perimeters of 150 um of 17 pins in two rows, and 1000 um between two buffers and that in the middle
+    row = 150 * np.interp(17, [15, 20], [1.6899, 1.8924])
+    assert tree.wire_mm == pytest.approx((2 * row + 1000) / 1e3, abs=0.001)
+    # flip-flops and the buffer of size 4 have inputs of 1 fF; V is 1 V
+    assert tree.energy_pj == pytest.approx((0.25 * (2 * row + 1000) + 32 + 2) / 1e3, abs=0.001)
+    assert tree.skew_ps == 0
+    # tau of 10 ps: 1 + 4 + 1 in the inverters of sizes 1 and 4 of a buffer, and load by size
+    assert tree.latency_ps == pytest.approx(10 * (6 + (0.25 * row + 16) / 4 + 6 + (0.25 * 1000 + 2) / 4), abs=0.1)
+    shorter = flip_flops(
+        [(10.0 * n, y) for y, pitch in ((0.0, 1), (1000.0, 0.5)) for n in np.arange(16) * pitch], library
+    )
+    later = clock_tree(*shorter, library)
+    assert later.skew_ps == pytest.approx(10 * 0.25 * row / 2 / 4, rel=0.01)
+    assert clock_tree(*flip_flops([(0.0, 0.0)], library), library).buffers == 1
 
 
 def test_wires_of_places_are_in_the_delay(library: Library, opensta: OpenSta, tmp_path: Path) -> None:

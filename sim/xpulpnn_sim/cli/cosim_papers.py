@@ -23,7 +23,7 @@ from xpulpnn_sim.cosimulation.networks.job import NetworkTask
 from xpulpnn_sim.cosimulation.workloads import cifar10
 from xpulpnn_sim.cosimulation.workloads.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
 from xpulpnn_sim.cosimulation.workloads.packed_products import run_sweep_points
-from xpulpnn_sim.exploration.report.packed_plots import bytes_cycles, grids, write_packed_plots
+from xpulpnn_sim.exploration.report.packed_tables import bytes_cycles, grids, write_packed_tables
 from xpulpnn_sw.kernels.bnn.classifier import CLASSIFIER_VARIANTS
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 from xpulpnn_sw.layers.layer import MatmulLayer
@@ -86,7 +86,7 @@ def cosim_ulppack_command(options: UlppackOptions) -> int:
         rows = ((name, *(grid.texts.get((name, heading), "-") for heading in grid.columns)) for name in grid.rows)
         tell(f"\n{grid.title}", table((grid.corner, *grid.columns), rows))
     if options.report is not None:
-        write_packed_plots(options.report, records)
+        write_packed_tables(options.report, records)
     wrong = sum(bool(record["mismatches"]) for record in records)
     missing = len(everything) - len(points)
     left_out = f"; {missing} left out, for which the configuration lacks instructions" if missing else ""

@@ -23,6 +23,7 @@ from xpulpnn_sim.exploration.results import (
 )
 from xpulpnn_sim.exploration.timing import at_corner, longest_paths, opensta_delays
 from xpulpnn_sim.tools.netlists import ONE, ZERO
+from xpulpnn_sim.tools.results import digest
 
 PARTS = frozenset(
     {
@@ -148,7 +149,7 @@ class ClusterFlow:
         self.script = asic.script
 
     def settings(self) -> dict[str, str]:
-        return {**self._asic.settings(), "parts": REVISION, "memories": memory_table(self.library).identity}
+        return {**self._asic.settings(), "parts": REVISION, "memories": digest(memory_table(self.library))}
 
     def run(self, design: EmittedDesign) -> FlowOutput:
         started = time.monotonic()

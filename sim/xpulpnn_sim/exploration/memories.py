@@ -15,7 +15,6 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.liberty import LibraryCell, read_liberty
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.results import EmittedDesign, Macro, MemoryUse
-from xpulpnn_sim.tools.results import digest
 
 MACROS = {f"xpulpnn.cells.memory.{kind}": kind for kind in ("SinglePortMemory", "TwoPortMemory")}
 """Components whose memories are macros in a chip; all other memories are small queues of registers."""
@@ -29,10 +28,6 @@ _SLEW_NS, _LOAD_FF = 0.04, 10.0  # at which the access time of a macro in Libert
 class MemoryTable:
     macros: Sequence[Macro]
     text: str  # source, in a sentence
-
-    @property
-    def identity(self) -> str:
-        return digest(self.text, list(map(asdict, self.macros)))
 
     def build(self, name: str, count: int, words: int, bits: int, reads: int) -> MemoryUse:
         """Return ``count`` equal memories of a port to write and ports to read; with ``reads`` 0 one port does both."""

@@ -62,11 +62,16 @@ def default_row_um(nand2_um2: float) -> float:
     return round(sqrt(2 * nand2_um2), 2)
 
 
+def tree_um(points: Points) -> float:
+    """Return the estimated length of the shortest tree of wires between points."""
+    return float(np.ptp(points, axis=0).sum() * np.interp(len(points), _PINS, _TREES))
+
+
 class Placement:
     """Places of cells, and of ports round the border."""
 
     def __init__(self, cells: Sequence[Cell], ports: Sequence[int], placer: Placer) -> None:
-        self._placer = placer
+        self._placer, self.row_um, self.wire_ff_um = placer, placer.row_um, placer.wire_ff_um
         self.places: Points = np.zeros((0, 2))  # centres of the cells
         self.cells, self.ports = cells, ports
         area = sum(area for area, _ in cells) / placer.utilisation
@@ -87,16 +92,12 @@ class Placement:
             nets[net].append(-1 - number)
         return {net: numbers for net, numbers in nets.items() if net > ONE}
 
-    @property
-    def row_um(self) -> float:
-        return self._placer.row_um
-
     def wires_ff(self) -> dict[int, float]:
         return {net: self.wire_ff(numbers) for net, numbers in self.members().items()}
 
     def wire_ff(self, numbers: Iterable[int]) -> float:
         points = np.array([self.border[-1 - number] if number < 0 else self.places[number] for number in numbers])
-        return float(np.ptp(points, axis=0).sum() * np.interp(len(points), _PINS, _TREES)) * self._placer.wire_ff_um
+        return tree_um(points) * self._placer.wire_ff_um
 
     def place(self, seed: int, weights: Mapping[int, float]) -> None:
         """Place all cells; wires of nets with large ``weights`` (default 1) become shorter than others."""

@@ -84,6 +84,16 @@ class GrantPath:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClockTree:
+    buffers: int
+    wire_mm: float
+    area_um2: float  # of the buffers
+    energy_pj: float  # of wires and pins in each cycle, those of the flip-flops included
+    latency_ps: float  # to the flip-flops behind the most loaded buffers of all levels
+    skew_ps: float  # by how much those behind the least loaded buffers are earlier: the margin to keep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementResult:
     """Where the cells of the netlist are whose delay is shown, and what their wires cost."""
 
@@ -97,6 +107,7 @@ class PlacementResult:
     wireless_ps: float | None  # delay of the netlist before placement, without wires
     unsized_ps: float  # delay with the wires of the first placement, before any gate was changed
     modules: list[str] = field(default_factory=list[str])
+    clock: ClockTree | None = None  # estimate
     tiles: list[list[int]] = field(default_factory=list[list[int]])  # module by row and column of square tiles, or -1
 
 

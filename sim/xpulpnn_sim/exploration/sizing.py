@@ -9,6 +9,7 @@ from math import inf
 
 import numpy as np
 
+from xpulpnn_sim.exploration.clock_tree import clock_tree
 from xpulpnn_sim.exploration.liberty import LibraryCell
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
@@ -66,6 +67,7 @@ def place_and_size(
         buffers=len(netlist.gates) - len(mapped.gates),
         wireless_ps=wireless_ps,
         unsized_ps=states[0][0],
+        clock=clock_tree(netlist, placement, library),
     )
     return SizedNetlist(netlist, placement, delay_ps, result)
 

@@ -94,7 +94,7 @@ def estimate_cluster(
     netlists = _Netlists(cluster_of(case), library, yosys)
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
     mapped = sorted(place.parent.name for place in netlists.netlist_paths.values())
-    settings = name, case.machine, case.placement, case.config, window, library.sha256, memory_table(library).identity
+    settings = name, case.machine, case.placement, case.config, window, library.sha256, memory_table(library)
     key = digest(_TOP, mapped, settings, design_sources_digest())
     make = partial(_estimate, name, case, netlists, library, window, yosys)
     result, known = cached("energies", key, EnergyResult, make)

@@ -35,7 +35,6 @@ def write_run(folder: Path, run: FinishedRun, *, report: bool) -> None:
 
 
 _Value = str | float | int | None
-_SEPARATOR = ";"
 
 
 def write_csv(path: Path, points: Sequence[PointResult], run: Mapping[str, str]) -> None:
@@ -90,7 +89,7 @@ def _flow_columns(flow: FlowResult | None) -> dict[str, _Value]:
 
 
 def _tools(tools: Mapping[str, str]) -> str:
-    return _SEPARATOR.join(f"{name} {version}" for name, version in tools.items())
+    return ";".join(f"{name} {version}" for name, version in tools.items())
 
 
 def _kernel_columns(points: Sequence[PointResult], point: PointResult, flow: FlowResult | None) -> dict[str, _Value]:

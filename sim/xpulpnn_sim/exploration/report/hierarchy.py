@@ -116,7 +116,8 @@ def _tree(flow: FlowResult, colours: Mapping[str, str]) -> Figure:
 
 
 def area_note(flow: FlowResult) -> str:
-    text = f"The instances add up to the {flow.size or 0.0:.2f} kGE of the tables{_run_text(flow.area_run, flow)}."
+    run = f" (run {flow.area_run} of {len(flow.runs)})" * (len(flow.runs) > 1)
+    text = f"The instances add up to the {flow.size or 0.0:.2f} kGE of the tables{run}."
     if "function" not in flow.origins:
         return text
     shares = {name: f"{100 * share:.1f} %" for name, share in flow.origins.items()}
@@ -124,10 +125,6 @@ def area_note(flow: FlowResult) -> str:
         f"{text}<br>Instances told by equal function for {shares['function']} of the area, by what reads a gate for "
         f"{shares['readers']}; {shares['shared']} is shared by several."
     )
-
-
-def _run_text(run: int, flow: FlowResult) -> str:
-    return f" (run {run} of {len(flow.runs)})" if len(flow.runs) > 1 else ""
 
 
 def _paler(colour: str, steps: int) -> str:

@@ -145,11 +145,13 @@ def placement_table(points: Sequence[PointResult]) -> NamedTable | None:
             size = f"{placed.width_um:.0f} x {placed.height_um:.0f}", placed.utilisation * _PERCENT, placed.wire_mm
             slower = placed.wireless_ps and _PERCENT * (flow.delay_ps / placed.wireless_ps - 1)
             delays = placed.wireless_ps, placed.unsized_ps, flow.delay_ps, slower, wires, *flow.path.others.values()
-            rows.append([*at, flow.name, *size, placed.resized, placed.buffers, *delays])
+            clock = [getattr(placed.clock, name, None) for name in ("buffers", "wire_mm", "energy_pj", "skew_ps")]
+            rows.append([*at, flow.name, *size, placed.resized, placed.buffers, *clock, *delays])
     tools = dict.fromkeys(tool for point in points for flow in point.flows if flow.path for tool in flow.path.others)
     columns = [*POINT_COLUMNS, *text_columns("flow"), Column(name="core", unit="um")]
     numbers = (("utilisation", "%", 0), ("wires", "mm", 1), ("resized", "", 0), ("buffers", "", 0))
     columns += [Column(name=name, unit=unit, digits=digits) for name, unit, digits in numbers]
+    columns += number_columns("cells", "mm", "pJ per cycle", "ps of skew", group="clock tree", digits=1)
     columns += number_columns("no wires", "unsized", "placed", unit="ps", group="delay", digits=0)
     columns += [
         Column(name="slower", unit="%", digits=1, signed=True),

@@ -20,7 +20,6 @@ _TRADE_OFFS = (
 """Name, heading, x axis and y axis of each trade-off."""
 
 _MORE = ("rate", "speed")  # higher is better
-_HEIGHT = 400
 _FEW = 4  # points that have their names beside them instead of numbers
 
 
@@ -122,16 +121,13 @@ def _figure(
             trace = _trace(points, axes, members, front, number)
             traces.append(trace | {"name": str(name), "showlegend": len(names) > 1})
     legend = {"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom", "font": {"size": 12}}
-    shown = layout("", _HEIGHT, margin=margin, legend=legend, hovermode="closest")
+    shown = layout("", 400, margin=margin, legend=legend, hovermode="closest")
     for key, axis in zip(("xaxis", "yaxis"), axes, strict=True):
-        title = {"text": _title(axis.column), "standoff": 8}
+        unit = f" [{axis.column.unit}]" if axis.column.unit else ""
+        arrow = axis.column.heading.removeprefix(axis.column.name)
+        title = {"text": f"{axis.column.name}{unit}{arrow}", "standoff": 8}
         shown[key] |= {"title": title, "range": _range(axis, known), "ticks": "outside"}
     return {"data": traces, "layout": shown}
-
-
-def _title(column: Column) -> str:
-    arrow = column.heading.removeprefix(column.name)
-    return f"{column.name} [{column.unit}]{arrow}" if column.unit else column.heading
 
 
 def _ends(figure: comparison.Figure, point: int) -> comparison.Spread:
