@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from xpulpnn.isa.machine import BYTE_BITS, XLEN
+from xpulpnn.isa.machine import BYTE_BITS
 from xpulpnn_sw.kernels.builder import BY_REGISTER, STORE_BY_BITS, THRESHOLD_BYTES, WORD, ZERO, Builder, Value
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import SEARCHED_CHANNELS, Rule, gap_bytes
@@ -22,8 +22,8 @@ def temporaries(blocking: Blocking) -> int:
     if blocking.by_sign:
         return _LEAST
     if not blocking.variant.xpulp:
-        # the addend of bn64, one or two registers to clip without p.clip, one for the shift
-        count += (rule is Rule.BN64) + 1 + blocking.precision.y_signed + 1
+        # the addend of bn64, a register to clip without p.clip, one for the shift
+        count += (rule is Rule.BN64) + 2
     elif rule not in (Rule.BN32, Rule.THRESHOLDS, Rule.QNT):
         count += 1
     return max(_LEAST, count)
@@ -223,22 +223,9 @@ class Store(BlockStore):
             if rd != value:
                 b.mv(rd, value)
             return
-        if self._xpulp:
-            b("p.clipi", rd, value, self.bits) if self.signed else b("p.clipui", rd, value, self.bits + 1)
-            return
-        clipped, bound, *_ = self._temporaries[_REGISTERS[self._rule] + (self._rule is Rule.BN64) :]
-        if self.signed:
-            half = 1 << (self.bits - 1)
-            # clipped: all ones if out of range; bound: the limit on the side of the sign
-            b.chain(clipped, value, ("addi", half), ("sltiu", 1 << self.bits), ("addi", -1))
-            b.chain(bound, value, ("srai", XLEN - 1), ("xori", half - 1), ("xor", value), ("and", clipped))
-            b("xor", rd, value, bound)
-        else:
-            # all ones if out of range, which the xor with the sign turns into 0 for negative values
-            b.chain(clipped, value, ("sltiu", 1 << self.bits), ("addi", -1), ("or", value))
-            b("srai", value, value, XLEN - 1)
-            b("xor", rd, clipped, value)
-        if self.bits < BYTE_BITS:
+        work = ZERO if self._xpulp else self._temporaries[_REGISTERS[self._rule] + (self._rule is Rule.BN64)]
+        b.clip(rd, value, self.bits, work, signed=self.signed)
+        if self.bits < BYTE_BITS and not self._xpulp:
             b("andi", rd, rd, (1 << self.bits) - 1)
 
     def _store(self, pixel: int, register: int) -> None:

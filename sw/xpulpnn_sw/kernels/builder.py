@@ -194,6 +194,19 @@ class Builder:
             self("slli", work, value, place)
             self("or", word, word, work)
 
+    def clip(self, rd: int, value: int, bits: int, work: int, *, signed: bool) -> None:
+        """Clip to an element; without XpulpV2 bits above it are wrong, and ``value`` and ``work`` are clobbered."""
+        if self.xpulp:
+            self("p.clipi", rd, value, bits) if signed else self("p.clipui", rd, value, bits + 1)
+            return
+        half = 1 << (bits - 1) if signed else 0
+        self.add(value, half, work)
+        # all ones if out of range, which the xor with the sign turns into 0 for negative values
+        self.chain(work, value, ("sltiu", 1 << bits), ("addi", -1), ("or", value))
+        self("srai", value, value, _SIGN_SHIFT)
+        self("xor", rd, work, value)
+        self.add(rd, -half, work)
+
     def requantise(
         self, word: int, value: int, shift: int, lane: int, bits: int, *, signed: bool, exact: bool = False
     ) -> None:

@@ -4,8 +4,7 @@ Sums come back by ``pa.rd``. CV32E40X loses a result if its instruction is offer
 941). Two instructions of the core alone therefore stand between ``pa.rd`` and what may hold it.
 """
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, cycle, islice
@@ -27,15 +26,7 @@ _APART = 2  # instructions between pa.rd and what may hold EX
 
 
 @dataclass(eq=False)
-class CoprocessorResults(BlockStore):
-    @contextmanager
-    def _waiting(self, *, is_first: bool) -> Generator[None]:
-        with self.b.region("matmul" if is_first else "quant"):
-            yield
-
-
-@dataclass(eq=False)
-class PackedResults(CoprocessorResults):
+class PackedResults(BlockStore):
     """Code that requantises a block in the coprocessor and stores a word, half-word or byte for each pixel."""
 
     registers: list[int]  # registers that no product needs, at least three and one for each pixel
@@ -73,7 +64,7 @@ class PackedResults(CoprocessorResults):
             for register in own:
                 b("pa.ld", _SHIFT, register, ZERO)
             kind = f"pa.rq{'x' * exact}{'us'[self.signed]}.{ElemFmt.of_width(self.bits).suffix}"
-            with self._waiting(is_first=not channel):
+            with b.region("quant" if channel else "matmul"):
                 b(kind, channel, scale, summand)
         with b.region("matmul"):
             for write in waiting:
@@ -96,7 +87,7 @@ class PackedResults(CoprocessorResults):
 
 
 @dataclass(eq=False)
-class ReadResults(CoprocessorResults):
+class ReadResults(BlockStore):
     """Code that reads the accumulators of a block, of two pixels at a time, and stores results as RV32IM does."""
 
     registers: list[int]  # registers that are free behind the products and hold no accumulator
@@ -108,7 +99,7 @@ class ReadResults(CoprocessorResults):
             for place, (number, register) in enumerate(zip(numbers, chain(*self.acc), strict=True)):
                 for _ in range(_APART if place < _APART else 0):
                     b.mv(ZERO, ZERO)
-                with self._waiting(is_first=not number):
+                with b.region("quant" if number else "matmul"):
                     b("pa.rd", register, number)
             if first:
                 # the results of all pixels have the same parameters

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 from xpulpnn_sw.kernels.builder import WORD, ZERO
 from xpulpnn_sw.kernels.channelwise import maps as map_kernels
-from xpulpnn_sw.kernels.channelwise.maps import ARGUMENT_REGISTERS, ElementBuilder, MapTensors, Packed, PlacedMaps
+from xpulpnn_sw.kernels.channelwise.maps import ARGUMENT_REGISTERS, ElementBuilder, Packed, PlacedMaps
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Known, argument_structure
 from xpulpnn_sw.kernels.layout import Ints, Program, Words, pack_words
@@ -32,13 +32,6 @@ RELU_ARGUMENTS = argument_structure(
     ArgumentField("words", "words of the map"),
     notes="Elements are signed; the output may be the input.",
 )
-
-
-def random_relu(layer: ReluLayer, precision: Precision, rng: np.random.Generator) -> MapTensors:
-    half = 1 << (precision.x - 1)
-    shape = (layer.height, layer.width, layer.channels)
-    values = np.minimum(rng.integers(0, half, shape, endpoint=True), half - 1)
-    return MapTensors(activations=np.where(rng.random(shape) < 1 / 4, -1 - values, values))
 
 
 def relu_kernel(request: KernelRequest) -> KernelRun:
@@ -306,7 +299,7 @@ RELU = map_kernels.same_kernel(
     write=relu_kernel,
     variants=PLAIN_LEVELS,
     uniform=lambda bits: Precision(bits, bits, bits, x_signed=True, y_signed=True),
-    random=random_relu,
+    random=map_kernels.random_maps,
     structures=(RELU_ARGUMENTS,),
 )
 

@@ -109,24 +109,6 @@ class ElementBuilder(Builder):
                 self("andi", value, value, (1 << bits) - 1)
             self.append_bits(word, value, bits, place, value)
 
-    def clip(self, rd: int, value: int, bits: int, work: int, *, signed: bool) -> None:
-        """Clip ``value`` to the range of an element; without XpulpV2 ``value`` and ``work`` are clobbered."""
-        if self.xpulp:
-            if signed:
-                self("p.clipi", rd, value, bits)
-            else:
-                self("p.clipui", rd, value, bits + 1)
-            return
-        half = 1 << (bits - 1) if signed else 0
-        if half:
-            self("addi", value, value, half)
-        # all ones if out of range, which the xor with the sign turns into 0 for negative values
-        self.chain(work, value, ("sltiu", 1 << bits), ("addi", -1), ("or", value))
-        self("srai", value, value, XLEN - 1)
-        self.chain(rd, work, ("xor", value), ("andi", (1 << bits) - 1))
-        if half:
-            self("addi", rd, rd, -half)
-
     def set_requantiser(self, kappa: builder.Value, lam: builder.Value, work: int) -> None:
         """Load the parameters of ``pv.rq`` through the stack from constants or registers; ``work`` is clobbered."""
         self("addi", SP, SP, -STACK_ALIGNMENT)
