@@ -87,7 +87,10 @@ IN_PLACE = {
     "steps of two, the first row and column outside": ("17x7x4:3x3:s=2,p=1", True),
     "steps of two in y": ("16x5x4:3x3:s=2x1", True), "filters of two columns": ("7x6x4:3x2:p=1x1x1x0", True),
     "filters of one column": ("7x6x4:3x1:p=0", False), "two columns outside": ("7x6x4:3x3:p=1x1x2x1", False),
-    "two rows outside": ("7x6x4:3x3:p=1x2x1x1", False), "another value around": ("7x6x4:3x3:v=3", False),
+    "two rows outside": ("7x6x4:3x3:p=1x2x1x1", False), "another value around": ("7x6x4:3x3:v=3", True),
+    "another around one column": ("5x1x4:3x3:v=9", True), "around two columns": ("2x2x4:3x3:v=100", True),
+    "beside steps of two": ("8x6x4:3x3:s=2,p=0x1x0x1,v=5", True), "before them": ("17x7x4:3x3:s=2,p=1,v=77", True),
+    "around odd columns": ("14x7x4:3x3:v=1", True), "around filters of two": ("7x6x4:3x2:p=1x1x1x0,v=4", True),
     "more rows of the filters": ("7x6x4:4x3:p=1", False), "rows too long": ("3x2100x1:3x3", False),
 }  # fmt: skip
 
@@ -107,7 +110,8 @@ def test_depthwise_in_place(name: str):
 
 
 @pytest.mark.parametrize(
-    ("channels", "cores", "is_in_place"), [(8, 8, True), (12, 8, False), (40, 8, True), (5, 4, False)]
+    ("channels", "cores", "is_in_place"),
+    [(8, 8, True), (12, 8, True), (11, 8, True), (10, 8, False), (40, 8, True), (5, 4, False)],
 )
 def test_depthwise_in_place_shares_whole_channels(channels: int, cores: int, is_in_place: bool):
     """Unless some cores would have much more of them than others."""

@@ -2,7 +2,8 @@
 
 The code without a buffer is for one layer, whose map ``[channel][row][column]`` holds bytes. Words of four columns are
 loaded from even columns of the map. If a receptive field begins one column after its words or left of the map, the
-weights are shifted by a byte. Weights right of the map are cleared, and rows above and below it are skipped. Results
+weights are shifted by a byte. Weights right of the map are cleared, and rows above and below it are skipped. If the
+value around the map is not 0, it is inserted into the words instead, and is a word of the rows above and below. Results
 are computed down the columns, two columns together if they use the same words, and words that the result above has
 loaded are reused. Each core computes some of the channels.
 """
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from xpulpnn_sw.kernels.channelwise.depthwise_code import DepthwiseCode
 from xpulpnn_sw.kernels.channelwise.maps import ElementBuilder, PlacedMaps, map_kernel, random_window_text
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import ArgumentField, KernelRequest, KernelRun, Known, Structure
-from xpulpnn_sw.kernels.layout import GROUPED_PIXELS, Program, pack_words
+from xpulpnn_sw.kernels.layout import GROUPED_PIXELS, Program, pack_words, repeated
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.tensors import random_tensors
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given
@@ -35,7 +36,7 @@ from xpulpnn_sw.layers.precision import Precision
 
 _ROWS = _COLUMNS = 3  # size of the filters; narrower ones are padded with zeros
 _STEP = 2  # longest step, and bytes between neighbouring words
-_MOST_IDLE = 4  # fewest channels for each that cores compute in vain
+_MOST_IDLE = 2  # fewest channels for each that cores compute in vain
 
 
 class _Column(NamedTuple):
@@ -67,7 +68,6 @@ def computes_in_place(layer: DepthwiseLayer, precision: Precision, level: Level,
         and max(layer.stride) <= _STEP
         and max(top, left, *overhang) <= 1
         and fits_immediate(-(-layer.width // WORD) * WORD)
-        and (not any(layer.padding) or precision.padding_value(layer.outside) == precision.outside)
     )
 
 
@@ -81,6 +81,7 @@ class InPlaceCode:
         self._period = GROUPED_PIXELS if self._in_groups else 1
         registers = FreeRegisters()
         self._work, self._pointer, self._out, parameter, *self._spare = registers.take(7)
+        self._outside = registers.take_one() if "outside" in structure.names else None
         self._steps: dict[int, Held] = {}
         self._first, self._moved, self._words = (registers.take(_ROWS) for _ in range(3))
         self._acc, self._results = registers.take(2), registers.take(2)
@@ -106,6 +107,8 @@ class InPlaceCode:
         b, frame = self._b, self._frame
         with frame.function(), b.skipped("beq", frame.register("count", self._work), ZERO, is_far=True):
             self._hold_steps()
+            if self._outside is not None:
+                b.li(self._outside, repeated(self._precision.padding_value(self._layer.outside) & 0xFF, BYTE_BITS))
             with frame.repeated("count", self._work), b.region("body"):
                 for register in self._first:
                     b.load(register, self._weights, WORD)
@@ -148,11 +151,11 @@ class InPlaceCode:
             together = run[0]
             weights, width = [self._weights_of(column) for column in together], len(together)
 
-            def write(first: int, count: int, weights: list[list[int]] = weights, width: int = width) -> None:
+            def write(first: int, count: int, weights: Any = weights, width: int = width, own: Any = together) -> None:
                 for left in range(first, first + count * width, width):
                     self._b.mv(self._pointer, self._column)
                     self._b.mv(self._out, self._target)
-                    self._down(weights, left)
+                    self._down(weights, left, own[0])
                     self._b("addi", self._column, self._column, _STEP)
                     self._b.add(self._target, self._place(left + width, 0) - self._place(left, 0), self._work)
 
@@ -169,17 +172,30 @@ class InPlaceCode:
                 self._b.add(self._column, following[0][0].place - run[-1][0].place - _STEP, self._work)
 
     def _weights_of(self, column: _Column) -> list[int]:
-        if not column.weight_shift and not column.is_cut:
+        valued = self._outside is not None
+        is_cut, shifts = column.is_cut and not valued, max(column.weight_shift, 0 if valued else -1)
+        if not shifts and not is_cut:
             return self._first
         for moved, weights in zip(self._moved, self._first, strict=True):
-            if column.is_cut:
+            if is_cut:
                 self._b("p.exthz", moved, weights)
-            if column.weight_shift:
-                shift = "slli" if column.weight_shift > 0 else "srli"
-                self._b(shift, moved, moved if column.is_cut else weights, BYTE_BITS)
+            if shifts:
+                self._b("slli" if shifts > 0 else "srli", moved, moved if is_cut else weights, BYTE_BITS)
         return self._moved
 
-    def _down(self, weights: Sequence[list[int]], x: int) -> None:
+    def _load(self, word: int, column: _Column) -> None:
+        b, outside = self._b, self._outside
+        b.load(word, self._pointer, self._row_bytes)
+        if outside is None:
+            return
+        if column.weight_shift < 0:
+            b("slli", word, word, BYTE_BITS)
+            b("p.inserti", word, outside, BYTE_BITS - 1, 0)
+        place = self._layer.width - column.place + (column.weight_shift < 0)
+        if place < WORD:
+            b("p.inserti", word, outside, BYTE_BITS - 1, place * BYTE_BITS)
+
+    def _down(self, weights: Sequence[list[int]], x: int, column: _Column) -> None:
         b, layer = self._b, self._layer
         results = self._results[: len(weights)]
 
@@ -195,12 +211,13 @@ class InPlaceCode:
 
         def row(y: int) -> None:
             first = y * layer.stride[0] - layer.padding[0]
-            rows = [row for row in range(first, first + _ROWS) if 0 <= row < layer.height]
+            inside, rows = range(layer.height), range(first, first + _ROWS)
             for number in rows:
                 # other words are those of the result above
-                if not y or number >= first + _ROWS - layer.stride[0]:
-                    b.load(self._words[number % _ROWS], self._pointer, self._row_bytes)
-            words = [self._words[number % _ROWS] for number in rows]
+                if number in inside and (not y or number >= first + _ROWS - layer.stride[0]):
+                    self._load(self._words[number % _ROWS], column)
+            rows = [number for number in rows if number in inside or self._outside is not None]
+            words = [self._words[number % _ROWS] if number in inside else self._outside or ZERO for number in rows]
             # requantised some instructions after the products, which avoids a stall
             if y:
                 scale()

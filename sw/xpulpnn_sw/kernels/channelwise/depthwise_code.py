@@ -3,9 +3,7 @@
 The input rows of a channel are copied to a buffer first, as padded bytes. Filters of up to three columns with steps of
 one column are kept in registers, each row twice and the second time shifted by a byte, so that the words loaded for a
 pixel can also be used for the next pixel. Filters of three rows with steps of two columns are kept in registers once,
-and two pixels at a time load separate words. Other filters are loaded along with the input. If the core requantises
-bytes, a function for one layer with filters of three rows and steps of one computes two columns at a time downwards and
-reuses two of the three words of the result above.
+and two pixels at a time load separate words. Other filters are loaded along with the input.
 
 Several channels may have results in the same byte. A core then computes a row of all these channels, one channel after
 the other, and merges the results.
@@ -15,7 +13,7 @@ from functools import partial
 from itertools import pairwise
 
 from xpulpnn.isa.machine import BYTE_BITS
-from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label, fits_immediate
+from xpulpnn_sw.kernels.builder import WORD, ZERO, Held, Label
 from xpulpnn_sw.kernels.channelwise.depthwise_channel import (
     COPY_REGISTERS,
     PARAMETER_REGISTERS,
@@ -31,8 +29,6 @@ from xpulpnn_sw.kernels.layout import Program
 from xpulpnn_sw.kernels.requantisation import Rule
 from xpulpnn_sw.kernels.terms import Argument, Name, Term, even_share, given, positive
 
-_DOWN_ROWS = 3  # rows of filters whose results are computed column by column
-_THIRD, _THIRD_SHIFT = 0x5556, 16  # factor and shift that divide a 14-bit number by three
 _USUAL_PARAMETERS = 2  # parameter registers that the row copy leaves unused
 _REGISTER_FIELD = 5  # bits of the position in the operand of ``p.insert``, below the length
 
@@ -54,9 +50,6 @@ class DepthwiseCode:
         homes = {"out_pixel": self._out_pixel, "shift": self._shift}
         preferred = ("pitch", "gap") if rows is None else ("pitch",)
         self._frame = self._b.frame(structure, known, self._terms(), homes, registers, preferred)
-        is_single = (rows, self._step, known.get("stride_y"), self._lanes) == (_DOWN_ROWS, 1, 1, 1)
-        is_near = fits_immediate(self._frame.constants.get("pitch") or 0)
-        self._goes_down = is_single and is_near and self._finishing([ZERO], []).requantises
 
     def _terms(self) -> dict[str, Term]:
         out_height, out_width, channels = Argument("out_height"), Argument("out_width"), Argument("channels")
@@ -111,8 +104,6 @@ class DepthwiseCode:
                 with b.region("body"):
                     if self._held is None:
                         self._moving_filter()
-                    elif self._goes_down:
-                        self._down()
                     else:
                         self._held_filter(self._held)
                 b("addi", self._position, self._position, self._precision.y)
@@ -154,7 +145,12 @@ class DepthwiseCode:
         parameters = [next(taken) for _ in range(PARAMETER_REGISTERS[self._rule])]
         acc, stored, rest = [next(taken), next(taken)], [next(taken), next(taken)], list(taken)
         finishing = self._finishing(parameters, words + rest)
-        self._load_filter(first, second if self._step == 1 else [], acc[0])
+        frame.load("weights", acc[0])
+        for register in first:
+            b.load(register, acc[0], WORD)
+        frame.store("weights", acc[0])
+        for register, further in zip(first, second, strict=True) if self._step == 1 else ():
+            b("slli", further, register, BYTE_BITS)
         finishing.load(frame.register("parameters", self._out))
         frame.load_all(target=self._out, rows=self._rows, buffer=pointers[0])
 
@@ -181,68 +177,6 @@ class DepthwiseCode:
             elif odd:
                 pixels(1)
             b.add(pointers[0], frame.value("line_gap", acc[0]), acc[1])
-
-    def _load_filter(self, first: list[int], second: list[int], work: int) -> None:
-        self._frame.load("weights", work)
-        for register in first:
-            self._b.load(register, work, WORD)
-        self._frame.store("weights", work)
-        for register, further in zip(first, second, strict=False):
-            self._b("slli", further, register, BYTE_BITS)
-
-    def _down(self) -> None:
-        b, frame, taken = self._b, self._frame, iter(self._scratch)
-        first, second, words = ([next(taken) for _ in range(_DOWN_ROWS)] for _ in range(3))
-        acc, stored = ([next(taken) for _ in range(2)] for _ in range(2))
-        column, pointer, down, rest, parameter, work = (next(taken) for _ in range(6))
-        finishing, turns = self._finishing([parameter], []), self._rows
-        self._load_filter(first, second, work)
-        finishing.load(frame.register("parameters", self._out))
-        frame.load_all(rows=rest, buffer=column, out_width=down)
-        b("mul", down, down, self._out_pixel)
-        # turns = rows / 3, rest = rows % 3
-        b.li(work, _THIRD)
-        b.chain(turns, rest, ("mul", work), ("srli", _THIRD_SHIFT))
-        b.li(work, -_DOWN_ROWS)
-        b("p.mac", rest, turns, work)
-
-        def row(number: int, count: int) -> None:
-            window = [words[(number + place) % _DOWN_ROWS] for place in range(_DOWN_ROWS)]
-            b.load(window[-1], pointer, frame.value("pitch", work))
-            for accumulator, weights in zip(acc[:count], (first, second), strict=False):
-                finishing.multiply(accumulator, window, weights)
-            finishing.scale(stored[:count], acc[:count])
-            b.store(stored[0], self._out, Held(self._out_pixel if count > 1 else down), bits=BYTE_BITS)
-            if count > 1:
-                b.store(stored[1], self._out, Held(work), bits=BYTE_BITS)
-
-        def three_rows(count: int) -> None:
-            for number in range(_DOWN_ROWS):
-                row(number, count)
-
-        def columns(count: int) -> None:
-            b.mv(pointer, column)
-            frame.load("target", self._out)
-            for word in words[:-1]:
-                b.load(word, pointer, frame.value("pitch", work))
-            b("sub", work, down, self._out_pixel)
-            b.repeat(Held(turns), work, partial(three_rows, count), level=0)
-            for number in range(_DOWN_ROWS - 1):
-                b("addi", acc[0], rest, -number)
-                with b.skipped("bge", ZERO, acc[0]):
-                    row(number, count)
-
-        def two_columns() -> None:
-            columns(2)
-            b("addi", column, column, 2)
-            frame.load("target", pointer)
-            b.chain(pointer, pointer, ("add", self._out_pixel), ("add", self._out_pixel))
-            frame.store("target", pointer)
-
-        # results are whole bytes, so that the register of the position is free
-        b.repeat(frame.value("pairs", self._position), self._position, two_columns)
-        if frame.constants.get("odd"):
-            columns(1)
 
     def _moving_filter(self) -> None:
         b, frame = self._b, self._frame
