@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from tests import random_graphs
-from tests.designs import FOUR, FULL
+from tests.designs import FOUR, FULL, PAIR
 from tests.networks import cifar10_case, network_of, wrong_on_the_simulator
 
 from xpulpnn.config import ClusterConfig
@@ -16,6 +16,8 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks import network_run
 from xpulpnn_sim.cosimulation.networks.network_run import BuiltDeployment, build_network
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase
+from xpulpnn_sw.kernels.tiling.product_division import ProductDivision
+from xpulpnn_sw.kernels.tiling.tile import LineMap
 from xpulpnn_sw.networks import deployment, planning
 from xpulpnn_sw.networks.deployed_program import DeployedProgram, deployed_program
 
@@ -195,9 +197,10 @@ def test_most_layers_in_tiles(within):
 
 
 def test_fewer_cores_where_the_rows_of_all_are_too_large(within):
-    """A core copies four pixels of 576 bytes each."""
+    """A core copies four pixels of 576 bytes each, of which no part of the input channels is a multiple of 8 bytes."""
     within(12_200)
-    record = build_network(case_of((("conv", "5x5x64:8x3x3", "8x8x8"), ("linear", "200:4:raw", "8x8x8")))).run().record
+    layers = ("conv", "16x16x4:8x12x12:p=0", "8x8x8"), ("linear", "200:4:raw", "8x8x8")
+    record = build_network(case_of(layers)).run().record
     assert record["mismatches"] == 0
     assert [layer["cores"] for layer in record["layers"]] == [2, 4]
 
@@ -387,6 +390,86 @@ def test_groups_of_pixels_are_written_for_pointwise_convolutions(layers, plain, 
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
+@pytest.fixture
+def in_parts(monkeypatch):
+    """Layers of ``{n}`` channels in 32 bytes, in tiles of four parts of them, and the program of these layers."""
+
+    def plan(layers, bits: int, cores: int, core=FOUR.core) -> tuple[NetworkCase, DeployedProgram]:
+        right, (last, elements) = deployment.fastest_plan, layers[-1]
+
+        def cut(divisions, *given, **named):
+            return right([own for own in divisions if own.shape.parts == 4] or divisions, *given, **named)
+
+        monkeypatch.setattr(deployment, "fastest_plan", cut)
+        channels, widths = 256 // bits, f"{bits}x{bits}x{bits}"
+        texts = [(kernel, text.format(n=channels), widths) for kernel, text in layers[:-1]]
+        case = case_of([*texts, (last, f"{elements * channels}:4:raw", widths)])
+        case = replace(case, config=replace(FOUR, core=core, cores=cores))
+        program = planned(case, 4000 + 600 * cores)
+        assert program.deployment.tiled[0].plan.division.shape.parts == 4
+        return case, program
+
+    return plan
+
+
+ONE_PRODUCT = replace(FOUR.core, mac_load_pair=False, mixed_weights=False)
+MAPS = ("conv", "7x6x{n}:{n}x3x3:p=0x1x1x1"), ("pointwise", "6x6x{n}:{n}:s=2"), ("linear", 9)
+SEQUENCES = ("conv1d", "40x{n}:{n}x3:d=2,p=2x2"), ("conv1d", "40x{n}:{n}x4:s=2"), ("linear", 20)
+
+
+@pytest.mark.parametrize(("cores", "layers"), [(1, MAPS), (8, SEQUENCES)], ids=["maps", "sequences"])
+@pytest.mark.parametrize("core", [FOUR.core, ONE_PRODUCT, FULL, PAIR.core], ids=["x3", "x2", "nn", "xpulpv2"])
+@pytest.mark.parametrize("bits", [8, 4, 2])
+def test_parts_of_the_input_channels(in_parts, bits, core, cores, layers):
+    """Sums wait in memory for the next part, on cores that requantise and on those that do it in software."""
+    case, program = in_parts(layers, bits, cores, core)
+    require_apart(program, program.deployment.extent)
+    assert sum(wrong_on_the_simulator(case, program)) == 0
+
+
+def forgotten(right, self, tile):
+    """The sums of the parts before are not added."""
+    return False, not tile.is_last
+
+
+def first_inputs(right, self, lines, inside, outside, part=0, **named):
+    return right(self, lines, inside, outside, **named)
+
+
+def first_filters(right, self, channels, part):
+    return right(self, channels, 0)
+
+
+def shared_sums(right, self, *given):
+    """All cores leave their sums in the same place."""
+    return replace(right(self, *given), stride=0)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong"),
+    [
+        (ProductDivision, "function_of", forgotten),
+        (LineMap, "transfer", first_inputs),
+        (ProductDivision, "filters", first_filters),
+        (ProductDivision, "_sums", shared_sums),
+    ],
+)
+def test_faults_in_parts_are_found(in_parts, monkeypatch, owner, name, wrong):
+    right = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *given, **named: wrong(right, *given, **named))
+    assert wrong_on_the_simulator(*in_parts(MAPS, 4, 8))[0]
+
+
+def test_parts_are_chosen_where_they_are_faster():
+    """Where four channels of all inputs and the rows of eight cores fill memory, and not where all filters fit."""
+    layers = (("conv", "5x5x128:32x3x3", "8x8x8"), ("linear", "800:4:raw", "8x8x8"))
+    case = replace(case_of(layers), config=replace(FOUR, cores=8))
+    large, small = (planned(case, kib << 10).deployment.tiled for kib in (128, 44))
+    assert not large
+    assert small[0].plan.division.shape.parts > 1
+    assert small[0].cores == 8
+
+
 def test_code_does_not_grow_with_the_number_of_tiles():
     case = case_of((("conv", "64x16x8:8x3x3", "8x8x8"), ("avgpool", "64x16x8:4x4:s=4", "8x8x8")))
     few, many = (planned(case, memory) for memory in (24 << 10, 12 << 10))
@@ -398,7 +481,7 @@ def test_code_does_not_grow_with_the_number_of_tiles():
 def test_layers_that_no_tile_is_small_enough_for():
     """Not even a row of four channels by a single core."""
     for case, layer, least in (
-        (cifar10_case(8, EIGHT), "conv2", "11072"),
+        (case_of((("conv", "8x1000x4:4x3x3", "8x8x8"),)), "conv0", "19520"),
         (case_of((("linear", "8192:8", "8x8x8"),)), "linear0", "10920"),
     ):
         message = rf"^{layer}: tiles must be at most the TCDM's 8192 bytes with buffers and stacks, not {least}$"

@@ -1,6 +1,7 @@
 """Code generator of MatMul functions: the loops around the blocks."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from xpulpnn.isa.machine import BYTE_BITS, TEXT_BASE
@@ -28,13 +29,30 @@ _INTERMEDIATES = (
 _FEW = 5  # temporaries for which there are always registers
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialSums:
+    """Accumulators that calls for parts of the same products leave in memory, each core in the order of its blocks."""
+
+    start: int = 0  # bytes from the im2col buffers to the sums of core 0
+    stride: int = 0  # bytes from the sums of a core to those of the next
+    resumes: bool = False  # whether a call begins with sums
+    keeps: bool = False  # whether it leaves sums instead of results
+
+
 class KernelCode:
     _preferred: tuple[str, ...] = ()  # numbers that come first in the choice of registers
 
     def __init__(
-        self, blocking: Blocking, structure: Structure, known: Known, *, inside: bool, parts: tuple[int, int]
+        self,
+        blocking: Blocking,
+        structure: Structure,
+        known: Known,
+        *,
+        inside: bool,
+        parts: tuple[int, int],
+        sums: PartialSums,
     ) -> None:
-        variant, precision = blocking.variant, blocking.precision
+        variant, precision, self._sums = blocking.variant, blocking.precision, sums
         names = structure.names
         im2col = Im2colFormat(variant, precision, names, known, inside=inside) if "buffer" in names else None
         self._blocking, self._im2col = blocking, im2col
@@ -117,6 +135,8 @@ class KernelCode:
         elif not blocking.by_channels:
             rows += Name("first_pixel") * Argument("row_stride")
         terms: dict[str, Term] = {**self._shares(), "row0": rows}
+        if self._sums.resumes or self._sums.keeps:
+            terms["sums"] = Argument("buffer") + Argument("core") * self._sums.stride + self._sums.start
         if self._im2col is not None:
             terms["row_words"] = row_words
         if variant.unrolled > 1:
@@ -264,6 +284,9 @@ class KernelCode:
         with self._b.loop(self._frame.value("steps", counter), counter, level=1):
             for first in range(0, self._blocking.channel_step, self._blocking.variant.nch):
                 self._block()
+                if self._sums.keeps:
+                    self._move_sums("sw")
+                    continue
                 with self._b.region("quant"):
                     is_needed = self._blocking.rule not in (None, Rule.THRESHOLDS, Rule.QNT)
                     shift = self._frame.value("shift", self._temporaries[-1]) if is_needed else 0
@@ -279,7 +302,7 @@ class KernelCode:
             count = frame.value("iterations", self._temporaries[0])
             inner.emit_turns(b, count, signed=precision.x_negative, fresh=True)
             return
-        if self._planes > 1:
+        if self._planes > 1 or self._sums.resumes or self._sums.keeps:
             self._planes_block()
             return
         if blocking.counts and not blocking.by_sign:
@@ -333,15 +356,28 @@ class KernelCode:
         self._load_rows()
         for operation in inner.block_prefetch:
             b(*operation)
-        b.clear(inner.accumulators)
+        self._move_sums("lw") if self._sums.resumes else b.clear(inner.accumulators)
         for plane in reversed(range(self._planes)):
             is_first = plane == self._planes - 1
             if not is_first:
                 self._next_plane()
-            if plane == 0:
+            if plane == 0 and not self._sums.keeps:
                 self._each_bias(lambda bias, accumulator: b("add", accumulator, accumulator, bias))
             count = frame.value("iterations", work)
-            inner.emit(b, count, signed=precision.x_signed and is_first)
+            signed = precision.x_negative if self._planes == 1 else precision.x_signed and is_first
+            inner.emit(b, count, signed=signed)
+
+    def _move_sums(self, access: str) -> None:
+        b, accumulators, is_load = self._b, self._inner.accumulators, access == "lw"
+        # the activation pointers are set again before the next products
+        pointer = self._frame.register("sums", accumulators[-1] if is_load else self._inner.activations[0])
+        size = len(accumulators) * WORD
+        # a call that resumes has moved the pointer already when it keeps sums
+        if is_load or not self._sums.resumes:
+            b("addi", pointer, pointer, size)
+            self._frame.store("sums", pointer)
+        for number, accumulator in enumerate(accumulators):
+            b(access, accumulator, number * WORD - size, pointer)
 
     def _next_plane(self) -> None:
         b, (work, other) = self._b, self._temporaries[:2]

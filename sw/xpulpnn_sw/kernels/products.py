@@ -125,6 +125,16 @@ def channel_parts(blocking: Blocking, cores: int, row_words: int, sizes: Sequenc
     return min(able, key=cycles) if calls and variant.npx > 1 and variant.splits else 1
 
 
+def buffer_stride(
+    form: RowFormat, layer: ConvLayer, pixel_bytes: int, row_stride: int, cores: int, placement: layout.Placement
+) -> int:
+    """Return the bytes between the im2col buffers of two cores."""
+    words = form.variant.npx * row_stride // WORD + SPARE_WORDS
+    words += reuse_words(form, layer, pixel_bytes, words, cores)
+    # in the same banks for all cores of pairs, which then have the fewest conflicts at different times
+    return layout.banked_words(words, "aligned" if form.variant.style is LoopStyle.PAIR else placement) * WORD
+
+
 class _ProductKernel:
     def __init__(
         self, request: KernelRequest, layer: ProductLayer, variant: Variant | None = None, *, biased: bool = True
@@ -158,16 +168,12 @@ class _ProductKernel:
         arguments |= place_operands(request, blocking, self.layer, rows)
         if "buffer" in structure.names:
             assert isinstance(self.layer, ConvLayer)
-            row_stride = self.row_stride(rows)
-            words = self.variant.npx * row_stride // WORD + SPARE_WORDS
+            row_stride, alignment, offset = self.row_stride(rows), WORD, 0
             form = RowFormat(self.variant, request.precision, structure.names, inside=inside)
-            words += reuse_words(form, self.layer, sizes["pixel_bytes"], words, request.cores)
-            placement, alignment, offset = request.placement, WORD, 0
-            if self.variant.style is LoopStyle.PAIR and placement == "padded":
-                # for all cores, as cores at different times then have the fewest bank conflicts
-                placement, alignment = "aligned", layout.BANKED_WORDS * WORD
-                offset = arguments["weights"] + layout.BANKS_BETWEEN * WORD
-            stride = layout.banked_words(words, placement) * WORD
+            if self.variant.style is LoopStyle.PAIR and request.placement == "padded":
+                alignment, offset = layout.BANKED_WORDS * WORD, arguments["weights"] + layout.BANKS_BETWEEN * WORD
+            own = sizes["pixel_bytes"], row_stride, request.cores, request.placement
+            stride = buffer_stride(form, self.layer, *own)
             buffer = memory.reserve("im2col", request.cores * stride, alignment=alignment, offset=offset)
             arguments |= {"buffer": buffer, "buffer_stride": stride, "row_stride": row_stride}
             arguments |= kernel.window_arguments(self.layer)

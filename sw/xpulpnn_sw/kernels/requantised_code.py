@@ -19,7 +19,7 @@ from xpulpnn_sw.kernels.coprocessor_code import CoprocessorCode
 from xpulpnn_sw.kernels.frame import FreeRegisters
 from xpulpnn_sw.kernels.kernel import Known, Structure
 from xpulpnn_sw.kernels.layout import Program
-from xpulpnn_sw.kernels.matmul_code import KernelCode
+from xpulpnn_sw.kernels.matmul_code import KernelCode, PartialSums
 from xpulpnn_sw.kernels.nn_loops import CrossLoop, PairLoop
 from xpulpnn_sw.kernels.operands import Blocking
 from xpulpnn_sw.kernels.requantisation import EXACT_RULES, ONE_FACTOR, Rule
@@ -129,7 +129,8 @@ class RequantisedCode(KernelCode):
         gathers = per_word > 1 and self._planes == 1 and variant.npx > 1 and not (self._walks and variant.in_place)
         self._words = registers.take(variant.npx) if gathers else []
         # whether the last iteration of a block fetches the first words of the next block
-        self._ends_early = isinstance(inner, PairLoop) and self._planes == 1 and variant.turns_around > 1
+        ends_early = isinstance(inner, PairLoop) and self._planes == 1 and variant.turns_around > 1
+        self._ends_early = ends_early and not self._sums.resumes and not self._sums.keeps
         self._per_word = per_word if gathers else 1
         if self._walks and not is_dense:
             # loaded where it is needed, into a register that is free elsewhere
@@ -199,7 +200,10 @@ class RequantisedCode(KernelCode):
         inner, frame, b, precision = self._inner, self._frame, self._b, self._blocking.precision
         assert isinstance(inner, CrossLoop)
         with b.region("quant"):
-            store.begin(frame.register("shift", self._temporaries[0]))
+            if not self._sums.keeps:
+                store.begin(frame.register("shift", self._temporaries[0]))
+            if self._sums.resumes:
+                self._move_sums("lw")
         if isinstance(inner, PairLoop) and self._ends_early:
             self._one_ended_block(inner, store, first_channel, following)
             return
@@ -209,10 +213,15 @@ class RequantisedCode(KernelCode):
                 self._next_plane()
             signed = precision.x_negative if self._planes == 1 else precision.x_signed and is_first
             count = frame.value("iterations", self._temporaries[0])
-            inner.emit_turns(b, count, signed=signed, fresh=is_first)
+            inner.emit_turns(b, count, signed=signed, fresh=is_first and not self._sums.resumes)
         with b.region("quant"):
-            shift = frame.register("shift", self._temporaries[0])
-            store.emit(shift, [*self._first_words(), *following], first_channel)
+            fillers = [*self._first_words(), *following]
+            if self._sums.keeps:
+                self._move_sums("sw")
+                for write in fillers:
+                    write()
+                return
+            store.emit(frame.register("shift", self._temporaries[0]), fillers, first_channel)
 
     def _one_ended_block(
         self, inner: PairLoop, store: RequantisedStore, first_channel: int, following: Sequence[Callable[[], None]]
@@ -266,10 +275,15 @@ class OneFactorCode(KernelCode):
 
 
 def product_program(
-    blocking: Blocking, structure: Structure, known: Known, *, inside: bool, parts: tuple[int, int] = (1, 1)
+    blocking: Blocking,
+    structure: Structure,
+    known: Known,
+    *,
+    inside: bool,
+    parts: tuple[int, int] = (1, 1),
+    sums: PartialSums | None = None,
 ) -> Program:
     """Return the function with ``known`` arguments as constants; ``parts``: numbers of channel parts and of cores."""
-    if blocking.variant.has_coprocessor:
-        return CoprocessorCode(blocking, structure, known, inside=inside, parts=parts).write()
     code = OneFactorCode if blocking.has_one_factor else RequantisedCode if blocking.requantises else KernelCode
-    return code(blocking, structure, known, inside=inside, parts=parts).write()
+    code = CoprocessorCode if blocking.variant.has_coprocessor else code
+    return code(blocking, structure, known, inside=inside, parts=parts, sums=sums or PartialSums()).write()

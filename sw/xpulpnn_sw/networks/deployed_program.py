@@ -1,6 +1,6 @@
 """Program that computes a network on a cluster: core 0 programs the DMA engine, the cores compute layers together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,6 @@ from xpulpnn_sw.kernels.programs.tiled import (
 )
 from xpulpnn_sw.kernels.tiling.plan import PlacedLayer
 from xpulpnn_sw.kernels.tiling.transfer import DMA_ALIGNMENT, DmaTransfer, command_words
-from xpulpnn_sw.layers.layer import Layer
 from xpulpnn_sw.networks.deployment import (
     CALL_SLOTS,
     CALLS,
@@ -180,7 +179,7 @@ class _Memory:
         self.arguments: dict[int, int] = {}
         self._tiles: dict[int, PlacedLayer] = {}
         # offsets of the functions of tiles in the code of their layer
-        self._offsets: dict[tuple[int, Layer], int] = {}
+        self._offsets: dict[tuple[int, Hashable], int] = {}
         self.functions = [*self._place_layers()]
         self.calls = [self._call(number) for number in range(len(runs) - 1)]
 
@@ -243,7 +242,7 @@ class _Memory:
             at, tile, division = step.layer or 0, step.tile or 0, layer.plan.division
             function, values = 0, dict[str, int]()
             if work := layer.steps[tile].work:
-                function = starts[at] + self._offsets[at, division.layer_of(work.tile)]
+                function = starts[at] + self._offsets[at, division.function_of(work.tile)]
                 values = self._tiles[at].arguments(work.tile, work.slots)
             words = command_words([*self.transfers(step), *self.upkeep(number, step)])
             described = description(division.run, function, values, words, is_last=tile + 2 == len(layer.steps))

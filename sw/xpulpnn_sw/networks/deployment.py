@@ -169,7 +169,7 @@ class TiledLayer:
             yield from ((self.buffer(operand, slot), size) for slot in range(count))
         yield from ((self.call(slot), self.call_bytes) for slot in range(CALL_SLOTS))
         if self.shared is not None:
-            yield self.shared, self.plan.division.buffer_bytes(self.plan.lines)
+            yield self.shared, self.plan.division.buffer_bytes(self.plan.lines, self.plan.channels)
 
 
 def tiled_layer(
@@ -179,10 +179,11 @@ def tiled_layer(
     call_bytes = description_bytes(run, memory)
     try:
         if isinstance(run.variant, Variant):
-            division = ProductDivision(run, folded=stage.tensors.folded)
+            whole = ProductDivision(run, folded=stage.tensors.folded)
+            divisions = [whole, *(() if direct else whole.cuts())]
         else:
-            division = MapDivision(run, cores, partial(_tile_function, stage, run, cores))
-        plan = fastest_plan(division, cores, memory, always + CALL_SLOTS * call_bytes, direct=direct)
+            divisions = [MapDivision(run, cores, partial(_tile_function, stage, run, cores))]
+        plan = fastest_plan(divisions, cores, memory, always + CALL_SLOTS * call_bytes, direct=direct)
     except LayerError as error:
         raise LayerError(f"{stage.name}: {error}") from None
     steps = tuple(schedule(plan.tiles, overlap=plan.overlap))

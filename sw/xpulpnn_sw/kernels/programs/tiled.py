@@ -130,8 +130,8 @@ def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, sp
     inside = _TcdmLayout(run, cores, memory)
     division = ProductDivision(run)
     lines = None if tiling.rows is None else division.lines_of(tiling.rows)
-    fixed = inside.end - TCDM_BASE - division.buffer_bytes(0)
-    plan = fastest_plan(division, cores, memory, fixed, lines=lines, channels=tiling.channels, overlap=tiling.overlap)
+    fixed = inside.end - TCDM_BASE - division.buffer_bytes(0, 0)
+    plan = fastest_plan([division], cores, memory, fixed, lines=lines, channels=tiling.channels, overlap=tiling.overlap)
     buffers = {
         operand: tuple(inside.reserve(f"{operand.value}{slot}", size) for slot in range(count))
         for operand, (count, size) in plan.buffers.items()
@@ -161,7 +161,7 @@ def tiled_program(run: KernelRun, cores: int, memory: int, tiling: Tiling, *, sp
     run = replace(run, image=image, specialised=specialise or run.specialised)
     if specialise:
         calls = [(step.work.tile, placed.arguments(step.work.tile, step.work.slots)) for step in steps if step.work]
-        run = replace(run, function=division.functions(calls, cores)[run.layer])
+        run = replace(run, function=division.functions(calls, cores)[division.function_of(calls[0][0])])
     entry, text = _text(run, inside, cores)
     code: dict[str, Any] = {"entry": entry, "text_base": int(run.function.pcs[0]), "text": text, "run": run}
     code |= {"data_base": TCDM_BASE, "data": first.data.tobytes(), "tohost": inside.address("tohost")}

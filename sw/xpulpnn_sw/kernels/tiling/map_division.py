@@ -94,10 +94,10 @@ class MapDivision:
         assert isinstance(layer, DepthwiseLayer)
         return rows_stride(layer, (lines - 1) * layer.stride[0] + layer.kernel_height, self.run.placement)
 
-    def buffer_bytes(self, lines: int) -> int:
+    def buffer_bytes(self, lines: int, channels: int) -> int:
         return aligned(self._cores * self._rows_stride(lines)) if BUFFER in self.run.image.symbols else 0
 
-    def filters(self, channels: range) -> Filters:
+    def filters(self, channels: range, part: int) -> Filters:
         contents = [self.run.image.view(name).tobytes() for name in self._constants]
         places = dict(zip(self._constants, accumulate(map(len, contents), initial=0), strict=False))
         return Filters(name="constants", content=b"".join(contents), places=places)
@@ -122,9 +122,10 @@ class MapDivision:
         return {name: arguments[name] // self.shape.lines * rows for name in ("words", "steps") if name in arguments}
 
     def functions(self, calls: Sequence[tuple[Tile, Mapping[str, int]]], cores: int) -> dict[Layer, Program]:
-        return {layer: self._build(layer) for layer in dict.fromkeys(self.layer_of(tile) for tile, _ in calls)}
+        return {layer: self._build(layer) for layer in dict.fromkeys(self.function_of(tile) for tile, _ in calls)}
 
-    def layer_of(self, tile: Tile) -> Layer:
+    def function_of(self, tile: Tile) -> Layer:
+        """Return the layer whose function computes a tile."""
         layer, rows = self.run.layer, len(tile.in_lines)
         if isinstance(layer, WindowLayer) and rows:
             needed = (len(tile.lines) - 1) * self.shape.step + self.shape.window

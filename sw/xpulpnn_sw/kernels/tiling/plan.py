@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import product
 
 from xpulpnn.errors import LayerError
 from xpulpnn_sw.kernels.layout import ImageBuilder
@@ -16,15 +17,6 @@ Division = MapDivision | ProductDivision  # operands, transfers and arguments of
 _STEP_CYCLES = 150  # cycles of commands, barrier and the start of the function
 _FINALISTS = 12  # plans of which all steps are estimated
 _BYTES_PER_CYCLE = 6.0  # bytes that the DMA engine moves in a cycle while cores compute
-
-
-def operand_bytes(division: Division, operand: TileOperand, tile: Tile) -> int:
-    channels, group = len(tile.channels), division.group
-    if operand is TileOperand.WEIGHTS:
-        return aligned(division.filter_bytes(channels))
-    if operand is TileOperand.INPUT:
-        return aligned(len(tile.in_lines) * division.in_line + division.in_spare)
-    return aligned(-(-tile.pixels // group) * group * division.pixel_bytes(channels))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -44,59 +36,55 @@ class TilePlan:
 
     @cached_property
     def buffers(self) -> dict[TileOperand, tuple[int, int]]:
+        """Number and bytes of the buffers of each operand, computed from an inner tile, as no tile is larger."""
+        (rows, columns, parts), shape = self._counts, self.division.shape
+        several = {TileOperand.INPUT: (rows if shape.step else 1) * parts, TileOperand.WEIGHTS: columns * parts}
+        several[TileOperand.OUTPUT] = rows * columns
+        lines, channels, in_lines = map(range, (self.lines, self.channels, shape.most_in_lines(self.lines)))
+        pixels = min(self.lines * shape.line_pixels, shape.pixels)
+        tile = Tile(lines=lines, channels=channels, in_lines=in_lines, pad_top=0, pixels=pixels)
         return {
-            operand: (
-                slots_needed(self.tiles, operand, overlap=self.overlap),
-                max(self._operand_bytes(operand, tile) for tile in self.tiles),
-            )
-            for operand in TileOperand
+            operand: (2 if self.overlap and count > 1 else 1, self._operand_bytes(operand, tile))
+            for operand, count in several.items()
         }
 
     def _operand_bytes(self, operand: TileOperand, tile: Tile) -> int:
-        return 0 if self.is_outside(operand) else operand_bytes(self.division, operand, tile)
+        division, channels = self.division, len(tile.channels)
+        if self.is_outside(operand):
+            return 0
+        if operand is TileOperand.WEIGHTS:
+            return aligned(division.filter_bytes(channels))
+        if operand is TileOperand.INPUT:
+            return aligned(len(tile.in_lines) * division.in_line + division.in_spare)
+        return aligned(-(-tile.pixels // division.group) * division.group * division.pixel_bytes(channels))
 
     def is_outside(self, operand: TileOperand) -> bool:
         return self.direct and operand is self.division.largest
 
     @property
     def bytes(self) -> int:
-        return self._constant_bytes + sum(count * size for count, size in self.buffers.values())
+        operands = sum(count * size for count, size in self.buffers.values())
+        return self.fixed + self.division.buffer_bytes(self.lines, self.channels) + operands
 
     @property
-    def _constant_bytes(self) -> int:
-        return self.fixed + self.division.buffer_bytes(self.lines)
-
-    @property
-    def _counts(self) -> tuple[int, int]:
+    def _counts(self) -> tuple[int, int, int]:
         shape = self.division.shape
-        return -(-shape.lines // self.lines), -(-shape.channels // self.channels)
-
-    @property
-    def most_bytes(self) -> int:
-        """Upper bound of the bytes that the plan needs, computed from an inner tile, as no tile is larger."""
-        (rows, columns), shape = self._counts, self.division.shape
-        several = {TileOperand.INPUT: rows, TileOperand.WEIGHTS: columns, TileOperand.OUTPUT: rows * columns}
-        lines, channels, in_lines = map(range, (self.lines, self.channels, shape.most_in_lines(self.lines)))
-        pixels = min(self.lines * shape.line_pixels, shape.pixels)
-        tile = Tile(lines=lines, channels=channels, in_lines=in_lines, pad_top=0, pixels=pixels)
-        return self._constant_bytes + sum(
-            (2 if self.overlap and count > 1 else 1) * self._operand_bytes(operand, tile)
-            for operand, count in several.items()
-        )
+        return -(-shape.lines // self.lines), -(-shape.channels // self.channels), shape.parts
 
     @cached_property
     def estimate(self) -> int:
-        (rows, columns), division, shape = self._counts, self.division, self.division.shape
-        count, computed = rows * columns, 0
+        (rows, columns, parts), division, shape = self._counts, self.division, self.division.shape
+        count, computed, is_cut = rows * columns * parts, 0, parts > 1
         tile_pixels = self.lines * shape.line_pixels
         last_channels = shape.channels - (columns - 1) * self.channels
         for number, pixels in ((rows - 1, tile_pixels), (1, shape.pixels - (rows - 1) * tile_pixels)):
             for times, width in ((columns - 1, self.channels), (1, last_channels)):
-                computed += number * times * division.cycles(pixels, width, self.cores) if number * times else 0
-        all_input = rows * shape.most_in_lines(self.lines) * division.in_line
-        all_weights = columns * division.filter_bytes(self.channels)
-        moved = all_input * (columns if rows > 1 and not self.channels_first else 1)
-        moved += all_weights * (rows if columns > 1 and self.channels_first else 1)
+                times *= number * parts
+                computed += times * division.cycles(pixels, width, self.cores) if times else 0
+        all_input = rows * parts * shape.most_in_lines(self.lines) * division.in_line
+        all_weights = columns * parts * division.filter_bytes(self.channels)
+        moved = all_input * (columns if is_cut or (rows > 1 and not self.channels_first) else 1)
+        moved += all_weights * (rows if is_cut or (columns > 1 and self.channels_first) else 1)
         moved += shape.pixels * division.pixel_bytes(shape.channels)
         transferred = int(moved / _BYTES_PER_CYCLE)
         total = max(computed, transferred) if self.overlap else computed + transferred
@@ -115,13 +103,8 @@ class TilePlan:
         return total
 
 
-def slots_needed(tiles: tuple[Tile, ...], operand: TileOperand, *, overlap: bool) -> int:
-    """Return the number of buffers of an operand: two if one is transferred while the tile in the other is computed."""
-    return 2 if overlap and len({tile.key(operand) for tile in tiles}) > 1 else 1
-
-
 def fastest_plan(
-    division: Division,
+    divisions: Sequence[Division],
     cores: int,
     memory: int,
     fixed: int,
@@ -131,10 +114,11 @@ def fastest_plan(
     overlap: bool | None = None,
     direct: bool = False,
 ) -> TilePlan:
-    """Return the fastest tiling that fits into ``memory`` bytes; raise :class:`LayerError` if none does."""
-    shape = division.shape
-    if lines is not None and not 1 <= lines <= shape.lines:
-        raise LayerError(f"lines of a tile must be 1 to {shape.lines}, not {lines}")
+    """Return the fastest tiling that fits into ``memory`` bytes; raise :class:`LayerError` if none does.
+
+    ``divisions`` are of the same layer and differ in the parts into which its input channels are cut.
+    """
+    shape = divisions[0].shape
     if channels is not None:
         fits = 1 <= channels <= shape.channels
         if not fits or (channels % shape.channel_unit and channels != shape.channels):
@@ -142,25 +126,20 @@ def fastest_plan(
                 f"channels of a tile must be a multiple of {shape.channel_unit} up to the layer's {shape.channels}, "
                 f"or all, not {channels}"
             )
-    divided = partial(
-        TilePlan, division=division, fixed=fixed, cores=cores, overlap=overlap is not False, direct=direct
-    )
-    candidates = [
-        divided(lines=height, channels=width, channels_first=channels_first)
-        for height in ([lines] if lines else dict.fromkeys(_sizes(shape.lines, shape.line_unit)))
-        for width in ([channels] if channels else dict.fromkeys(_sizes(shape.channels, shape.channel_unit)))
-        for channels_first in (False, True)
-    ]
-    fitting = [plan for plan in candidates if plan.most_bytes <= memory]
-    if not fitting and overlap is None:
-        return fastest_plan(
-            division, cores, memory, fixed, lines=lines, channels=channels, overlap=False, direct=direct
-        )
-    if not fitting:
-        least = min(plan.most_bytes for plan in candidates)
-        raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")
-    best = sorted(fitting, key=lambda plan: plan.estimate)[:_FINALISTS]
-    return min(best, key=lambda plan: plan.scheduled)
+    heights = [lines] if lines else [*dict.fromkeys(_sizes(shape.lines, shape.line_unit))]
+    widths = [channels] if channels else [*dict.fromkeys(_sizes(shape.channels, shape.channel_unit))]
+    least = 0
+    for overlaps in (True, False) if overlap is None else (overlap,):
+        divided = partial(TilePlan, fixed=fixed, cores=cores, overlap=overlaps, direct=direct)
+        candidates = [
+            divided(division=division, lines=height, channels=width, channels_first=channels_first)
+            for division, height, width, channels_first in product(divisions, heights, widths, (False, True))
+        ]
+        if fitting := [plan for plan in candidates if plan.bytes <= memory]:
+            best = sorted(fitting, key=lambda plan: plan.estimate)[:_FINALISTS]
+            return min(best, key=lambda plan: plan.scheduled)
+        least = min(plan.bytes for plan in candidates)
+    raise LayerError(f"tiles must be at most the TCDM's {memory} bytes with buffers and stacks, not {least}")
 
 
 def _sizes(total: int, unit: int) -> Iterator[int]:
@@ -196,7 +175,7 @@ class TileStep:
 
 def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
     """Return the steps that compute ``tiles`` in order; operands of the previous tile are not moved again."""
-    counts = {operand: slots_needed(tiles, operand, overlap=overlap) for operand in TileOperand}
+    counts = {op: 2 if overlap and len({tile.key(op) for tile in tiles}) > 1 else 1 for op in TileOperand}
     works: list[TileWork] = []
     loads: list[list[Move]] = []
     slots, keys = dict.fromkeys(TileOperand, -1), dict[TileOperand, object]()
@@ -211,7 +190,10 @@ def schedule(tiles: tuple[Tile, ...], *, overlap: bool) -> list[TileStep]:
                 fetched.append(Move(operand=operand, tile=tile, slot=slots[operand]))
         works.append(TileWork(number=number, tile=tile, slots=dict(slots)))
         loads.append(fetched)
-    stores = [[Move(operand=TileOperand.OUTPUT, tile=work.tile, slot=work.slots[TileOperand.OUTPUT])] for work in works]
+    stores = [
+        [Move(operand=TileOperand.OUTPUT, tile=work.tile, slot=work.slots[TileOperand.OUTPUT])] * work.tile.is_last
+        for work in works
+    ]
     if overlap:
         steps = [TileStep() for _ in range(len(tiles) + 2)]
         for number, work in enumerate(works):
@@ -246,8 +228,8 @@ class PlacedLayer:
         buffer: int | None,
     ) -> None:
         self.plan, self._sources, self._output, self._buffers, self._buffer = plan, sources, output, buffers, buffer
-        pieces = dict.fromkeys(tile.channels for tile in plan.tiles)
-        self._filters = {channels: plan.division.filters(channels) for channels in pieces}
+        pieces = dict.fromkeys((tile.channels, tile.part) for tile in plan.tiles)
+        self._filters = {piece: plan.division.filters(*piece) for piece in pieces}
         self._places = {
             piece: outside.place(f"{name}{filters.name}", filters.content) for piece, filters in self._filters.items()
         }
@@ -260,24 +242,26 @@ class PlacedLayer:
 
     def transfers(self, move: Move) -> Sequence[DmaTransfer]:
         tile, inside = move.tile, self._buffers[move.operand][move.slot]
+        piece = tile.channels, tile.part
         if self.plan.is_outside(move.operand):
             return ()
         match move.operand:
             case TileOperand.WEIGHTS:
-                place, size = self._places[tile.channels], len(self._filters[tile.channels].content)
+                place, size = self._places[piece], len(self._filters[piece].content)
                 return (DmaTransfer(inside=inside, outside=place, line=size, inwards=True),) if size else ()
             case TileOperand.INPUT:
                 parts = zip(self._inputs(inside), self._sources, strict=True)
-                return [lines.transfer(tile.in_lines, at, outside, inwards=True) for (lines, at), outside in parts]
+                own = tile.in_lines, tile.part
+                return [lines.transfer(own[0], at, outside, own[1], inwards=True) for (lines, at), outside in parts]
             case TileOperand.OUTPUT:
                 return (self.plan.division.store(tile, self.plan.lines, inside, self._output),)
 
     def arguments(self, tile: Tile, slots: dict[TileOperand, int]) -> dict[str, int]:
         source, weights, output = (self._buffers[operand][slots[operand]] for operand in TileOperand)
-        filters = self._filters[tile.channels]
+        filters = self._filters[tile.channels, tile.part]
         inputs = {line_map.symbol: at for line_map, at in self._inputs(source)}
         if self.plan.is_outside(TileOperand.WEIGHTS):
-            weights = self._places[tile.channels]
+            weights = self._places[tile.channels, tile.part]
         if self.plan.is_outside(TileOperand.INPUT):
             maps = zip(self.plan.division.inputs, self._sources, strict=True)
             inputs = {line_map.symbol: start + tile.in_lines.start * line_map.line for line_map, start in maps}
