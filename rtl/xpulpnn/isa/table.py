@@ -95,3 +95,6 @@ class Decoder:
     def _decode(self, word: int) -> Insn | None:
         rows = (insn for mask, rows_by_match in self._rows.items() for insn in rows_by_match.get(word & mask, ()))
         return next((insn for insn in rows if insn.matches(word)), None)
+
+
+ALL_WORDS = Decoder(INSNS)  # decoder of the whole table

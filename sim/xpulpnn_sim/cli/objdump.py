@@ -11,14 +11,13 @@ from xpulpnn.isa.fields import FieldKind
 from xpulpnn.isa.formats import BASE_EXTENSIONS
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import HALF_BYTES, LENGTH_MASK, WORD_BYTES
-from xpulpnn.isa.table import INSNS, Decoder, enabled
+from xpulpnn.isa.table import ALL_WORDS, Decoder, enabled
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cli.common import finish, pick, tell
 from xpulpnn_sim.cli.options import Json, Repeated, arguments, command
 from xpulpnn_sim.reference.programs.objects import CodeSection, ObjectFile, SourceLine, read_objects
 from xpulpnn_sw.assembly.disasm import render
 
-_ALL = Decoder(INSNS)
 _CONFIGS = (XifConfig(memory="obi", requantise="exact", opcode=opcode) for opcode in ("pulp", "custom"))
 _WITH_COPROCESSOR = Decoder(
     [*enabled(BASE_EXTENSIONS, frozenset()), *(insn for config in _CONFIGS for insn in config.insns)]
@@ -134,7 +133,7 @@ def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> I
 
 
 def _decoder(item: ObjectFile, options: ObjdumpOptions) -> Decoder:
-    return _WITH_COPROCESSOR if options.xif or any(note.is_host for note in item.cores) else _ALL
+    return _WITH_COPROCESSOR if options.xif or any(note.is_host for note in item.cores) else ALL_WORDS
 
 
 def _decoded(item: ObjectFile, section: CodeSection, offset: int, decoder: Decoder) -> tuple[int, int, str]:

@@ -7,7 +7,7 @@ from xpulpnn.isa.csr import CSR_BY_ADDRESS
 from xpulpnn.isa.fields import FUNCT3, FUNCT7, OPCODE, WORD_FIELDS, FieldKind, Operand, Token
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import WORD_MASK
-from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn.isa.table import ALL_WORDS, INSNS, Decoder
 
 # name of register `i` at index `i`
 ABI_NAMES = (
@@ -18,7 +18,6 @@ ABI_NAMES = (
 _NUMBERS = {text: number for number, name in enumerate(ABI_NAMES) for text in (name, f"x{number}")}
 _NUMBERS["fp"] = _NUMBERS["s0"]
 FENCE_LETTERS = "iorw"  # letters of a fence set from bit 3 down to bit 0
-_ALL = Decoder(INSNS)
 
 
 def is_register(text: str) -> bool:
@@ -80,7 +79,7 @@ def disassemble(word: int, pc: int | None = None, insns: Iterable[Insn] | Decode
     disassemble many words with a subset of the table, pass a :class:`Decoder`. Raise :class:`EncodingError` for an
     illegal word.
     """
-    decoder = _ALL if insns is INSNS else insns if isinstance(insns, Decoder) else Decoder(insns)
+    decoder = ALL_WORDS if insns is INSNS else insns if isinstance(insns, Decoder) else Decoder(insns)
     insn = decoder.decode(word)
     if insn is None:
         raise EncodingError(f"word must be an enabled instruction, not 0x{word:08x}")

@@ -17,7 +17,7 @@ from elftools.elf.elffile import ELFFile
 from xpulpnn.errors import require
 from xpulpnn.isa.compressed import compressed_insn, expand_compressed
 from xpulpnn.isa.machine import HALF_BYTES, WORD_MASK, XLEN, instruction_size
-from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn.isa.table import ALL_WORDS
 from xpulpnn_sw.assembly.looppass.operation import SP
 from xpulpnn_sw.toolchain.build_options import Options
 
@@ -26,7 +26,6 @@ _FORK, _MAIN, _WORKER = "xp_fork", "main", "xp_worker"
 _SUMS = {"addi": 1, "add": 1, "sub": -1}  # signs of the second operand
 _UPPER_SHIFT = 12  # of the immediate of lui and auipc
 _SIGN = 1 << XLEN - 1
-_DECODER = Decoder(INSNS)
 
 
 @dataclass(eq=False)
@@ -145,5 +144,5 @@ def _decoded(word: int) -> tuple[str, dict[str, int]] | None:
         if compressed_insn(word) is None:
             return None
         word = expand_compressed(word)
-    insn = _DECODER.decode(word)
+    insn = ALL_WORDS.decode(word)
     return None if insn is None else (insn.mnemonic, insn.decode(word))

@@ -13,7 +13,7 @@ from xpulpnn.config import CoreConfig
 from xpulpnn.errors import InputError, require, unreadable
 from xpulpnn.isa import machine
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.table import INSNS, Decoder, by_mnemonic, enabled
+from xpulpnn.isa.table import ALL_WORDS, INSNS, by_mnemonic, enabled
 from xpulpnn_sim.cosimulation.model.statics import register
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import HANDLERS, SEQUENCER_OPS, execute
@@ -86,7 +86,6 @@ class VectorReader:
         self._most_entries = (
             machine.NNRF_WORDS if config.mac_load_pair else max(config.nnrf_entries, machine.NNRF_ENTRIES)
         )
-        self._decoder = Decoder(INSNS)
         self._known: dict[tuple[str, int], Insn] = {}
         self._present = {id(row) for row in enabled(config.extensions, config.widths) if expressible(row)}
 
@@ -156,7 +155,7 @@ class VectorReader:
         named = by_mnemonic(name)
         if not named:
             return None
-        row = self._decoder.decode(word)
+        row = ALL_WORDS.decode(word)
         if row is None or not any(alias is row or alias.matches(word) for alias in named):
             shown = "an illegal word" if row is None else row.mnemonic
             raise InputError(f"word must encode {name}, not {shown} (0x{word:08x})")

@@ -4,7 +4,7 @@ with every register in every register field."""
 from collections.abc import Iterator
 
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
-from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn.isa.table import ALL_WORDS, INSNS
 from xpulpnn_sim.reference.bare.layout import SIGNATURE, WINDOW
 from xpulpnn_sim.reference.bare.program import Handlers
 from xpulpnn_sim.reference.directed.case import HANDLERS, Directed, directed, programs
@@ -17,13 +17,12 @@ _MAC_LOAD = 0x77  # opcode of most Mac&Loads
 
 def _illegal() -> dict[int, None]:
     """Return all illegal words that differ in one fixed bit from an instruction."""
-    decoder = Decoder(INSNS)
     words: dict[int, None] = {}
     for row in INSNS:
         if row.size == WORD_BYTES and not row.alias:
             word = row.match | _REGISTERS & ~row.mask
             words.update((word ^ 1 << bit, None) for bit in range(_LENGTH_BITS, XLEN) if row.mask >> bit & 1)
-    return {word: None for word in words if decoder.decode(word) is None}
+    return {word: None for word in words if ALL_WORDS.decode(word) is None}
 
 
 _SKIPS = """

@@ -4,7 +4,7 @@ words."""
 from collections.abc import Iterator
 
 from xpulpnn.isa.machine import REGISTERS
-from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn.isa.table import ALL_WORDS, INSNS
 from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
 from xpulpnn_sim.reference.directed.case import programs, scattered, words_at
 from xpulpnn_sim.reference.directed.mac_load import FILL, SUFFIXES, WORDS
@@ -85,8 +85,7 @@ def _illegal() -> list[int]:
         word = row.encode(**{token.field.name: values[token.field.name] for token in row.tokens})
         words.update(word & ~(0xF << 21) | upper << 29 | lower << 23 for upper in range(4) for lower in range(4))
         words.update(word ^ 1 << bit for bit in (7, 15, 16, 26, 31))
-    decoder = Decoder(INSNS)
-    return [word for word in sorted(words) if decoder.decode(word) is None]
+    return [word for word in sorted(words) if ALL_WORDS.decode(word) is None]
 
 
 _ILLEGAL = _illegal()

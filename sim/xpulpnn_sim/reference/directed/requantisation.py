@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN, ExceptionCause
-from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn.isa.table import ALL_WORDS, INSNS
 from xpulpnn_sim.reference.bare.layout import FAILING, WINDOW
 from xpulpnn_sim.reference.directed.case import programs, words_at
 
@@ -135,8 +135,7 @@ def _illegal() -> list[int]:
         word = row.encode(**{token.field.name: registers[token.field.name] for token in row.tokens})
         words.update(word ^ upper << 25 for upper in range(1 << 7))
         words.update(word ^ 1 << bit for bit in range(2, 25))
-    decoder = Decoder(INSNS)
-    return [word for word in sorted(words) if decoder.decode(word) is None]
+    return [word for word in sorted(words) if ALL_WORDS.decode(word) is None]
 
 
 _ILLEGAL = _illegal()

@@ -5,7 +5,7 @@ from functools import lru_cache
 from xpulpnn.config import CoreConfig
 from xpulpnn.isa.machine import HALF_MASK, LENGTH_MASK, ExceptionCause
 from xpulpnn.isa.retirement import CAUSE_CODE, CAUSE_INTERRUPT, CYCLE, ORDER_BITS, RETIREMENT_FIELDS
-from xpulpnn.isa.table import INSNS, Decoder
+from xpulpnn.isa.table import ALL_WORDS, Decoder
 from xpulpnn.xif.config import XifHost
 from xpulpnn_sw.assembly.disasm import ABI_NAMES, render
 
@@ -27,17 +27,16 @@ _COMPRESSED_DIGITS, _WORD_DIGITS = 4, 8
 
 _DATA_DIGITS = {0b1: 2, 0b11: 4, 0b1111: 8}  # Hexadecimal digits of an access by its byte mask
 
-_decoder = Decoder(INSNS)
-decode = _decoder.decode  # None for a word that is illegal in all configurations
+decode = ALL_WORDS.decode  # None for a word that is illegal in all configurations
 
 
 def decoder_of(config: CoreConfig) -> Decoder:
     """Return a decoder for traces: of all instructions, or of those of a core with the coprocessor."""
-    return Decoder(config.insns) if isinstance(config, XifHost) else _decoder
+    return Decoder(config.insns) if isinstance(config, XifHost) else ALL_WORDS
 
 
 @lru_cache(maxsize=1 << 16)
-def text_of(raw: int, pc: int, decoder: Decoder = _decoder) -> str:
+def text_of(raw: int, pc: int, decoder: Decoder = ALL_WORDS) -> str:
     insn = decoder.decode(raw)
     return "illegal" if insn is None else render(insn, raw, pc)
 
@@ -72,7 +71,7 @@ def effects_of(record: dict[str, int]) -> str:
     return "  ".join(parts)
 
 
-def line_of(record: dict[str, int], decoder: Decoder = _decoder) -> str:
+def line_of(record: dict[str, int], decoder: Decoder = ALL_WORDS) -> str:
     pc, raw = record["pc_rdata"], record["insn"]
     head = f"{record['cycle']:>12} {pc:08x} {digits_of(raw):>8}  {text_of(raw, pc, decoder):<{_TEXT_COLUMNS}} "
     return (head + effects_of(record)).rstrip()
