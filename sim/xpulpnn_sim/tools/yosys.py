@@ -50,11 +50,10 @@ ABC_PROGRAMS = ("berkeley-abc", "yosys-abc", "abc")
 
 
 def find_abc() -> str:
-    for name in ABC_PROGRAMS:
-        path = shutil.which(name)
-        if path:
-            return path
-    raise ToolError("abc must be installed: apt-get install berkeley-abc")
+    path = next(filter(None, map(shutil.which, ABC_PROGRAMS)), None)
+    if path is None:
+        raise ToolError("abc must be installed: apt-get install berkeley-abc")
+    return path
 
 
 def run_abc(abc: str, commands: str, folder: Path, *, timeout_s: float, log: str = "abc.log") -> str:

@@ -16,7 +16,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Comparison, Progress, Result, Workload
 from xpulpnn_sim.reference.golden.network import run_reference
-from xpulpnn_sim.reference.programs.elf import Executable, Segment
+from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sw.kernels.layout import Ints, Symbol, fold, is_stored
 from xpulpnn_sw.kernels.tensors import LayerTensors
 from xpulpnn_sw.kernels.tiling.transfer import DmaTransfer
@@ -233,7 +233,8 @@ class BuiltNetwork(Workload):
             pieces = packed_input(own.legalised, given, own.variants, cores=own.config.cores)
             segments = self.executable.segments
             for name, words in pieces.items():
-                segments = tuple(_patched(segment, self.symbols[name], words.tobytes()) for segment in segments)
+                address = self.symbols[name].address
+                segments = tuple(segment.patched(address, words.tobytes()) for segment in segments)
             other.executable = replace(self.executable, segments=segments)
         return other
 
@@ -261,14 +262,6 @@ class BuiltNetwork(Workload):
             "cycles_per_mac": round(figures["cycles"] / max(network.macs, 1), DIGITS),
             **figures,
         }
-
-
-def _patched(segment: Segment, symbol: Symbol, content: bytes) -> Segment:
-    assert len(content) <= symbol.length
-    at, data = symbol.address - segment.address, segment.data
-    if not 0 <= at < len(data):
-        return segment
-    return replace(segment, data=data[:at] + content + data[at + len(content) :])
 
 
 def compared(case: NetworkCase, results: LayerResults) -> Iterator[Comparison]:

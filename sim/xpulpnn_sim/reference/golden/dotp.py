@@ -146,13 +146,13 @@ def requantise_exactly(insn: Insn, src: Sources) -> Effects:
 
 def rounded(value: int, summand: int, factor: int, scale: int) -> int:
     """Return the scaled value rounded to the nearest integer, halves up, plus the zero point."""
-    number, by = _as_signed((value + summand) % _WORD, _WORD), _as_signed(factor, _WORD)
+    number, by = as_signed((value + summand) % _WORD, _WORD), as_signed(factor, _WORD)
     divisor = 2 ** (scale % _EXACT_SHIFTS)
-    zero_point = _as_signed(scale // _BYTE_PLACE % _BYTE_PLACE, _BYTE_PLACE)
+    zero_point = as_signed(scale // _BYTE_PLACE % _BYTE_PLACE, _BYTE_PLACE)
     return (2 * number * by + divisor) // (2 * divisor) + zero_point
 
 
-def _as_signed(number: int, modulus: int) -> int:
+def as_signed(number: int, modulus: int) -> int:
     return number - modulus if 2 * number >= modulus else number
 
 

@@ -105,18 +105,13 @@ def windowed_sums(maps: AnyInt, weights: AnyInt, window: Window, outside: int, m
 
 
 def conv(
-    image: AnyInt,
-    weights: AnyInt,
-    bias: AnyInt | None = None,
-    stride: tuple[int, int] = (1, 1),
-    pads: Pads = NO_PADS,
-    outside: int = 0,
+    image: AnyInt, weights: AnyInt, bias: AnyInt | None = None, stride: tuple[int, int] = (1, 1), pads: Pads = NO_PADS
 ) -> I32:
-    """Return a convolution padded with ``outside``, ``acc[oy, ox, o]``: ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c]
+    """Return a convolution padded with zeros, ``acc[oy, ox, o]``: ``bias[o] + sum_{ky,kx,c} weights[o, ky, kx, c]
     * image[oy*sy - top + ky, ox*sx - left + kx, c]``."""
     window = Window(weights.shape[1], weights.shape[2], stride, pads)
-    most = max(int(np.abs(image.astype(np.int64)).max()), abs(outside))
-    sums = windowed_sums(image[np.newaxis], weights, window, outside, most)[0]
+    most = int(np.abs(image.astype(np.int64)).max())
+    sums = windowed_sums(image[np.newaxis], weights, window, 0, most)[0]
     return _wrap(sums + (0 if bias is None else bias.astype(np.int64)))
 
 

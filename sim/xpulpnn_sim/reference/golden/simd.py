@@ -7,7 +7,7 @@ import numpy as np
 from xpulpnn.isa.formats import ElemFmt, Op2Mode
 from xpulpnn.isa.insn import Insn
 from xpulpnn_sim.reference.golden.dotp import operand2_lanes, pack, unpack
-from xpulpnn_sim.reference.golden.effects import I32, U32, Bits, Effects, Sources, immediate
+from xpulpnn_sim.reference.golden.effects import I32, U32, Effects, Sources, immediate
 
 
 def _average(a: I32, b: I32, width: int) -> I32:
@@ -16,12 +16,17 @@ def _average(a: I32, b: I32, width: int) -> I32:
     return ((a + b) << unused) >> (unused + 1)
 
 
-def _all_ones(condition: Bits) -> I32:
-    return -condition.astype(np.int32)
-
-
 LaneFunction = Callable[[I32, I32, int], I32]
 """Function that computes result lanes from both operands and the lane width; bits above the width do not matter."""
+
+
+def _comparison(relation: np.ufunc) -> LaneFunction:
+    """Return a function whose lanes are all ones where the relation holds, else 0."""
+    return lambda a, b, width: -relation(a, b).astype(np.int32)
+
+
+_ORDERS = {"gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}
+_RELATIONS = {"eq": np.equal, "ne": np.not_equal, **_ORDERS}
 
 SIGNED_OPERATIONS: dict[str, LaneFunction] = {
     "pv.add": lambda a, b, width: a + b,
@@ -33,12 +38,7 @@ SIGNED_OPERATIONS: dict[str, LaneFunction] = {
     "pv.or": lambda a, b, width: a | b,
     "pv.xor": lambda a, b, width: a ^ b,
     "pv.and": lambda a, b, width: a & b,
-    "pv.cmpeq": lambda a, b, width: _all_ones(a == b),
-    "pv.cmpne": lambda a, b, width: _all_ones(a != b),
-    "pv.cmpgt": lambda a, b, width: _all_ones(a > b),
-    "pv.cmpge": lambda a, b, width: _all_ones(a >= b),
-    "pv.cmplt": lambda a, b, width: _all_ones(a < b),
-    "pv.cmple": lambda a, b, width: _all_ones(a <= b),
+    **{f"pv.cmp{name}": _comparison(relation) for name, relation in _RELATIONS.items()},
     "pv.abs": lambda a, b, width: np.abs(a),  # the most negative one stays
 }
 """Functions on lanes read as two's complement numbers, by operation."""
@@ -49,23 +49,16 @@ UNSIGNED_OPERATIONS: dict[str, LaneFunction] = {
     "pv.maxu": lambda a, b, width: np.maximum(a, b),
     "pv.srl": lambda a, b, width: a >> b % width,
     "pv.sll": lambda a, b, width: a << b % width,
-    "pv.cmpgtu": lambda a, b, width: _all_ones(a > b),
-    "pv.cmpgeu": lambda a, b, width: _all_ones(a >= b),
-    "pv.cmpltu": lambda a, b, width: _all_ones(a < b),
-    "pv.cmpleu": lambda a, b, width: _all_ones(a <= b),
+    **{f"pv.cmp{name}u": _comparison(relation) for name, relation in _ORDERS.items()},
 }
 """Functions on lanes read as unsigned numbers, by operation."""
 
 OPERATIONS = SIGNED_OPERATIONS | UNSIGNED_OPERATIONS
 
 
-def _format(insn: Insn) -> ElemFmt:
-    return insn.elements
-
-
 def lane_wise(insn: Insn, src: Sources) -> Effects:
     """Compute ``rd[i] = rs1[i] op operand2[i]`` modulo two to the power of the element width."""
-    fmt, is_signed = _format(insn), insn.op in SIGNED_OPERATIONS
+    fmt, is_signed = insn.elements, insn.op in SIGNED_OPERATIONS
     a = unpack(src.rs1, fmt, signed=is_signed)
     b = operand2_lanes(insn, src, fmt, signed=is_signed)
     return Effects(rd=pack(OPERATIONS[insn.op](a, b, fmt.width), fmt))
@@ -73,7 +66,7 @@ def lane_wise(insn: Insn, src: Sources) -> Effects:
 
 def extract(insn: Insn, src: Sources) -> Effects:
     """Return one lane of rs1, sign-extended (pv.extract) or zero-extended (pv.extractu)."""
-    fmt = _format(insn)
+    fmt = insn.elements
     lanes = unpack(src.rs1, fmt, signed=insn.op == "pv.extract")
     lane = immediate("uimm6", src.word) % fmt.lanes
     return Effects(rd=_pick(lanes, lane[None, :])[0].view(np.uint32))
@@ -81,7 +74,7 @@ def extract(insn: Insn, src: Sources) -> Effects:
 
 def insert(insn: Insn, src: Sources) -> Effects:
     """Replace one lane of rd by the lowest lane of rs1."""
-    fmt = _format(insn)
+    fmt = insn.elements
     lanes = unpack(src.rd, fmt, signed=False)
     element = unpack(src.rs1, fmt, signed=False)[:1]
     chosen = np.arange(fmt.lanes)[:, None] == immediate("uimm6", src.word) % fmt.lanes
@@ -108,13 +101,13 @@ def selectors(insn: Insn, src: Sources, fmt: ElemFmt) -> U32:
 
 def shuffle(insn: Insn, src: Sources) -> Effects:
     """Compute ``rd[i] = rs1[selector[i]]``."""
-    fmt = _format(insn)
+    fmt = insn.elements
     return Effects(rd=pack(_pick(unpack(src.rs1, fmt, signed=False), selectors(insn, src, fmt)), fmt))
 
 
 def shuffle2(insn: Insn, src: Sources) -> Effects:
     """Shuffle the lanes of the old rd (low selectors) and of rs1 (high selectors)."""
-    fmt = _format(insn)
+    fmt = insn.elements
     both = np.concatenate([unpack(src.rd, fmt, signed=False), unpack(src.rs1, fmt, signed=False)])
     chosen = unpack(src.rs2, fmt, signed=False).view(np.uint32) % (2 * fmt.lanes)
     return Effects(rd=pack(_pick(both, chosen), fmt))
@@ -126,7 +119,7 @@ PACK_LANES = {"pv.pack": (1, 0), "pv.packhi": (3, 2), "pv.packlo": (1, 0)}
 
 def pack_elements(insn: Insn, src: Sources) -> Effects:
     """Execute pv.pack.h, pv.packhi.b and pv.packlo.b."""
-    fmt = _format(insn)
+    fmt = insn.elements
     # pv.pack.h replaces both lanes and does not read rd
     lanes = unpack(src.rd if "rd" in insn.reads else src.rs1, fmt, signed=False)
     from_rs1, from_rs2 = PACK_LANES[insn.op]

@@ -7,7 +7,7 @@ import numpy as np
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.table import Decoder
 from xpulpnn.xif.config import XifConfig
-from xpulpnn_sim.reference.golden.dotp import rounded
+from xpulpnn_sim.reference.golden.dotp import as_signed, rounded
 from xpulpnn_sim.reference.golden.effects import Sources
 from xpulpnn_sim.reference.golden.execute import execute
 
@@ -27,11 +27,6 @@ def _elements(word: int, width: int, *, signed: bool) -> list[int]:
     base = 1 << width
     digits = (word // base**lane % base for lane in range(32 // width))
     return [digit - base if signed and 2 * digit >= base else digit for digit in digits]
-
-
-def _signed(word: int) -> int:
-    (number,) = _elements(word, 32, signed=True)
-    return number
 
 
 def _dot(activations: Sequence[int], weights: Sequence[int]) -> int:
@@ -153,7 +148,7 @@ class Coprocessor:
             if insn.op.startswith("pa.rqx"):
                 value = rounded(total, summand, factor, scale)
             else:
-                value = _signed((factor * total + summand) % _WORD) // 2 ** (scale % 32)
+                value = as_signed((factor * total + summand) % _WORD, _WORD) // 2 ** (scale % 32)
             code = min(max(value, least), least + levels - 1) % levels
             lanes = _elements(self.accumulators[first] if number_of_filter else 0, insn.elements.width, signed=False)
             lanes[number_of_filter] = code

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import pairwise, zip_longest
 from pathlib import Path
@@ -52,6 +52,13 @@ class Segment:
     address: int
     data: bytes  # initial content
     size: int  # bytes in memory; those after `data` (.bss) are zero
+
+    def patched(self, address: int, content: bytes) -> "Segment":
+        """Return the segment with ``content`` in its data at ``address``, unchanged if its data are elsewhere."""
+        at = address - self.address
+        if not 0 <= at < len(self.data):
+            return self
+        return replace(self, data=self.data[:at] + content + self.data[at + len(content) :])
 
 
 class FunctionSymbol(NamedTuple):

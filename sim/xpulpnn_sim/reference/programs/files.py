@@ -9,6 +9,8 @@ from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
+
 from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import WORD_BYTES
 from xpulpnn_sim.reference.programs.elf import Executable, Segment, Window, content_of, windows
@@ -33,7 +35,7 @@ def with_arguments(executable: Executable, words: Sequence[str], ram: tuple[Wind
     strings = [f"{word}\0".encode(errors="surrogateescape") for word in (str(executable.path), *words)]
     first = _ARGUMENTS_BASE + WORD_BYTES * (len(strings) + 1)
     places = list(accumulate(map(len, strings), initial=first))
-    data = _words([*places[:-1], 0]) + b"".join(strings)
+    data = np.array([*places[:-1], 0], "<u4").tobytes() + b"".join(strings)
     if len(data) > _MAX_ARGUMENTS:
         raise InputError(f"arguments must have at most {_MAX_ARGUMENTS} bytes together, not {len(data)}")
     values = [len(strings), _ARGUMENTS_BASE]
@@ -47,19 +49,9 @@ def _with_segment(
         if base < address + len(data) and address < base + size:
             raise InputError(f"memory must be free at 0x{address:08x}, not have a piece at 0x{base:08x}")
     added = Segment(address, data, len(data))
-    patched = [_patched(each, executable.symbols[variable], _words(values)) for each in executable.segments]
+    words, place = np.array(values, "<u4").tobytes(), executable.symbols[variable]
+    patched = [segment.patched(place, words) for segment in executable.segments]
     return replace(executable, segments=tuple(sorted((*patched, added), key=lambda segment: segment.address)))
-
-
-def _words(values: Sequence[int]) -> bytes:
-    return b"".join(value.to_bytes(WORD_BYTES, "little") for value in values)
-
-
-def _patched(segment: Segment, address: int, value: bytes) -> Segment:
-    at = address - segment.address
-    if not 0 <= at < len(segment.data):
-        return segment
-    return replace(segment, data=segment.data[:at] + value + segment.data[at + len(value) :])
 
 
 def _archive(folder: Path) -> bytes:

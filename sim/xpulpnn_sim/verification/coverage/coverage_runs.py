@@ -283,10 +283,7 @@ class Covered(Coverage):
     points: NDArray[np.bool_] = field(default_factory=partial(np.zeros, 0, np.bool_))  # lines and bits used
 
 
-@cache
-def _collector(config: CoreConfig) -> Collector:
-    """Return the collector that all programs of this process share, since it caches decoded words."""
-    return Collector(config)
+_collector = cache(Collector)  # all programs of this process share it, since it caches decoded words
 
 
 def run_counted(

@@ -61,6 +61,11 @@ def _shifted(operation: ListedOperation, register: int, by: int) -> ListedOperat
     )
 
 
+def _all_shifted(operations: Sequence[ListedOperation], register: int, by: int) -> Changed:
+    shifted = [moved for operation in operations if (moved := _shifted(operation, register, by)) is not None]
+    return shifted if len(shifted) == len(operations) else None
+
+
 def _touches(operation: ListedOperation, register: int) -> bool:
     return register in operation.reads or register in operation.writes
 
@@ -177,30 +182,22 @@ def _fused(operations: Sequence[ListedOperation], index: int, *, swap_loads: boo
     while high + 1 < len(operations) and passes(operations[high + 1]):
         high += 1
     # every instruction as if the step came after all of them
-    window: list[ListedOperation] = []
-    for place in range(low, high + 1):
-        operation = operations[place]
-        if place != index:
-            moved = operation if place < index else _shifted(operation, register, size)
-            if moved is None:
-                return None
-            window.append(moved)
+    behind = _all_shifted(operations[index + 1 : high + 1], register, size)
+    if behind is None:
+        return None
+    window = [*operations[low:index], *behind]
     before, after = list(operations[:low]), list(operations[high + 1 :])
     for place, operation in enumerate(window):
         if _is_access(operation, register) and _offset(operation) == 0:
-            rest = [_shifted(later, register, -size) for later in window[place + 1 :]]
-            if all(later is not None for later in rest):
-                remaining = [later for later in rest if later is not None]
-                return [*before, *window[:place], _incrementing(operation, size), *remaining, *after]
-    taken = _later_access(before, register, swap_loads=swap_loads)
-    if taken is None:
-        return None
-    rest = [_shifted(later, register, -size) for later in window]
-    if any(later is None for later in rest):
+            rest = _all_shifted(window[place + 1 :], register, -size)
+            if rest is not None:
+                return [*before, *window[:place], _incrementing(operation, size), *rest, *after]
+    taken, rest = _later_access(before, register, swap_loads=swap_loads), _all_shifted(window, register, -size)
+    if taken is None or rest is None:
         return None
     access = replace(_incrementing(before[taken], size), origin=-1)
     del before[taken]
-    return [*before, access, *(later for later in rest if later is not None), *after]
+    return [*before, access, *rest, *after]
 
 
 def _later_access(before: Sequence[ListedOperation], register: int, *, swap_loads: bool) -> int | None:

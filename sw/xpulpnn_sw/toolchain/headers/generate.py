@@ -251,7 +251,7 @@ def intrinsics_header(insns: Iterable[Insn]) -> str:
         groups.setdefault(item.insn.extension, []).append(item)
     sections = ""
     for extension, items in groups.items():
-        lines = [line for item in items for line in (f"/* {item.insn.mnemonic} {item.insn.operands} */", *item.lines())]
+        lines = [line for item in items for line in item.lines()]
         sections += f"/* ---- {extension.value} ---- */\n\n" + "\n".join(lines) + "\n\n" + _entry_loads(items)
     includes = ""
     if Extension.XPULPV2 in groups:
@@ -266,12 +266,7 @@ def intrinsics_header(insns: Iterable[Insn]) -> str:
 
 def coprocessor_header(config: XifConfig) -> str:
     """Return the text of ``xpulpnn_xif.h``, which needs no other header: the coprocessor's instructions."""
-    lines = [
-        line
-        for item in intrinsics(config.insns)
-        for line in (f"/* {item.insn.mnemonic} {item.insn.operands} */", *item.lines())
-    ]
-    sections = "\n".join(lines) + "\n"
+    sections = "".join(f"{line}\n" for item in intrinsics(config.insns) for line in item.lines())
     for name, opcode in (("SIMD", SIMD), ("BLOCK", MAC_LOAD)):
         number = int(OPCODES[config.opcode].get(opcode, opcode), 2)
         sections = sections.replace(f".insn r {number:#04x},", f'.insn r " XP_XIF_{name} ",')

@@ -260,8 +260,8 @@ class Intrinsic:
         return [f"{head} \\", f"    {opening} \\", *(f"        {line} \\" for line in body), f"    {closing}"]
 
     def lines(self) -> list[str]:
-        is_macro = self._constants or self.insn.writes_base
-        return [*(self.macro() if is_macro else self.function()), *self.assembler_macro()]
+        definition = self.macro() if self._constants or self.insn.writes_base else self.function()
+        return [f"/* {self.insn.mnemonic} {self.insn.operands} */", *definition, *self.assembler_macro()]
 
 
 def intrinsics(insns: Iterable[Insn]) -> list[Intrinsic]:
