@@ -80,9 +80,9 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
     else:
         # single precision; infinite in damaged files
         with np.errstate(all="ignore"):
-            slopes = [float(np.float32(scale) * np.float32(by) / np.float32(unit)) for by in (1, options["Alpha"])]
+            slopes = [float(np.float32(scale) * np.float32(by) / np.float32(unit)) for by in (1, options.get("Alpha", 1))]
         first, second = (short_factor(slope) for slope in slopes)
-        if first and second:
+        if kind == "LEAKY_RELU" and first and second:
             codes = np.array([floor(step * (second if step < 0 else first) + _HALF) for step in steps])
         else:
             codes = np.array([multiplied(step, slopes[step < 0]) for step in steps])

@@ -63,7 +63,8 @@ class _Import(TfliteOperators):
             "CONCATENATION": self._concatenation,
             "FULLY_CONNECTED": self._fully_connected,
             "MAX_POOL_2D": self._max_pool,
-            **dict.fromkeys(("QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"), self._requantise),
+            **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1"), self._activation),
+            "QUANTIZE": self._requantise,
             **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), self._reshape),
             **dict.fromkeys(TABLE_KINDS, self._table),
             **self._others(),
@@ -175,10 +176,14 @@ class _Import(TfliteOperators):
             flat = replace(flat, scale=scale, offset=-zero_point_of(value) * scale)
         return self._quantised(operator, self._apply(plain, average_pool, [flat], kernel_shape=[1, 1]))
 
+    def _activation(self, operator: TfliteOperator) -> Map:
+        scales = self._tensor(operator, 0).scales, self._model.tensors[operator.outputs[0]].scales
+        return self._requantise(operator) if np.array_equal(*scales) else self._table(operator)
+
     def _table(self, operator: TfliteOperator) -> Map:
         value, output = self._value(operator, 0), self._model.tensors[operator.outputs[0]]
         table = code_table(operator.kind, self._tensor(operator, 0), output, operator.options)
-        return self._tabled(operator, value, table[np.newaxis])
+        return self._tabled(operator, value, np.clip(table, *self._ends(operator))[np.newaxis])
 
     def _concatenation(self, operator: TfliteOperator) -> Map:
         shape, axis = self._model.tensors[operator.outputs[0]].shape, operator.options["Axis"]

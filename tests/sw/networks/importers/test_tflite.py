@@ -135,8 +135,8 @@ def test_codes_are_those_of_tflite(tmp_path, graph):
         assert kinds(described) == ["conv", "depthwise", "conv"]
         assert len(notes) == 3
     elif graph is clipping:
-        # ten that compute, the pool once more because of its activation, and seven that clip
-        assert len(described.network.stages) == 10 + 1 + 7
+        # ten that compute, the pool once more because of its activation, and six that clip
+        assert len(described.network.stages) == 10 + 1 + 6
 
 
 def nearly_constant():

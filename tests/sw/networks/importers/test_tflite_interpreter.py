@@ -122,6 +122,13 @@ def of_codes(kind, scale, zero, **options):
     return g
 
 
+def activated(kind):
+    g = Graph((1, 8, 8, 4), 0.02, 11)
+    a = g.operator(kind, (g.input,), (1, 8, 8, 4), 0.044, -29)
+    g.weighted("CONV_2D", a, (4, 3, 3, 4), (1, 8, 8, 4), 0.2, -5, **convolving())
+    return g
+
+
 def beside(axis):
     g = Graph((1, 5, 6, 4), 0.02, 11)
     a = g.weighted("CONV_2D", g.input, (4, 3, 3, 4), (1, 5, 6, 4), 0.02, 11, **convolving())
@@ -162,6 +169,8 @@ GRAPHS = {
     **{f"CONCATENATION {axis}": beside(axis) for axis in (1, 2, 3, -2)},
     **{f"QUANTIZE {scale}": of_codes("QUANTIZE", scale, -7) for scale in (0.02, 0.031, 0.0121, 0.11)},
     **{f"LEAKY_RELU {a}": of_codes("LEAKY_RELU", 0.0171, -7, Alpha=a) for a in (0.01, 0.1, 0.3, 0.5, 0.003)},
+    **{f"RELU {scale}": of_codes("RELU", scale, -128) for scale in (0.02, 0.044, 0.0121, 0.007)},
+    **{f"{kind} before a convolution": activated(kind) for kind in ("RELU", "RELU6", "RELU_N1_TO_1")},
     "LOGISTIC": of_codes("LOGISTIC", 1 / 256, -128),
     "TANH": of_codes("TANH", 1 / 128, 0),
     "BATCH_MATMUL": attention(),
