@@ -24,6 +24,7 @@ from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_po
 LEAST, GREATEST = -128, 127  # codes of INT8
 _BITS = 31  # of TFLite's multipliers
 _EXACT_AREA = 1 << 12  # sums of more elements leave a factor too few bits
+_ONE = 1 << 15  # in fixed point of 16 bits
 _FAR = 1 << 20  # beyond all codes
 _SHORT, _LARGEST_SHORT, _HALF = 1 << 8, 1 << 7, Fraction(1, 2)
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
@@ -32,7 +33,6 @@ _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "ELU": lambda real: real if real >= 0 else expm1(real),
     "GELU": lambda real: real * (1 + erf(real / sqrt(2))) / 2,
     "GELU by TANH": lambda real: real * (1 + tanh(sqrt(2 / pi) * (real + 0.044715 * real**3))) / 2,
-    "HARD_SWISH": lambda real: real * min(max(real + 3, 0), 6) / 6,
     "EXP": exp,
     "ABS": abs,
     "NEG": lambda real: -real,
@@ -41,7 +41,7 @@ _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
     "RSQRT": lambda real: 1 / sqrt(real) if real > 0 else inf,
     "LOG": lambda real: log(real) if real > 0 else -inf,
 }
-TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU")
+TABLE_KINDS = (*_FUNCTIONS, "LEAKY_RELU", "HARD_SWISH")
 
 
 def tensor_codes(tensor: TfliteTensor) -> Quantiser:
@@ -77,10 +77,14 @@ def code_table(kind: str, source: TfliteTensor, output: TfliteTensor, options: M
     if kind in _FUNCTIONS:
         real = np.array([_FUNCTIONS[kind](scale * step) / unit for step in steps])
         codes = np.trunc(np.clip(real, -_FAR, _FAR) + np.copysign(0.5, real)).astype(np.int64)
+    elif kind == "HARD_SWISH":
+        codes = np.array([_hard_swish(step, np.float32(scale), np.float32(unit)) for step in steps])
     else:
         # single precision; infinite in damaged files
         with np.errstate(all="ignore"):
-            slopes = [float(np.float32(scale) * np.float32(by) / np.float32(unit)) for by in (1, options.get("Alpha", 1))]
+            slopes = [
+                float(np.float32(scale) * np.float32(by) / np.float32(unit)) for by in (1, options.get("Alpha", 1))
+            ]
         first, second = (short_factor(slope) for slope in slopes)
         if kind == "LEAKY_RELU" and first and second:
             codes = np.array([floor(step * (second if step < 0 else first) + _HALF) for step in steps])
@@ -98,9 +102,32 @@ def multiplied(value: int, factor: float) -> int:
     product = (value << max(exponent, 0)) * whole
     nudged = product + (1 << _BITS - 1 if product >= 0 else 1 - (1 << _BITS - 1))
     high = -(-nudged >> _BITS) if nudged < 0 else nudged >> _BITS
-    shift = max(-exponent, 0)
+    return _divided(high, max(-exponent, 0))
+
+
+def _divided(value: int, shift: int) -> int:
+    """Return a value divided by a power of two, halves rounded away from 0."""
     half = 1 << shift >> 1
-    return -(-high + half >> shift) if high < 0 else high + half >> shift
+    return -(-value + half >> shift) if value < 0 else value + half >> shift
+
+
+def _hard_swish(step: int, scale: np.float32, unit: np.float32) -> int:
+    """Return a code as TFLite computes it, in 16 bits."""
+    fine = step << 7
+    parts = (frexp(float(scale / 128 / np.float32(other))) for other in (unit, 3 / _ONE))
+    (factor, less), (slope, more) = ((min(round(part * _ONE), _ONE - 1), exponent) for part, exponent in parts)
+    ramp = _high(_in_16_bits(fine << max(more - 1, 0)) * slope)
+    ramp = _in_16_bits(ramp << 1) if more > 0 else _divided(ramp, -more)
+    product = (ramp + _ONE >> 1) * _high(fine * factor)
+    return _divided(int(product / _ONE), max(-less, 0))
+
+
+def _in_16_bits(value: int) -> int:
+    return min(max(value, -_ONE), _ONE - 1)
+
+
+def _high(product: int) -> int:
+    return int((product + (_ONE >> 1 if product >= 0 else 1 - (_ONE >> 1))) / _ONE)
 
 
 @dataclass(eq=False)

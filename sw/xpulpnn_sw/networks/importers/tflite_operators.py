@@ -296,8 +296,11 @@ class TfliteOperators:
         require(bool(axes) and axes[0] > 0, "axes must not be that of the batch")
         if operator.kind == "MEAN" and axes == [*range(1, len(shape) - 1)]:
             return self._mean(operator)
-        given, attributes = [self._ordered(operator, 0)], {"axes": axes, "keepdims": 0}
-        return self._in_places(operator, self._apply(operator, _REDUCTIONS[operator.kind], given, **attributes))
+        value, attributes = self._ordered(operator, 0), {"axes": axes, "keepdims": 0}
+        sums = self._apply(operator, _REDUCTIONS[operator.kind], [value], **attributes)
+        if operator.kind == "MEAN":
+            self._note_halves(operator, sums)
+        return self._in_places(operator, sums)
 
     def _matrix_products(self, operator: TfliteOperator) -> Map:
         given = [self._ordered(operator, place) for place in (0, 1)]
@@ -327,9 +330,15 @@ class TfliteOperators:
     def _mean(self, operator: TfliteOperator) -> Map:
         value = self._value(operator, 0)
         sums = self._apply(operator, partial(onnx_pooling.average_pool, is_global=True), [reshaped(value, value.shape)])
-        if sums.area % 2 == 0 and value.scale == self._quantiser(operator).scale:
-            self._note(f"{operator}: halves of means go up, not to even numbers as TFLite's")
+        self._note_halves(operator, sums)
         return self._quantised(operator, sums)
+
+    def _note_halves(self, operator: TfliteOperator, sums: Sums) -> None:
+        most = sums.area * (GREATEST - LEAST)
+        factor = np.float32(sums.sources[0].scale / self._quantiser(operator).scale / sums.area)
+        # as the interpreter computes the means, in single precision
+        if (np.arange(most, dtype=np.float32) * factor % 1 == 0.5).any():
+            self._note(f"{operator}: halves of means go up, not to even numbers as TFLite's")
 
     def _resize(self, operator: TfliteOperator) -> Map:
         self._check_same_codes(operator)
@@ -349,6 +358,7 @@ class TfliteOperators:
         for own, new, kernel, step in zip(value.shape[:2], shape[1:3], size, strides, strict=True):
             around = max((own - 1) * step + kernel - new, 0) if options["Padding"] == 0 else 0
             grids.append(moved_maps.spread_places(own, new, kernel, step, around // 2))
+        self._note(f"{operator}: sums are rounded once, not twice as TFLite's, from which codes may be 1 away")
         wide = moved_maps.between_zeros(self._builder, reshaped(value, value.shape), *grids)
         flipped = Quantised(values=weights.values[:, :, ::-1, ::-1], scale=weights.scale)
         given = (wide, flipped, self._bias(swapped, value, weights))

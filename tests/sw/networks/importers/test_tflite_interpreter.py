@@ -147,6 +147,12 @@ def mean(scale, shape):
     return g
 
 
+def mean_of_channels(channels, scale=0.02):
+    g = Graph((1, 5, 4, channels), 0.02, 11)
+    g.operator("MEAN", (g.input, g.numbers([3])), (1, 5, 4), scale, 11)
+    return g
+
+
 def slopes(*codes):
     """A slope for each channel, of which some are negative."""
     g = Graph((1, 6, 8, 4), 0.05, -10)
@@ -171,6 +177,7 @@ GRAPHS = {
     **{f"LEAKY_RELU {a}": of_codes("LEAKY_RELU", 0.0171, -7, Alpha=a) for a in (0.01, 0.1, 0.3, 0.5, 0.003)},
     **{f"RELU {scale}": of_codes("RELU", scale, -128) for scale in (0.02, 0.044, 0.0121, 0.007)},
     **{f"{kind} before a convolution": activated(kind) for kind in ("RELU", "RELU6", "RELU_N1_TO_1")},
+    **{f"HARD_SWISH {scale}": of_codes("HARD_SWISH", scale, -101) for scale in (0.02, 0.0151, 0.07)},
     "LOGISTIC": of_codes("LOGISTIC", 1 / 256, -128),
     "TANH": of_codes("TANH", 1 / 128, 0),
     "BATCH_MATMUL": attention(),
@@ -179,6 +186,7 @@ GRAPHS = {
     **{f"PRELU {codes}": slopes(*codes) for codes in ([-60, 3, 50, 127], [0, 3, 50, 127], [9] * 4)},
     "MEAN": mean(0.02, (5, 3)),
     "MEAN in another scale": mean(0.011, (4, 7)),
+    "MEAN of channels": mean_of_channels(5),
 }
 
 
@@ -189,6 +197,16 @@ def test_operators(tmp_path, name):
     codes = np.random.default_rng(3).integers(-128, 128, (INPUTS, *graph.tensors[0].shape[1:]))
     differences = distances(path, codes)
     assert not differences.any(), ((differences > 0).mean(), differences.max())
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.011])
+def test_halves_of_means_of_channels(tmp_path, scale):
+    """Also where the scales make halves in single precision only."""
+    graph, notes = mean_of_channels(8, scale), []
+    codes = np.random.default_rng(3).integers(-128, 128, (INPUTS, 5, 4, 8))
+    differences = distances(graph.written(tmp_path / "model.tflite"), codes, note=notes.append)
+    assert differences.max() == 1
+    assert notes == ["operator 0 (MEAN): halves of means go up, not to even numbers as TFLite's"]
 
 
 def test_halves_of_means(tmp_path):

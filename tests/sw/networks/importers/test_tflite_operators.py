@@ -469,7 +469,8 @@ def test_averages_of_large_maps_say_what_differs(tmp_path):
     g.operator("MEAN", (g.input, g.numbers([1, 2])), (1, 4), 0.0187, -128)
     notes: list[str] = []
     described = imported(g.written(tmp_path / "model.tflite"), note=notes.append)
-    (note,) = notes
+    halves, note = notes
+    assert halves == "operator 0 (MEAN): halves of means go up, not to even numbers as TFLite's"
     number = re.fullmatch(r"avgpool0: (\d+) of 255 steps are at other sums, by 1", note)
     assert number
     assert int(number[1]) > 0
