@@ -53,7 +53,8 @@ def arranged(net: LayerBuilder, value: Map) -> Map:
 
 def _is_whole(value: Map) -> bool:
     _, channels, rows, columns = value.indices.shape
-    return np.array_equal(value.indices, standard_indices((rows, columns, channels)))
+    shape = (rows, columns, channels)
+    return value.shape == shape and np.array_equal(value.indices, standard_indices(shape))
 
 
 def has_memory_order(value: Map) -> bool:

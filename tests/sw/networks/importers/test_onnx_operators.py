@@ -524,6 +524,15 @@ def test_nodes_that_move_join_or_map(tmp_path: Path, name: str) -> None:
     check(model, tmp_path, scale, np.random.default_rng(4), None)
 
 
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+def test_inputs_of_a_single_place(tmp_path: Path, operator: str) -> None:
+    """Channels of one row and one column, as generators of images take them."""
+    model = Model((1, 6, 1, 1))
+    model.node(operator, model.constant(spread_weights(6, 6, 1, 1)))
+    model.pair(97.0, 90, np.uint8)
+    check(model, tmp_path, 97.0, np.random.default_rng(4), None)
+
+
 def test_results_that_may_differ_by_more(tmp_path: Path) -> None:
     """Channels clipped at different numbers, of sums with more bits than thresholds have."""
     model = Model((1, 4, 6, 8))
