@@ -137,10 +137,14 @@ class TfliteOperators:
     def _first_code(self, operator: TfliteOperator, value: Map) -> int:
         return zero_point_of(value) - int(self._tensor(operator, 0).zeros[0])
 
+    def _has_same_codes(self, operator: TfliteOperator, place: int = 0) -> bool:
+        tensors = self._tensor(operator, place), self._model.tensors[operator.outputs[0]]
+        same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in tensors]
+        return same[0] == same[1]
+
     def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
-        source, other = self._tensor(operator, place), self._model.tensors[operator.outputs[0]]
-        same = [(*tensor.scales.tolist(), *tensor.zeros.tolist()) for tensor in (source, other)]
-        require(same[0] == same[1], "scale and zero point of the results must be those of the input")
+        is_same = self._has_same_codes(operator, place)
+        require(is_same, "scale and zero point of the results must be those of the input")
 
     def _apply(self, operator: TfliteOperator, compute: OnnxOperator, given: Inputs, **attributes: Any) -> Any:
         options = operator.options
@@ -216,10 +220,15 @@ class TfliteOperators:
             if place != source and (tensor := self._model.tensors[number]).data is not None
         ]
         require(len(constants) == len(operator.inputs) - 1, "indices and sizes must be in the file, not computed")
-        self._check_same_codes(operator, source)
         value, places = self._value(operator, source), self._places(operator, source)
-        results = moved(operator.kind, places, constants, operator.options, len(operator.outputs))
-        return [self._in_order(value, order) for order in results]
+        orders = moved(operator.kind, places, constants, operator.options, len(operator.outputs))
+        results = [self._in_order(value, order) for order in orders]
+        if len(results) > 1:
+            self._check_same_codes(operator, source)
+        if self._has_same_codes(operator, source):
+            return results
+        # codes stay, whatever they stand for
+        return [self._tabled(operator, results[0], np.arange(LEAST, GREATEST + 1)[np.newaxis])]
 
     def _tabled(self, operator: TfliteOperator, value: Map, table: Ints, slopes: NDArray[Any] | None = None) -> Map:
         quantiser = tensor_codes(self._model.tensors[operator.outputs[0]])

@@ -169,6 +169,14 @@ def pixels():
     return g
 
 
+def reversed_rows(scale, zero):
+    """Codes stay the same, also where they stand for other numbers."""
+    g = Graph((1, 9, 7, 4), 0.02, -128)
+    a = g.operator("REVERSE_V2", (g.input, g.numbers([1])), (1, 9, 7, 4), scale, zero)
+    g.weighted("CONV_2D", a, (6, 3, 3, 4), (1, 9, 7, 6), 0.2, 4, **convolving())
+    return g
+
+
 GRAPHS = {
     **{graph.__name__: graph() for graph in (residual, pooled, keywords, gaps, clipping, nearly_constant)},
     **{graph.__name__: graph() for graph in (blocks, padded)},
@@ -186,6 +194,7 @@ GRAPHS = {
     **{f"PRELU {codes}": slopes(*codes) for codes in ([-60, 3, 50, 127], [0, 3, 50, 127], [9] * 4)},
     "MEAN": mean(0.02, (5, 3)),
     "MEAN in another scale": mean(0.011, (4, 7)),
+    **{f"REVERSE_V2 {zero}": reversed_rows(scale, zero) for scale, zero in ((0.02, -128), (0.03, -128), (0.017, 5))},
     "MEAN of channels": mean_of_channels(5),
 }
 
