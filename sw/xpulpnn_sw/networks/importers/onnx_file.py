@@ -236,7 +236,8 @@ def _finished(result: Map | Sums, net: LayerBuilder, output: str, sign: int) -> 
         return scaled(value, [Fraction(sign)] * value.shape[2], [Fraction(0)] * value.shape[2])
 
     try:
-        if isinstance(result, Sums) and (net.calibration is None or not obstacle_to_raw(result)):
+        can_be_quantised = net.calibration is not None or (isinstance(result, Sums) and result.ends is not None)
+        if isinstance(result, Sums) and not (can_be_quantised and obstacle_to_raw(result)):
             net.add_raw_layer(sums_of(with_sign(result)))
         else:
             result = with_sign(net.map_of(result, output))

@@ -93,6 +93,23 @@ class Sums:
     levels: NDArray[np.floating[Any]] | None = None
     join: Callable[[Sequence[Map]], Map] | None = None  # joins the sources, after each is quantised by itself
 
+    @property
+    def ends(self) -> tuple[Fraction, Fraction] | None:
+        """The least and the greatest number of a function, an addition or an average; None for other sums."""
+        if self.weights is not None or self.curve is not None:
+            return None
+        if self.levels is not None:
+            numbers = [exact_number(number) for number in (self.levels.min(), self.levels.max())]
+        elif self.factors is not None:
+            pairs = zip(self.factors, self.sources, strict=True)
+            sides = [sorted(factor * end for end in (source.low, source.high)) for factor, source in pairs]
+            numbers = [channel.at(sum(side)) for channel in self.channels for side in zip(*sides, strict=True)]
+        elif self.kernel == "avgpool":
+            numbers = [channel.at(end) for channel in self.channels for end in (channel.least, channel.most)]
+        else:
+            return None
+        return min(numbers), max(numbers)
+
 
 Constant = NDArray[Any] | Quantised
 Value = Constant | Map | Sums

@@ -425,7 +425,6 @@ REFUSED = {
     "Tanh tanh3: input must not be a function": refused(
         ("Conv", (ONES,), {}), ("Sigmoid", (), {}), ("Tanh", (), {}), ("Relu", (), {})
     ),
-    "end of the model .*: input must come from a quantiser": refused(("Sigmoid", (), {}), ("Relu", (), {})),
     "Concat concat1: axis must not be that of the batch, 0": two_maps("Concat", axis=0),
     "input image must be images of known size": refused(shape=(2, 0, 4, 4)),
     "input image must be of FLOAT, UINT8 or INT8, not INT64$": refused(("Relu", (), {}), kind=TensorProto.INT64),
@@ -531,6 +530,34 @@ def test_inputs_of_a_single_place(tmp_path: Path, operator: str) -> None:
     model.node(operator, model.constant(spread_weights(6, 6, 1, 1)))
     model.pair(97.0, 90, np.uint8)
     check(model, tmp_path, 97.0, np.random.default_rng(4), None)
+
+
+@pytest.mark.parametrize("operator", ["Exp", "Sub", "ReduceMean"])
+def test_numbers_without_a_quantiser(tmp_path: Path, operator: str) -> None:
+    """Functions, additions and averages get 8 bits for the numbers they can have."""
+    model = Model((1, 16))
+    first = model.pair(1.7, 90, np.uint8)
+    low, high = -90 * 1.7, 165 * 1.7
+    if operator == "Exp":
+        model.node("Mul", model.constant(0.01))
+        model.node("Exp")
+        low, high = 0, np.exp(high / 100)
+    elif operator == "Sub":
+        model.node("MatMul", model.constant(spread_weights(16, 16)))
+        model.pair(97.0, 128, np.uint8)
+        model.node("Sub", first)
+        low, high = -128 * 97 - high, 127 * 97 - low
+    else:
+        model.node("Reshape", model.constant([1, 4, 4], np.int64))
+        model.node("ReduceMean", model.constant([2], np.int64))
+    notes: list[str] = []
+    described = imported(model, tmp_path, note=notes.append)
+    assert f"has no quantiser: its numbers, {low:.4g}..{high:.4g}, get 8 bits" in " ".join(notes)
+    images, scale = samples(model, np.random.default_rng(4)), (high - low) / 255
+    results = run_reference(described.network, described.batch(images))[-1].astype(np.int64)
+    expected = np.concatenate([model.computed(image[np.newaxis]).ravel() for image in images]) / scale
+    np.testing.assert_allclose(results.ravel(), expected - round(low / scale), atol=1)
+    assert np.unique(results).size > 8
 
 
 def test_results_that_may_differ_by_more(tmp_path: Path) -> None:

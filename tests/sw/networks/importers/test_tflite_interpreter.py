@@ -194,7 +194,7 @@ GRAPHS = {
     **{f"PRELU {codes}": slopes(*codes) for codes in ([-60, 3, 50, 127], [0, 3, 50, 127], [9] * 4)},
     "MEAN": mean(0.02, (5, 3)),
     "MEAN in another scale": mean(0.011, (4, 7)),
-    **{f"REVERSE_V2 {zero}": reversed_rows(scale, zero) for scale, zero in ((0.02, -128), (0.03, -128), (0.017, 5))},
+    **{f"REVERSE_V2 {scale}": reversed_rows(scale, zero) for scale, zero in ((0.02, -128), (0.03, -128), (0.017, 5))},
     "MEAN of channels": mean_of_channels(5),
 }
 
