@@ -390,6 +390,24 @@ def test_groups_of_pixels_are_written_for_pointwise_convolutions(layers, plain, 
     assert sum(wrong_on_the_simulator(case, program)) == 0
 
 
+def test_rows_of_odd_width_are_not_in_groups_where_memory_is_short():
+    """Groups of pixels that go on in the next row would make tiles of four rows at least."""
+    layers = (
+        ("conv", "7x7x4:96x3x3", "8x8x8"),
+        ("depthwise", "7x7x96:3x3", "8x8x8"),
+        ("pointwise", "7x7x96:8", "8x8x8"),
+    )
+    case = case_of(layers)
+    assert case.legalised.stages[1].tensors.grouped
+    with pytest.raises(LayerError, match=r"^depthwise1: tiles must be at most the TCDM's 8192 bytes"):
+        planned(case, 8192)
+    case = replace(case, config=replace(FOUR, tcdm_bytes=8192))
+    assert not any(stage.tensors.grouped for stage in case.legalised.stages)
+    program = planned(case, 8192)
+    assert "depthwise1" in {case.legalised.stages[number].name for number in program.deployment.tiled}
+    assert sum(wrong_on_the_simulator(case, program)) == 0
+
+
 @pytest.fixture
 def in_parts(monkeypatch):
     """Layers of ``{n}`` channels in 32 bytes, in tiles of four parts of them, and the program of these layers."""

@@ -12,11 +12,11 @@ from xpulpnn_sw.layers.layer import AddLayer, ConvLayer, DepthwiseLayer, MaxPool
 from xpulpnn_sw.networks.network import Network, Stage
 
 
-def folded(network: Network, variants: Sequence[str]) -> Network:
+def folded(network: Network, variants: Sequence[str], memory: int) -> Network:
     """Let layers write maps as their only readers want them, if their ``variants`` can do that.
 
     Convolutions fold columns for a maximum pooling and write channel by channel for depthwise ones. Groups of pixels
-    are interleaved for pointwise ones, which then have fewer bank conflicts.
+    are interleaved for pointwise ones, which then have fewer bank conflicts. ``memory`` is the size of the TCDM.
     """
     stages = list(network.stages)
     for number, (before, name) in enumerate(zip(network.stages, variants, strict=True)):
@@ -27,16 +27,16 @@ def folded(network: Network, variants: Sequence[str]) -> Network:
         if isinstance(after.layer, MaxPoolLayer) and takes_folded(after.layer):
             for place, stage in ((number, before), (readers[0], after)):
                 stages[place] = replace(stage, tensors=replace(stage.tensors, folded=True))
-    return _in_groups(*_without_transpositions(replace(network, stages=tuple(stages)), variants))
+    return _in_groups(*_without_transpositions(replace(network, stages=tuple(stages)), variants), memory)
 
 
-def _in_groups(network: Network, chosen: Mapping[str, str]) -> Network:
+def _in_groups(network: Network, chosen: Mapping[str, str], memory: int) -> Network:
     sources = {stage.name: {*network.sources(number)} for number, stage in enumerate(network.stages)}
 
     def is_able(stage: Stage) -> bool:
         readers = [after for after in network.stages if stage.name in sources[after.name]]
         is_read = bool(readers) and all(_reads_groups(reader, chosen[reader.name]) for reader in readers)
-        return is_read and _writes_groups(stage, chosen[stage.name])
+        return is_read and _writes_groups(stage, chosen[stage.name], memory)
 
     grouped = {*(stage.name for stage in network.stages if is_able(stage))}
     # all maps of an addition are in groups, or none
@@ -57,9 +57,12 @@ def _adds_groups(stage: Stage) -> bool:
     return isinstance(layer, AddLayer) and is_bytes and not layer.height * layer.width % GROUPED_PIXELS
 
 
-def _writes_groups(stage: Stage, variant: str) -> bool:
-    if isinstance(stage.layer, DepthwiseLayer):
-        return stage.tensors.flat
+def _writes_groups(stage: Stage, variant: str, memory: int) -> bool:
+    layer = stage.layer
+    if isinstance(layer, DepthwiseLayer):
+        # tiles of rows of an odd width have four rows, or groups of pixels would be cut
+        is_small = 2 * layer.height * layer.width * layer.channels <= memory
+        return stage.tensors.flat and (is_small or layer.out_width % 2 == 0)
     return _adds_groups(stage) or (_writes_planes(stage, variant) and not stage.tensors.flat)
 
 

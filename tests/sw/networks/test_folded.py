@@ -62,11 +62,16 @@ def test_what_is_folded():
     network, _ = random_network(4, seed=1)
     config = preset("xpulpnn2")
     variants = [stage.fastest_variant(config.extensions, config.widths) for stage in network.stages]
-    changed = folded(network, variants)
+    changed = folded(network, variants, 1 << 32)
     assert [getattr(stage.tensors, "folded", False) for stage in changed.stages] == [True] * 6 + [False]
     assert [stage.layer for stage in changed.stages] == [stage.layer for stage in network.stages]
     for others in (["nn_4x4", *variants[1:]], ["x2_4x2", *variants[1:]]):
-        assert [stage.tensors.folded for stage in folded(network, others).stages[:4]] == [False, False, True, True]
+        assert [stage.tensors.folded for stage in folded(network, others, 1 << 32).stages[:4]] == [
+            False,
+            False,
+            True,
+            True,
+        ]
 
 
 def test_what_cannot_be_folded():

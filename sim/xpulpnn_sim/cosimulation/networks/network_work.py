@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
+from xpulpnn.isa.machine import ADDRESS_SPACE
 from xpulpnn_sim.cosimulation.model.machine import Machine, Waves
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads.workload import DIGITS, Comparison, Progress, Result, Workload
@@ -123,8 +124,9 @@ class NetworkCase:
     @property
     def legalised(self) -> Network:
         """The network as it is computed, with padded channels and additional layers that reorder maps."""
-        unfolded = self._unfolded
-        return _folded(unfolded, tuple(self._variants(unfolded)))
+        unfolded, config = self._unfolded, self.config
+        memory = config.tcdm_bytes if isinstance(config, ClusterConfig) else ADDRESS_SPACE
+        return _folded(unfolded, tuple(self._variants(unfolded)), memory)
 
     @property
     def legalised_input(self) -> Ints:
