@@ -24,7 +24,8 @@ from xpulpnn_sw.networks.normalisation import Range, check_sums, exact, fixed_po
 LEAST, GREATEST = -128, 127  # codes of INT8
 _BITS = 31  # of TFLite's multipliers
 _EXACT_AREA = 1 << 12  # sums of more elements leave a factor too few bits
-_ONE = 1 << 15  # in fixed point of 16 bits
+_PLACES = 15
+_ONE = 1 << _PLACES  # in fixed point of 16 bits
 _FAR = 1 << 20  # beyond all codes
 _SHORT, _LARGEST_SHORT, _HALF = 1 << 8, 1 << 7, Fraction(1, 2)
 _FUNCTIONS: Mapping[str, Callable[[float], float]] = {
@@ -100,9 +101,7 @@ def multiplied(value: int, factor: float) -> int:
     if whole == 1 << _BITS:
         whole, exponent = whole >> 1, exponent + 1
     product = (value << max(exponent, 0)) * whole
-    nudged = product + (1 << _BITS - 1 if product >= 0 else 1 - (1 << _BITS - 1))
-    high = -(-nudged >> _BITS) if nudged < 0 else nudged >> _BITS
-    return _divided(high, max(-exponent, 0))
+    return _divided(product + (1 << _BITS - 1) >> _BITS, max(-exponent, 0))
 
 
 def _divided(value: int, shift: int) -> int:
@@ -116,18 +115,10 @@ def _hard_swish(step: int, scale: np.float32, unit: np.float32) -> int:
     fine = step << 7
     parts = (frexp(float(scale / 128 / np.float32(other))) for other in (unit, 3 / _ONE))
     (factor, less), (slope, more) = ((min(round(part * _ONE), _ONE - 1), exponent) for part, exponent in parts)
-    ramp = _high(_in_16_bits(fine << max(more - 1, 0)) * slope)
-    ramp = _in_16_bits(ramp << 1) if more > 0 else _divided(ramp, -more)
-    product = (ramp + _ONE >> 1) * _high(fine * factor)
+    ramp = np.clip(fine << max(more - 1, 0), -_ONE, _ONE - 1) * slope + (_ONE >> 1) >> _PLACES
+    ramp = np.clip(ramp << 1, -_ONE, _ONE - 1) if more > 0 else _divided(ramp, -more)
+    product = (ramp + _ONE >> 1) * (fine * factor + (_ONE >> 1) >> _PLACES)
     return _divided(int(product / _ONE), max(-less, 0))
-
-
-def _in_16_bits(value: int) -> int:
-    return min(max(value, -_ONE), _ONE - 1)
-
-
-def _high(product: int) -> int:
-    return int((product + (_ONE >> 1 if product >= 0 else 1 - (_ONE >> 1))) / _ONE)
 
 
 @dataclass(eq=False)
