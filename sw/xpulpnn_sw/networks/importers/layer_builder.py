@@ -49,7 +49,7 @@ from xpulpnn_sw.networks.network_file import NetworkBuilder
 
 INPUT = "input"
 SAMPLE_BITS = 8
-_SAMPLES = (1 << SAMPLE_BITS) - 1
+SAMPLES = (1 << SAMPLE_BITS) - 1
 # kernels that take the elements of a map in any shape
 _OF_ROWS = ("linear", "gather")
 
@@ -139,11 +139,9 @@ class LayerBuilder:
     def _of_range(self, tensor: str, value: Sums) -> Quantiser:
         low, high = (min(value.ends[0], Fraction(0)), max(value.ends[1], Fraction(0))) if value.ends else (0, 0)
         require(high > low, f"{tensor} must come from a quantiser, not in floating point{QUANTISE}")
-        scale = Fraction(high - low, _SAMPLES)
-        self.note(
-            f"{tensor} has no quantiser: its numbers, {float(low):.4g}..{float(high):.4g}, get {SAMPLE_BITS} bits"
-        )
-        quantiser = uniform_quantiser(scale, Fraction(round(-low / scale)), 0, _SAMPLES, "ROUND")
+        scale = Fraction(high - low, SAMPLES)
+        self.note(f"{tensor} has no quantiser: {float(low):.4g}..{float(high):.4g} get {SAMPLE_BITS} bits")
+        quantiser = uniform_quantiser(scale, Fraction(round(-low / scale)), 0, SAMPLES, "ROUND")
         return replace(quantiser, is_free=True)
 
     def quantised_before(self, value: Sums) -> Map | None:

@@ -40,7 +40,7 @@ def placed(net: LayerBuilder, value: Map, order: Ints) -> Map:
 def arranged(net: LayerBuilder, value: Map) -> Map:
     """Return a map whose elements are in the usual order: rows, columns, channels; leave pending padding."""
     axes = value.indices.ndim
-    if value.pads != NO_PADS or (value.stage == INPUT and axes == _MAP_AXES and _is_whole(value)):
+    if value.pads != NO_PADS or (value.stage == INPUT and np.array_equal(value.indices, standard_indices(value.shape))):
         return value
     if axes not in (_SEQUENCE_AXES, _MAP_AXES):
         row = placed(net, value, value.indices.reshape(1, 1, -1))
@@ -49,12 +49,6 @@ def arranged(net: LayerBuilder, value: Map) -> Map:
     order = value.indices[0].transpose(1, 2, 0) if axes == _MAP_AXES else value.indices[0].T[np.newaxis]
     moved = placed(net, value, order)
     return replace(moved, indices=standard_indices(moved.shape, axes))
-
-
-def _is_whole(value: Map) -> bool:
-    _, channels, rows, columns = value.indices.shape
-    shape = (rows, columns, channels)
-    return value.shape == shape and np.array_equal(value.indices, standard_indices(shape))
 
 
 def has_memory_order(value: Map) -> bool:
@@ -98,9 +92,7 @@ def with_element(net: LayerBuilder, value: Map, code: int) -> tuple[Map, int]:
     """Return a map with ``code`` somewhere behind its other elements, and the place of this element."""
     value = net.with_padding(value)
     require(value.bits != SIGN_BITS, "maps of one bit must keep their size, which a layer cannot change")
-    return replace(net.framed(value, (0, 1, 0, 0), code, "pad"), indices=value.indices), value.shape[0] * (
-        value.shape[1] * value.shape[2]
-    )
+    return replace(net.framed(value, (0, 1, 0, 0), code, "pad"), indices=value.indices), prod(value.shape)
 
 
 def pooled_windows(net: LayerBuilder, value: Map, rows: Ints, columns: Ints) -> tuple[Map, tuple[int, int]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from xpulpnn.errors import InputError, require
 from xpulpnn_sw.layers.text import join
-from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, LayerBuilder
+from xpulpnn_sw.networks.importers.layer_builder import INPUT, SAMPLE_BITS, SAMPLES, LayerBuilder
 from xpulpnn_sw.networks.importers.quantiser import uniform_quantiser
 from xpulpnn_sw.networks.importers.registry import ImportOptions
 from xpulpnn_sw.networks.importers.values import NO_PADS, Map, Pads, Shape, Sums, Value, scaled, standard_indices
@@ -25,7 +25,6 @@ _RUNTIME = "com.microsoft"
 _MOST = 1 << 31  # bound of integer attributes
 Inputs = Sequence[Value | None]  # the inputs of a node; None: left out
 MAP_AXES, SEQUENCE_AXES = 4, 3
-_SAMPLES = (1 << SAMPLE_BITS) - 1
 _COLOURS = 4  # most channels of an input whose last axis is taken for channels
 _REAL = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16", "UNDEFINED")
 _SIGNED = {"UINT8": False, "INT8": True}
@@ -213,7 +212,7 @@ class ModelInput:
         if self.annotation not in _SIGNED:
             raise InputError(f"samples must be given for an input whose numbers are {self.annotation}, not left out")
         low = -(1 << (SAMPLE_BITS - 1)) if _SIGNED[self.annotation] else 0
-        return replace(options, samples=(Fraction(low), Fraction(low + _SAMPLES)))
+        return replace(options, samples=(Fraction(low), Fraction(low + SAMPLES)))
 
     def value(self, options: ImportOptions, builder: LayerBuilder) -> Value:
         """Return the input, normalised by colour if the options say so; raises :class:`InputError` for bad options."""
@@ -224,7 +223,7 @@ class ModelInput:
             return self._codes(options, builder, stored, indices)
         low, high = options.ends
         require(high > low, f"range of the input must be ascending, not {float(low)}..{float(high)}")
-        quantiser = uniform_quantiser(Fraction(high - low, _SAMPLES), Fraction(0), 0, _SAMPLES, "ROUND")
+        quantiser = uniform_quantiser(Fraction(high - low, SAMPLES), Fraction(0), 0, SAMPLES, "ROUND")
         image = replace(Map.of(quantiser, INPUT, stored, indices), offset=Fraction(low))
         spread = options.by_colour(stored[2])
         if not spread:
@@ -248,7 +247,7 @@ class ModelInput:
         low = -(1 << (SAMPLE_BITS - 1)) if is_signed else 0
         if is_signed:
             builder.scaling = Scaling(add=low)
-        quantiser = uniform_quantiser(Fraction(1), Fraction(0), low, low + _SAMPLES, "ROUND")
+        quantiser = uniform_quantiser(Fraction(1), Fraction(0), low, low + SAMPLES, "ROUND")
         return replace(Map.of(quantiser, INPUT, stored, indices), codes=INPUT_CODES)
 
 

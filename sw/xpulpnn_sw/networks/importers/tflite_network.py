@@ -63,8 +63,7 @@ class _Import(TfliteOperators):
             "CONCATENATION": self._concatenation,
             "FULLY_CONNECTED": self._fully_connected,
             "MAX_POOL_2D": self._max_pool,
-            **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1"), self._activation),
-            "QUANTIZE": self._requantise,
+            **dict.fromkeys(("QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1"), self._requantise),
             **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), self._reshape),
             **dict.fromkeys(TABLE_KINDS, self._table),
             **self._others(),
@@ -170,15 +169,13 @@ class _Import(TfliteOperators):
     def _requantise(self, operator: TfliteOperator, value: Map | None = None) -> Map:
         plain, value = replace(operator, options={}), value or self._value(operator, 0)
         flat, quantiser = reshaped(value, value.shape), tensor_codes(self._model.tensors[operator.outputs[0]])
+        if operator.kind != "QUANTIZE" and value.scale != quantiser.scale:
+            return self._table(operator)
         factor = short_factor(float(np.float32(value.scale) / np.float32(quantiser.scale)))
         if operator.kind == "QUANTIZE" and factor is not None:
             scale = factor * quantiser.scale
             flat = replace(flat, scale=scale, offset=-zero_point_of(value) * scale)
         return self._quantised(operator, self._apply(plain, average_pool, [flat], kernel_shape=[1, 1]))
-
-    def _activation(self, operator: TfliteOperator) -> Map:
-        scales = self._tensor(operator, 0).scales, self._model.tensors[operator.outputs[0]].scales
-        return self._requantise(operator) if np.array_equal(*scales) else self._table(operator)
 
     def _table(self, operator: TfliteOperator) -> Map:
         value, output = self._value(operator, 0), self._model.tensors[operator.outputs[0]]

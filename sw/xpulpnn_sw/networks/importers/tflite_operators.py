@@ -143,8 +143,7 @@ class TfliteOperators:
         return same[0] == same[1]
 
     def _check_same_codes(self, operator: TfliteOperator, place: int = 0) -> None:
-        is_same = self._has_same_codes(operator, place)
-        require(is_same, "scale and zero point of the results must be those of the input")
+        require(self._has_same_codes(operator, place), "scale and zero point of the results must be the input's")
 
     def _apply(self, operator: TfliteOperator, compute: OnnxOperator, given: Inputs, **attributes: Any) -> Any:
         options = operator.options
