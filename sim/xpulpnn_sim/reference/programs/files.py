@@ -8,8 +8,7 @@ from dataclasses import replace
 from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
-
-import numpy as np
+from struct import pack
 
 from xpulpnn.errors import InputError, require
 from xpulpnn.isa.machine import WORD_BYTES
@@ -35,7 +34,7 @@ def with_arguments(executable: Executable, words: Sequence[str], ram: tuple[Wind
     strings = [f"{word}\0".encode(errors="surrogateescape") for word in (str(executable.path), *words)]
     first = _ARGUMENTS_BASE + WORD_BYTES * (len(strings) + 1)
     places = list(accumulate(map(len, strings), initial=first))
-    data = np.array([*places[:-1], 0], "<u4").tobytes() + b"".join(strings)
+    data = pack(f"<{len(places)}I", *places[:-1], 0) + b"".join(strings)
     if len(data) > _MAX_ARGUMENTS:
         raise InputError(f"arguments must have at most {_MAX_ARGUMENTS} bytes together, not {len(data)}")
     values = [len(strings), _ARGUMENTS_BASE]
@@ -49,7 +48,7 @@ def _with_segment(
         if base < address + len(data) and address < base + size:
             raise InputError(f"memory must be free at 0x{address:08x}, not have a piece at 0x{base:08x}")
     added = Segment(address, data, len(data))
-    words, place = np.array(values, "<u4").tobytes(), executable.symbols[variable]
+    words, place = pack(f"<{len(values)}I", *values), executable.symbols[variable]
     patched = [segment.patched(place, words) for segment in executable.segments]
     return replace(executable, segments=tuple(sorted((*patched, added), key=lambda segment: segment.address)))
 
