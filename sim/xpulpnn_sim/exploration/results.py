@@ -183,12 +183,9 @@ class FlowResult(CornerResult):
     path: CriticalPath | None = None  # the longest path in detail
     # area by instance in preorder, top first
     modules: list[ModuleArea] = field(default_factory=list[ModuleArea])
-    # shares of the area by how instances were attributed: by function, by readers, shared
-    origins: dict[str, float] = field(default_factory=dict[str, float])
-    # all mappings of the design; area and delay are their medians
-    runs: list[FlowRun] = field(default_factory=list[FlowRun])
-    # configuration parameters that the flow set itself
-    structures: dict[str, str] = field(default_factory=dict[str, str])
+    origins: dict[str, float] = field(default_factory=dict[str, float])  # area of one function, of readers, shared
+    runs: list[FlowRun] = field(default_factory=list[FlowRun])  # all mappings; area and delay are their medians
+    structures: dict[str, str] = field(default_factory=dict[str, str])  # parameters that the flow set itself
     area_run: int = 1  # number of the run with the median area
     delay_run: int = 1  # number of the run with the median delay
     placement: PlacementResult | None = None  # of the run with the median delay

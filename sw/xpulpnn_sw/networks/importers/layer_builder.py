@@ -137,12 +137,11 @@ class LayerBuilder:
         return self._quantised[value]
 
     def _of_range(self, tensor: str, value: Sums) -> Quantiser:
-        low, high = (min(value.ends[0], Fraction(0)), max(value.ends[1], Fraction(0))) if value.ends else (0, 0)
+        low, high = value.ends or (Fraction(0), Fraction(0))
         require(high > low, f"{tensor} must come from a quantiser, not in floating point{QUANTISE}")
-        scale = Fraction(high - low, SAMPLES)
         self.note(f"{tensor} has no quantiser: {float(low):.4g}..{float(high):.4g} get {SAMPLE_BITS} bits")
-        quantiser = uniform_quantiser(scale, Fraction(round(-low / scale)), 0, SAMPLES, "ROUND")
-        return replace(quantiser, is_free=True)
+        scale = (high - low) / SAMPLES
+        return replace(uniform_quantiser(scale, Fraction(round(-low / scale)), 0, SAMPLES, "ROUND"), is_free=True)
 
     def quantised_before(self, value: Sums) -> Map | None:
         return self._quantised.get(value)
@@ -251,11 +250,9 @@ class LayerBuilder:
         sums, fit = self._fit(sums, quantiser)
         result = self._add_quantised(sums, quantiser, fit)
         most, top = (1 << quantiser.bits) - 1, quantiser.results.stop - 1
-        if fit.reach is not None and fit.reach <= top:
-            return result
         # with this offset the quantiser's maximum is that of the elements
         raised = most - top
-        if not raised:
+        if not raised or (fit.reach is not None and fit.reach <= top):
             return result
         arrays = {"factor": np.array(1), "summand": np.array(raised), "shift": np.array(0)}
         layer = f"{dims(result.shape)}:1x1:scaled"
@@ -274,13 +271,8 @@ class LayerBuilder:
             sums = rule_fit.summed(sums)
         elif sums.kernel == "avgpool":
             return sums, rule_fit.fit_average(sums, quantiser)
-        # requantisation alone, equal for all channels
-        if (
-            not sums.name
-            and rule_fit.have_equal_channels(sums)
-            and sums.channels[0].a > 0
-            and sums.sources[0].bits != SIGN_BITS
-        ):
+        is_alone = not sums.name and sums.sources[0].bits != SIGN_BITS
+        if is_alone and sums.channels[0].a > 0 and rule_fit.have_equal_channels(sums):
             fit = rule_fit.fit_average(sums, quantiser)
             if not fit.inexact:
                 return rule_fit.averaged(sums), fit

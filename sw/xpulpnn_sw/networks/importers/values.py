@@ -95,7 +95,7 @@ class Sums:
 
     @property
     def ends(self) -> tuple[Fraction, Fraction] | None:
-        """The least and the greatest number of a function, an addition or an average; None for other sums."""
+        """The least and the greatest of 0 and all numbers of a function, addition or average; None for other sums."""
         if self.weights is not None or self.curve is not None:
             return None
         if self.levels is not None:
@@ -108,7 +108,7 @@ class Sums:
             numbers = [channel.at(end) for channel in self.channels for end in (channel.least, channel.most)]
         else:
             return None
-        return min(numbers), max(numbers)
+        return min(Fraction(0), *numbers), max(Fraction(0), *numbers)
 
 
 Constant = NDArray[Any] | Quantised
