@@ -21,11 +21,14 @@ TIMINGS = ("wall_s", "sim_cycles_per_s")
 
 
 @pytest.mark.cosim
-def test_cosim_returns_what_the_command_writes(tmp_path):
-    seen = []
-    results = cosim("matmul", layers=[SMALL], precisions=[4], variants=["nn_4x2", "nn_4x4"], progress=seen.append)
+@pytest.mark.parametrize(
+    ("given", "options"), [({}, ()), ({"cores": [2], "banks": [8], "icache": 0}, ("--cores=2", "--banks=8"))]
+)
+def test_cosim_returns_what_the_command_writes(tmp_path, given, options):
+    seen, variants = [], ["nn_4x2", "nn_4x4"]
+    results = cosim("matmul", layers=[SMALL], precisions=[4], variants=variants, progress=seen.append, **given)
     assert tuple(seen) == results
-    words = ["cosim", "matmul", "--layer", SMALL, "--bits", "4", "--variant", "nn_4x2,nn_4x4"]
+    words = ["cosim", "matmul", "--layer", SMALL, "--bits", "4", "--variant", "nn_4x2,nn_4x4", *options]
     assert main([*words, "--json", str(tmp_path / "records.json")]) == 0
     written = read_results(tmp_path / "records.json")
     for result, record in zip(results, written, strict=True):
@@ -62,6 +65,8 @@ def test_slow_memory_is_part_of_the_machine():
         ({"config": "riscy"}, ConfigError, "preset must be one of"),
         ({"layers": ["1x2"]}, LayerError, "layer must be"),
         ({"jobs": 0}, InputError, "jobs must be at least 1, not 0"),
+        ({"banks": [4]}, InputError, "banks, arbiters, icache and tiling must come with cores, not alone"),
+        ({"cores": [2], "placements": ["loose"]}, InputError, "placement must be one of padded, aligned, not loose"),
         ({"config": preset("ri5cy"), "variants": ["nn_4x4"]}, InputError, "variant must be one that the configuration"),
     ],
 )

@@ -67,20 +67,28 @@ def cosim(
     layers: Sequence[str] = (),
     precisions: Sequence[int | str | Precision] = DEFAULT_WIDTHS,
     variants: Sequence[str] = (),
-    config: CoreConfig | str | None = None,
+    config: ClusterConfig | CoreConfig | str | None = None,
     machine: Machine | None = None,
     engine: str = "stream",
     check: bool = True,
     specialise: bool = False,
     rule: Rule = Rule.BN32,
+    cores: Sequence[int] = (),
+    banks: Sequence[int] = (),
+    arbiters: Sequence[Arbiter] = (),
+    placements: Sequence[Placement] = ("padded",),
+    icache: int | None = None,
+    tiling: Tiling | None = None,
     exact: bool = False,
     jobs: int = 1,
     progress: Callable[[Result], None] | None = None,
 ) -> tuple[Result, ...]:
-    """Run a kernel on the RTL in every combination of layer, precision and variant, and check it.
+    """Run a kernel on the RTL in every combination of layer, precision, variant and cluster, and check it.
 
-    Tensors are random by ``machine.seed``; results in memory are compared with numpy references. The first run of a
-    configuration compiles a model, which takes about half a minute.
+    Tensors are random by ``machine.seed``; results in memory are compared with numpy references. Without ``cores`` a
+    core runs alone. With them, the cores of a cluster share the work; operands and results are in the TCDM. If a layer
+    with filters does not fit, its operands are in external memory, and the DMA moves tiles while others are computed.
+    The first run of a configuration compiles a model, which takes about half a minute, of a cluster a minute.
 
     Parameters
     ----------
@@ -88,24 +96,40 @@ def cosim(
         One of :data:`xpulpnn_sw.kernels.catalogue.KERNELS`: ``conv``, the convolution with im2col and requantisation,
         ``matmul``, the MatMul alone, ...
     layers : sequence of str
-        Layers in the kernel's ``form``, such as ``HxWxC:OxKyxKx[:s=,p=]`` for ``conv``; default: its ``usual`` layer.
+        Layers in the kernel's ``form``, such as ``HxWxC:OxKyxKx[:s=,p=]`` for ``conv``; default: its ``usual`` layer,
+        on clusters its ``usual_in_cluster``.
     precisions : sequence of int, str or Precision
         One width for all operands, ``XxWxY`` (inputs, weights, results), or a precision.
     variants : sequence of str
         Names from the kernel's ``variants``; default: the ``usual_variants`` that the core can run.
-    config : CoreConfig, str or None
-        The core, or the name of a preset; None: the preset ``xpulpnn-full``, or ``xpulpnn2`` for variants that need it.
+    config : ClusterConfig, CoreConfig, str or None
+        The core, the cluster, or the name of a preset of either; None: the core ``xpulpnn-full``, or ``xpulpnn2`` for
+        variants that need it.
     machine : Machine or None
-        Memory timing, interrupts and seed; None: memory that grants at once and answers in the next cycle.
+        Seed, memory timing and interrupts, of clusters only the latency of external memory; None: memory that grants at
+        once and answers in the next cycle.
     engine : str
         ``stream``: the back end, fed with the executed instructions; ``core``: the whole core runs the kernel as a
-        program from memory.
+        program from memory. Clusters always run programs.
     check : bool
         Check every retirement, not only the results.
     specialise : bool
         Generate kernel functions with the layer's sizes as constants.
     rule : Rule
         Requantisation to results below 32 bits, for kernels with a choice.
+    cores, banks : sequence of int
+        Clusters of 1 to 16 cores; banks are a power of two, by default those of ``config``.
+    arbiters : sequence of str
+        Arbitration of a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`); default:
+        that of ``config``.
+    placements : sequence of str
+        Alignment of weight streams, buffers and stacks of the cores to banks: ``padded``, each two banks after the
+        previous one, or ``aligned``, all from the same bank.
+    icache : int or None
+        Bytes of each core's instruction cache, in front of a shared cache and external memory; figures are those of a
+        second pass. 0: fetches without delay. None: as in ``config``.
+    tiling : Tiling or None
+        The tiles; None: no tiles if the layer fits into the TCDM, else the fastest tiles.
     exact : bool
         Simulate the emitted adders instead of plain ones (slower, same results).
     jobs : int
@@ -116,39 +140,43 @@ def cosim(
     Returns
     -------
     tuple of Result
-        Results by layer, precision and variant. A result with ``mismatches`` in its ``record`` is wrong; its
-        ``reports`` describe them.
+        Results by layer, precision, variant, banks, arbiter, placement and cores. A result with ``mismatches`` in its
+        ``record`` is wrong; its ``reports`` describe them. A record of a cluster also describes the cluster, and tiles
+        under ``tiling``.
 
     Raises
     ------
     InputError, ConfigError, LayerError
-        For a layer, precision or variant that does not exist or that the core cannot run.
+        For a layer, precision or variant that does not exist or that the cores cannot run, and for layers that do not
+        fit into the TCDM.
     ToolError
-        If the model cannot be built.
+        If a model cannot be built.
     """
     require(engine in ENGINES, f"engine must be one of {', '.join(ENGINES)}, not {engine}")
-    how = _case_fields(machine, checked=check, specialise=specialise, rule=rule)
-    cases = kernel_cases(find_kernel(kernel), _cores(config, exact=exact), layers, precisions, variants, **how)
-    return _collect(run_cases(cases, jobs, engine), progress)
-
-
-def _case_fields(machine: Machine | None, **settings: Any) -> dict[str, Any]:
-    return {"machine": machine or Machine(max_cycles=MOST_CYCLES), **settings}
+    is_alone = not (banks or arbiters or tiling or icache is not None)
+    require(cores or is_alone, "banks, arbiters, icache and tiling must come with cores, not alone")
+    definition = find_kernel(kernel)
+    how: dict[str, Any] = {"machine": machine or Machine(max_cycles=MOST_CYCLES), "checked": check, "tiling": tiling}
+    layers = layers or [definition.usual_in_cluster if cores else definition.usual]
+    choice = _cores(config, exact=exact)
+    cases = kernel_cases(definition, choice, layers, precisions, variants, **how, specialise=specialise, rule=rule)
+    if cores:
+        target = resolve_config(config or BOTH_FORMS, exact=exact)
+        cluster = target if isinstance(target, ClusterConfig) else ClusterConfig(core=target)
+        cluster = cluster if icache is None else replace(cluster, icache_private=icache)
+        cases = cluster_cases(cases, cluster, cores, banks, arbiters, placements)
+    collected: list[Result] = []
+    for result in run_cases(cases, jobs, engine):
+        collected.append(result)
+        if progress is not None:
+            progress(result)
+    return tuple(collected)
 
 
 def _cores(config: ClusterConfig | CoreConfig | str | None, *, exact: bool) -> CoreChoice:
     if config is not None:
         return CoreChoice(resolve_config(config, exact=exact).core)
     return CoreChoice(resolve_config(BOTH_FORMS, exact=exact).core, resolve_config(DEFAULT_PRESET, exact=exact).core)
-
-
-def _collect(results: Iterable[Result], progress: Callable[[Result], None] | None) -> tuple[Result, ...]:
-    collected: list[Result] = []
-    for result in results:
-        collected.append(result)
-        if progress is not None:
-            progress(result)
-    return tuple(collected)
 
 
 def kernel_cases(
@@ -189,83 +217,6 @@ def run_cases(cases: Sequence[Case], jobs: int, engine: str = "stream") -> Itera
         yield from pool.map(partial(run_kernel, engine=engine), cases)
 
 
-DEFAULT_CORES = (1, 2, 4, 8, 16)
-
-
-def cosim_cluster(
-    kernel: str = "conv",
-    *,
-    layers: Sequence[str] = (),
-    precisions: Sequence[int | str | Precision] = DEFAULT_WIDTHS,
-    variants: Sequence[str] = (),
-    cores: Sequence[int] = DEFAULT_CORES,
-    banks: Sequence[int] = (),
-    arbiters: Sequence[Arbiter] = (),
-    placements: Sequence[Placement] = ("padded",),
-    icache: int | None = None,
-    tiling: Tiling | None = None,
-    config: ClusterConfig | CoreConfig | str | None = None,
-    machine: Machine | None = None,
-    check: bool = True,
-    specialise: bool = False,
-    rule: Rule = Rule.BN32,
-    exact: bool = False,
-    jobs: int = 1,
-    progress: Callable[[Result], None] | None = None,
-) -> tuple[Result, ...]:
-    """Run a kernel on clusters in every combination of the arguments, and check it.
-
-    The cores share the work; operands and results are in the TCDM. If a layer with filters does not fit, its operands
-    are in external memory, and the DMA moves tiles while others are computed. The first run of a cluster compiles a
-    model, which takes about a minute.
-
-    Parameters
-    ----------
-    kernel, layers, precisions, variants, check, specialise, rule, exact, jobs, progress
-        As for :func:`xpulpnn_sim.api.cosimulation.cosim`; the default layer is the kernel's ``usual_in_cluster``.
-    cores, banks : sequence of int
-        1 to 16 cores; banks are a power of two, by default those of ``config``.
-    arbiters : sequence of str
-        Arbitration of a bank: ``counter``, ``strict`` or ``fixed`` (:class:`~xpulpnn.config.ClusterConfig`); default:
-        that of ``config``.
-    placements : sequence of str
-        Alignment of weight streams, buffers and stacks of the cores to banks: ``padded``, each two banks after the
-        previous one, or ``aligned``, all from the same bank.
-    icache : int or None
-        Bytes of each core's instruction cache, in front of a shared cache and external memory; figures are those of a
-        second pass. 0: fetches without delay. None: as in ``config``.
-    config : ClusterConfig, CoreConfig, str or None
-        The cluster, or its cores, or the name of a preset of either. None: cores as in
-        :func:`~xpulpnn_sim.api.cosimulation.cosim`.
-    tiling : Tiling or None
-        The tiles; None: no tiles if the layer fits into the TCDM, else the fastest tiles.
-    machine : Machine or None
-        Seed and latency of external memory; None: it answers in the next cycle.
-
-    Returns
-    -------
-    tuple of Result
-        Results by layer, precision, variant, banks, arbiter, placement and cores. A ``record`` also describes the
-        cluster, and tiles under ``tiling``.
-
-    Raises
-    ------
-    InputError, ConfigError, LayerError
-        For unknown names, for kernels that the cores cannot run, and for layers that do not fit into the TCDM.
-    ToolError
-        If a model cannot be built.
-    """
-    target = resolve_config(config or BOTH_FORMS, exact=exact)
-    cluster = target if isinstance(target, ClusterConfig) else ClusterConfig(core=target)
-    definition = find_kernel(kernel)
-    if icache is not None:
-        cluster = replace(cluster, icache_private=icache)
-    how = _case_fields(machine, checked=check, specialise=specialise, rule=rule, tiling=tiling)
-    layers = layers or (definition.usual_in_cluster,)
-    cases = kernel_cases(definition, _cores(config, exact=exact), layers, precisions, variants, **how)
-    return _collect(run_cases(cluster_cases(cases, cluster, cores, banks, arbiters, placements), jobs), progress)
-
-
 def cluster_cases(
     cases: Sequence[Case],
     cluster: ClusterConfig,
@@ -274,7 +225,7 @@ def cluster_cases(
     arbiters: Sequence[Arbiter],
     placements: Sequence[Placement],
 ) -> list[Case]:
-    """Return every case on every variation of ``cluster``, checked; errors as in :func:`cosim_cluster`."""
+    """Return every case on every variation of ``cluster``, checked; errors as in :func:`cosim`."""
     for placement in placements:
         require(placement in PLACEMENTS, f"placement must be one of {', '.join(PLACEMENTS)}, not {placement}")
     clusters = product(banks or [cluster.banks], arbiters or [cluster.arbiter], placements, cores)

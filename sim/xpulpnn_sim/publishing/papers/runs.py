@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig, preset
-from xpulpnn_sim.api.cosimulation import MOST_CYCLES, cosim, cosim_cluster
+from xpulpnn_sim.api.cosimulation import MOST_CYCLES, cosim
 from xpulpnn_sim.api.packed_sweeps import USUAL_MATMUL, SweepRequest, sweep_points
 from xpulpnn_sim.cosimulation.model.libraries import simulated
 from xpulpnn_sim.cosimulation.model.machine import Machine
@@ -45,11 +45,9 @@ class CosimRun:
             "config": BOTH_FORMS,
             "check": check,
         }
-        if "cores" not in options:
-            (result,) = cosim(workload, **case)
-        else:
-            cores, banks = int(options["cores"]), int(options.get("banks", _USUAL_BANKS))
-            (result,) = cosim_cluster(workload, cores=[cores], banks=[banks], **case)
+        if "cores" in options:
+            case |= {"cores": [int(options["cores"])], "banks": [int(options.get("banks", _USUAL_BANKS))]}
+        (result,) = cosim(workload, **case)
         return result.record
 
 
