@@ -25,7 +25,7 @@ from xpulpnn_sim.tools.component_names import ALL_TOPS
 from xpulpnn_sim.tools.components import CLUSTER_TOPS, DEBUG_TOPS, component_of
 
 _CLOCKING = (
-    ("clk", "clock; everything happens on its rising edge"),
+    ("clk", "clock; registers change at its rising edge"),
     ("rst", "synchronous reset, active high; rst_n with --reset async-low"),
 )
 

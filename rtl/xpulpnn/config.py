@@ -12,6 +12,7 @@ from xpulpnn.errors import ConfigError, require
 from xpulpnn.field_values import check_choices
 from xpulpnn.isa.cluster import ICACHE_LINE_BYTES, MAX_CORES
 from xpulpnn.isa.csr import TRIGGERS, CsrGroup
+from xpulpnn.isa.debug import IDCODE
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SECOND_PAIR, WORD_BYTES
@@ -133,6 +134,8 @@ class CoreConfig:
     debug: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: triggers: Triggers of debug mode, 0 to 2: addresses of instructions, loads or stores at which the core halts.
     triggers: int = field(default=TRIGGERS, metadata=OMITTED_IF_DEFAULT)
+    #: idcode: IDCODE of the JTAG port of a core or cluster with a debug module, an odd number of 32 bits.
+    idcode: int = field(default=IDCODE, metadata=OMITTED_IF_DEFAULT)
     #: nn_csrs: The words of the NN-RF are CSRs too, which programs and debuggers may save and restore; needs Mac&Load.
     nn_csrs: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
     #: clock_gate: The clock of a core stops while ``core_sleep`` is high, by the module ``xpulpnn_clock_gate``.

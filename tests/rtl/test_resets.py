@@ -69,6 +69,8 @@ def test_a_register_without_reset_is_found(monkeypatch: pytest.MonkeyPatch):
     assert [*without_reset(core, "core")] == ["core.controller.sleeping"]
 
 
+PLAIN = replace(PRESETS["ri5cy"], xpulpv2=False)
+STYLES = {"sync": {}, "async-low": {"reset": "async-low"}, "released": {"reset": "async-low", "reset_sync": True}}
 BENCH = """
 module bench; reg clk = 0, rst_n = 1, test_en = 0; reg [4:0] seen = 0;
     always #5 clk = ~clk;
@@ -103,15 +105,41 @@ def test_a_reset_begins_at_once_and_ends_at_the_second_edge(tmp_path: Path):
     assert simulated(tmp_path, RELEASE, "jtag-dtm", DebugConfig(), reset_sync=True) == ["00011", "1"]
 
 
-def test_a_scan_test_passes_by_resets_and_clock_gates(tmp_path: Path):
+@pytest.mark.parametrize(("test_en", "reset_sync"), [(True, False), (False, True)])
+def test_a_scan_test_passes_by_resets_and_clock_gates(test_en, reset_sync, tmp_path: Path):
     """The debug module holds the core in reset, and its clock stands, unless ``test_en`` is 1."""
-    config = replace(PRESETS["ri5cy"], xpulpv2=False, clock_gate=True, test_en=True)
-    assert simulated(tmp_path, SCAN, "core-debug", config) == ["00", "11"]
+    config = replace(PLAIN, clock_gate=True, test_en=test_en)
+    body = SCAN.replace("dut.", "dut.inner.") if reset_sync else SCAN
+    assert simulated(tmp_path, body, "core-debug", config, reset_sync=reset_sync) == ["00", "11"]
 
 
-PLAIN = replace(PRESETS["ri5cy"], xpulpv2=False)
+# a word is fetched, the debugger resets the core for two cycles, and the answer comes later
+LATE_ANSWER = """
+    reg [15:0] granted = 0; integer fetches = 0;
+    assign dut.instr__gnt = 1, dut.instr__rvalid = granted[15], dut.instr__rdata = 32'h13;
+    assign dut.fetch_enable = 1, dut.boot_addr = 32'h80, dut.irq = 0, dut.data__rvalid = 0;
+    assign dut.instr__err = 0, dut.data__err = 0, dut.tck_clk = 0, dut.tck_rst_n = rst_n;
+    always @(posedge clk) granted <= {granted[14:0], dut.instr__req === 1};
+    always @(posedge clk) if (dut.core.rst_n & dut.core.instr__rvalid) fetches = fetches + 1;
+    initial begin
+        #12 rst_n = 0; #20 rst_n = 1; #40 force dut.held = 1; #20 release dut.held; fetches = 0;
+        #110 $display("%0d", fetches); #800 $display("%0d", fetches > 4); $finish;
+    end
+"""
+
+
+def test_answers_from_before_a_reset_of_the_core_are_not_its_own(tmp_path: Path):
+    assert simulated(tmp_path, LATE_ANSWER, "core-debug", replace(PLAIN, test_en=True)) == ["0", "1"]
+
+
+def test_registers_of_a_domain_made_inside_have_asynchronous_resets():
+    config = replace(CLUSTER_PRESETS["cluster"], core=replace(PRESETS["ri5cy"], debug=True))
+    text = emit_top("core-axi", config, **STYLES["async-low"]).text
+    assert re.findall(r"always @\(posedge clk\)(?: begin)?\s+if \(!?\w*rst", text) == []
+    assert "always @(posedge clk or posedge system_rst)" in text
+
+
 SMALL = ClusterConfig(core=PLAIN, cores=1, banks=2)
-STYLES = {"sync": {}, "async-low": {"reset": "async-low"}, "released": {"reset": "async-low", "reset_sync": True}}
 FIRST = """
 module bench; reg clk = 0, active = 1; always #5 clk = ~clk;
     {wires} wire [{last}:0] requests = {{{requests}}};

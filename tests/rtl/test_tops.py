@@ -74,7 +74,8 @@ def test_names_without_the_components():
 
 
 def test_cluster_has_one_module_of_each_kind():
-    config = ClusterConfig(core=PLAIN, cores=3, banks=4, rvfi=True, memories="ports")
+    gated = replace(PLAIN, clock_gate=True, test_en=True)
+    config = ClusterConfig(core=gated, cores=3, banks=4, rvfi=True, memories="ports")
     emitted = emit_top("cluster", config)
     manifest = emitted.manifest
     assert emitted.modules["cluster"].count(".ext_events(") == config.cores
@@ -86,8 +87,14 @@ def test_cluster_has_one_module_of_each_kind():
     assert [instances[f"cluster.tcdm.crossbar.bank{number}"] for number in range(4)] == ["bank_arbiter"] * 4
     ports = {port["name"]: port for port in manifest["ports"]}
     assert all(port["meaning"] for port in ports.values())
+    assert "test_en" in ports
     assert ports["rvfi_2_pc_rdata"]["width"] == 32
     assert {"bank_master_3", "ext_hart", "banks__3__addr", "core_clock_en"} <= set(ports)
+
+
+def test_a_core_on_a_bus_describes_what_it_uses_of_the_configuration():
+    used = emission("core-axi", ClusterConfig(core=PLAIN)).manifest["configuration"]
+    assert used.keys() == {"core", "clint", "icache_private", "icache_ways", "prefetch"}
 
 
 def test_decoder_names_what_it_decodes():

@@ -7,7 +7,7 @@ from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetS
 from xpulpnn.bus.clint import CoreClint
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.icache.private import PrivateCache
-from xpulpnn.component import Component, assign_by_name, connect, flipped, pass_ports
+from xpulpnn.component import Component, assign_by_name, connect, flipped, optional, pass_ports
 from xpulpnn.config import ClusterConfig
 from xpulpnn.core.core import FENCE_PORTS
 from xpulpnn.core.gated_core import core_of
@@ -33,16 +33,18 @@ class CoreOnBus(Component):
     bursts; ``fence.i`` empties it. Data are not cached. Everything else is as in :class:`~xpulpnn.core.core.Core`.
     """
 
-    # config: ``core`` and the fields of a core's instruction cache; without a cache every word is
+    # config: of a cluster, of which USED are used; without a cache every word is
     # fetched separately. Debug mode adds the ports of CoreDebug, which explains ``transport``. ``clint`` adds a
     # core-local interruptor at 0x02000000, whose lines are or-ed with ``irq``; ``sbus`` does not reach it.
+
+    USED = ("core", "clint", "icache_private", "icache_ways", "prefetch")
 
     #: ibus: Instruction fetches.
     #: dbus: Data accesses.
     #: sbus: Memory accesses of the debugger while the core runs; only with debug mode.
     #: core_sleep: wfi waits and neither core nor cache has an outstanding access: the core's clock is not needed.
     #: system_reset: Reset of the system, which also resets core, cache and ports, but not debug module and ``sbus``;
-    #:   ``ndmreset`` requests it; synchronous to the clock; only with debug mode.
+    #:   ``ndmreset`` requests it; a register of the clock, as glitches may reset; only with debug mode.
 
     def __init__(self, config: ClusterConfig, bus: str, *, transport: Any = JtagDtm):
         fence_port = config.icache_private > 0
@@ -76,7 +78,7 @@ class CoreOnBus(Component):
             domain = "system"
             m.domains += ClockDomain(domain, local=True)
             m.d.comb += ClockSignal(domain).eq(ClockSignal())
-            m.d.comb += ResetSignal(domain).eq(ResetSignal() | self.system_reset)
+            m.d.comb += ResetSignal(domain).eq(ResetSignal() | (self.system_reset & ~optional(self, "test_en")))
         for cache in caches:
             self._connect_cache(m, core, cache, domain)
         for name, port in self.answered.items():

@@ -25,7 +25,7 @@ class ResetSync(Component):
 class ReleasedInStep(Wrapper):
     """A component whose asynchronous reset may be released at any time."""
 
-    #: test_en: Scan test: the reset of the top is that of all registers; 0 otherwise.
+    #: test_en: Scan test: the reset of the top is that of all registers, and clocks run; 0 otherwise.
 
     def __init__(self, component: Any):
         super().__init__(component.config, (component,), (), {"test_en": In(1)})

@@ -86,7 +86,8 @@ class Cluster(Component):
             #: debug: Accesses of the cores to the memory of the debug module.
             ports |= {"debug_req": In(config.cores), "debug_mode": Out(config.cores), "debug": Out(ObiSignature())}
         if config.core.clock_gate and config.core.test_en:
-            ports["test_en"] = In(1)  #: Scan test: the clocks of all cores run; 0 otherwise. Optional.
+            #: test_en: Scan test: the clocks of all cores run; 0 otherwise. Optional.
+            ports["test_en"] = In(1)
         if config.icache_private:
             #: refill: Instruction memory, with instruction caches.
             ports["refill"] = Out(RefillSignature())

@@ -27,7 +27,7 @@ class ClusterDebug(Wrapper):
     #: ndmreset: The debugger requests the reset of everything but the debug module.
 
     def __init__(self, config: ClusterConfig):
-        self.debug_config = DebugConfig(harts=config.cores, hart_reset=False)
+        self.debug_config = DebugConfig(harts=config.cores, hart_reset=False, idcode=config.core.idcode)
         ports = {"ndmreset": Out(1), "debug_req": Out(config.cores)}
         ports |= {"test_en": In(1)} if config.core.test_en else {}
         super().__init__(config, (Cluster(config), JtagDtm(self.debug_config)), ("debug_req", "debug", "dmi"), ports)

@@ -3,9 +3,9 @@
 
 from typing import Any
 
-from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal, Signal
+from amaranth.hdl import ClockDomain, ClockSignal, Const, DomainRenamer, Module, ResetSignal
 
-from xpulpnn.component import In, Out, Wrapper, connect, flipped, optional, pass_ports
+from xpulpnn.component import In, Out, Wrapper, connect, flipped, optional, pass_ports, signals
 from xpulpnn.config import CoreConfig
 from xpulpnn.core.gated_core import core_of
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
@@ -34,12 +34,12 @@ class CoreDebug(Wrapper):
     #: ndmreset: The debugger requests the reset of everything but the debug module.
     #: debug_req: The debugger requests the core to halt.
     #: test_en: Scan test: clocks run, and no reset but that of the top resets the core; 0 otherwise. Optional.
-    #: system_reset: Reset of the system, which also resets the core; synchronous to the clock; optional.
+    #: system_reset: Reset of the system, which also resets the core; a register, as glitches may reset; optional.
 
     def __init__(
         self, config: CoreConfig, *, fence_port: bool = False, system_reset: bool = False, transport: Any = JtagDtm
     ):
-        self.debug_config = DebugConfig()
+        self.debug_config = DebugConfig(idcode=config.idcode)
         # transport: JtagDtm, with the ports ``tms`` to ``tdo_enable``, or FpgaDtm, with the ports from ``jtdi`` on
         wrapped = (core_of(config, fence_port=fence_port), transport(self.debug_config))
         ports = {"bus": Out(ObiSignature()), "ndmreset": Out(1), "debug_req": Out(1)}
@@ -53,18 +53,23 @@ class CoreDebug(Wrapper):
         m.submodules.core = DomainRenamer("core")(core)
         m.submodules.dtm = dtm
         m.submodules.dm = dm = DebugModule(config)
-        m.submodules.instr_demux = instr = DomainRenamer("core")(PortDemux(config, InstructionPortSignature()))
-        m.submodules.data_demux = accesses = DomainRenamer("core")(PortDemux(config, ObiSignature()))
+        m.submodules.instr_demux = instr = DomainRenamer("ports")(
+            PortDemux(config, InstructionPortSignature(), hart_reset=True)
+        )
+        m.submodules.data_demux = accesses = DomainRenamer("ports")(PortDemux(config, ObiSignature(), hart_reset=True))
         m.submodules.share = share = MemoryShare()
-        m.domains += ClockDomain("core", local=True)
-        # a register, as the reset may be asynchronous and must be free of glitches
-        held = reset = Signal(name="held")
-        m.d.sync += held.eq(dm.hart_reset.any())
-        if "system_reset" in self.signature.members:
-            reset = held | self.system_reset
+        # registers, as resets may be asynchronous and must be free of glitches
+        held, system = signals(1, "held system_held")
+        m.d.sync += [held.eq(dm.hart_reset.any()), system.eq(dm.ndmreset)]
+        # the memories outside forget their accesses with the system
+        system = getattr(self, "system_reset", system)
+        for domain, reset in (("core", held | system), ("ports", system)):
+            m.domains += ClockDomain(domain, local=True)
+            m.d.comb += ClockSignal(domain).eq(ClockSignal())
+            m.d.comb += ResetSignal(domain).eq(ResetSignal() | (reset & ~optional(self, "test_en")))
         m.d.comb += [
-            ClockSignal("core").eq(ClockSignal()),
-            ResetSignal("core").eq(ResetSignal() | (reset & ~optional(self, "test_en"))),
+            instr.hart_reset.eq(held),
+            accesses.hart_reset.eq(held),
             self.ndmreset.eq(dm.ndmreset),
             self.debug_req.eq(dm.debug_req),
             core.debug_req.eq(dm.debug_req),

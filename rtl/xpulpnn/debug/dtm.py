@@ -83,7 +83,7 @@ class JtagDtm(_Dtm):
     tms: In(1)
     tdi: In(1)  #: Serial data into the test access port.
     tdo: Out(1)  #: Serial data out of the test access port, which changes at falling edges of TCK.
-    tdo_enable: Out(1)  #: Drive ``tdo``; while it is low another device may.
+    tdo_enable: Out(1)  #: Drive ``tdo``, else another device may; changes with it, and has no reset either.
     dmi: Out(DmiSignature())  #: Accesses to the debug module.
 
     def elaborate(self, platform):

@@ -45,7 +45,7 @@ class Tap(Component):
     tms: In(1)  #: Mode select.
     tdi: In(1)  #: Serial data in.
     tdo: Out(1)  #: Serial data out, which changes at falling edges of TCK.
-    tdo_enable: Out(1)  #: Drive ``tdo``; while it is low another device may.
+    tdo_enable: Out(1)  #: Drive ``tdo``, else another device may; changes with it, and has no reset either.
     instruction: Out(TapRegister)  #: Current instruction.
     capture: Out(1)  #: The selected data register captures its value at the next edge.
     shift: Out(1)  #: The selected data register shifts, with ``tdi`` as new top bit.

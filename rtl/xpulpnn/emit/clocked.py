@@ -235,8 +235,12 @@ class Clocked:
             reset, value = async_reset
             resets.append(Assign(Slice(register, 0, width), value))
             wire = self._nets.whole_net(reset)
-            if wire is not None and self._nets.is_inverted(wire):
-                event += f" or negedge {self._nets.names[wire]}"
+            name = self._nets.names[wire] if wire is not None else ""
+            if self._nets.is_inverted(wire):
+                event += f" or negedge {name}"
+            elif self._nets.style.inverts(name):
+                # the reset of a domain that the component has made
+                event += f" or posedge {name}"
         return _Block(event, reset, resets, [_retarget(node, register) for node in tree(statements)])
 
     def _event(self, cell: Cell) -> str:

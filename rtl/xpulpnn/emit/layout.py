@@ -47,7 +47,7 @@ def ordered(pieces: Sequence[TextPiece], candidates: set[str]) -> list[TextPiece
     return result
 
 
-_CLOCKING = {"clk": "Clock; everything happens on its rising edge.", "rst": "Synchronous reset, active high."}
+_CLOCKING = {"clk": "Clock; registers change at its rising edge.", "rst": "Synchronous reset, active high."}
 _ASYNCHRONOUS = "Asynchronous reset, active low."
 
 

@@ -44,6 +44,9 @@ _STALLS = {"prompt": (Stalls(), 0.6), "slow": (Stalls(3, 3), 0.2), "jerky": (Sta
 _RUNS = 20
 _RESETS = 20
 _INCREMENTING = 1  # kind of burst
+_ATTRIBUTES = {(0, 1): (0, 1), (1, 1): (2, 1), (0, 0): (2, 5)}
+"""Memory attributes and protection, of accesses that may reach devices, runs, and fetches: by the runs and writes."""
+
 _LIMIT = 16  # largest number of outstanding transfers of the bridge; the manager has no limit
 
 
@@ -83,9 +86,10 @@ class BridgeChecker(Agent):
     def __init__(self, dut: Dut, manager: Manager) -> None:
         super().__init__(dut)
         self._rst, self._manager = dut.rst, manager
-        self._names = {"ar": ("araddr", "arlen", "arsize", "arburst")}
-        if bench_data()["writes"]:
-            self._names |= {"aw": ("awaddr", "awlen", "awsize", "awburst"), "w": ("wdata", "wstrb", "wlast")}
+        channels = ("ar", "aw") if bench_data()["writes"] else ("ar",)
+        address = ("addr", "len", "size", "burst", "cache", "prot")
+        self._names = {channel: tuple(f"{channel}{name}" for name in address) for channel in channels}
+        self._names |= {"w": ("wdata", "wstrb", "wlast")} if bench_data()["writes"] else {}
         known = [(*rest, f"{channel}valid", f"{channel}ready") for channel, rest in self._names.items()]
         self._axi = {name: getattr(dut, f"axi__{name}") for names in known for name in names}
         self._gnt, self._rvalid = dut.port__gnt, dut.port__rvalid
@@ -123,7 +127,12 @@ class BridgeChecker(Agent):
             in_block = (BLOCK_BYTES - request.address % BLOCK_BYTES) // _size()
             self._left[channel] = min(request.beats, in_block) if request.write else request.beats
             transfers, size = self._left[channel] * bench_data()["words"], bench_data()["bits"] // BYTE_BITS
-            self._shown[channel] = (request.address, transfers - 1, size.bit_length() - 1, _INCREMENTING)
+            constants = (
+                size.bit_length() - 1,
+                _INCREMENTING,
+                *_ATTRIBUTES[bench_data()["runs"], bench_data()["writes"]],
+            )
+            self._shown[channel] = (request.address, transfers - 1, *constants)
         self._left[channel] -= 1
         if request.write:
             self._shown["w"] = (request.value, request.enables, int(not self._left[channel]))

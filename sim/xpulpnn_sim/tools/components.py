@@ -120,6 +120,11 @@ def component_of(name: str, config: AnyConfig) -> wiring.Component:
 
 def emit_top(name: str, config: AnyConfig, *, reset_sync: bool = False, **options: Any) -> EmittedVerilog:
     """Emit a component as the module ``name``; the other options are those of :func:`xpulpnn.verilog.emit`."""
+    if reset_sync and isinstance(config, CoreConfig):
+        config = replace(config, test_en=True)
+    elif reset_sync and isinstance(config, ClusterConfig):
+        config = replace(config, core=replace(config.core, test_en=True))
     component = component_of(name, config)
+    used = {field: getattr(config, field) for field in getattr(component, "USED", ())}
     component = ReleasedInStep(component) if reset_sync else component
-    return emit(component, name.replace("-", "_"), config=config, **options)
+    return emit(component, name.replace("-", "_"), config=used or config, **options)

@@ -106,8 +106,13 @@ passes: place_0 <= place_0 + 2'h1 ~> place_0 <= place_0 + {1'h0, in_team_1}
 one: hart__req & ~to_debug & free ~> hart__req & free
 right: hart__addr[31:12] == 20'h1a110 ~> hart__addr[31:13] == 19'hd088
 ordered: (to_debug == last) ~> 1'b1
-counted:  - {2'h0, hart__rvalid} ~>
+counted:  - {2'h0, answered} ~>
 passed: last ? debug__rvalid : others__rvalid ~> last ? others__rvalid : debug__rvalid
+== way
+counted: hart_reset | (stale & (|under_way)) ~> hart_reset
+passed: hart__rvalid = answered & ~stale ~> hart__rvalid = answered
+== way
+counted: (under_way != 3'h7) & ~stale ~> (under_way != 3'h7)
 == bus
 steady: (access__addr == 7'h39) & ~busy) address ~> (access__addr == 7'h39)) address
 alone: if (state == BUS_STATE_REQUESTED) bus__req ~> if (state != BUS_STATE_IDLE) bus__req

@@ -4,7 +4,7 @@ from amaranth.lib.fifo import SyncFIFO
 from amaranth.utils import exact_log2
 
 from xpulpnn.cluster.axi.address_channel import AddressChannel
-from xpulpnn.cluster.axi.ports import AxiSignature, constants, failed
+from xpulpnn.cluster.axi.ports import BURST_INCREMENTING, DEVICE, INSTRUCTION, MEMORY, PRIVILEGED, AxiSignature, failed
 from xpulpnn.cluster.ports import (
     LINE_BEATS,
     LINE_OFFSET_BITS,
@@ -18,7 +18,6 @@ from xpulpnn.component import Component, In, Out, PortSignature, signals
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
 OUTSTANDING = 16  # largest number of outstanding accesses of a cluster
-_INSTRUCTION = 4  # protection bit of fetches
 
 _KIND = data.StructLayout({"write": 1, "last": 1})
 
@@ -60,7 +59,7 @@ class AxiBridge(Component):
 
     def _reads(self, m):
         port, axi = self.port, self.axi
-        channel = self._channel(m, "ar", _INSTRUCTION)
+        channel = self._channel(m, "ar")
         first, granted, arrives = signals(1, "first granted arrives")
         under_way = Signal(range(self.outstanding + 1))
         _, answered = collect_words(m, port, arrives, axi.rdata, failed(axi.rresp))
@@ -99,11 +98,18 @@ class AxiBridge(Component):
             order.r_en.eq(port.rvalid),
         ]
 
-    def _channel(self, m, name, protection=0):
+    def _channel(self, m, name):
         m.submodules[name] = channel = AddressChannel()
         axi, address = self.axi, self.port.addr
+        constants = {
+            "size": exact_log2(self.bits // BYTE_BITS),
+            "burst": BURST_INCREMENTING,
+            # the order and number of accesses to a device matter
+            "cache": DEVICE if self.writes and not self.has_runs else MEMORY,
+            "prot": PRIVILEGED if self.writes else PRIVILEGED | INSTRUCTION,
+        }
         m.d.comb += [
-            *constants(axi, name, protection),
+            *(getattr(axi, f"{name}{field}").eq(value) for field, value in constants.items()),
             # an address may be a line number instead of a byte address
             channel.addr[-len(address) :].eq(address),
             getattr(axi, f"{name}addr").eq(channel.valid_addr),

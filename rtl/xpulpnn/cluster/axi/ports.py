@@ -1,7 +1,5 @@
 """AXI4 ports as seen by the manager."""
 
-from amaranth.utils import exact_log2
-
 from xpulpnn.component import In, Out, PortSignature
 from xpulpnn.isa.machine import BYTE_BITS, XLEN
 
@@ -9,7 +7,8 @@ LENGTH_BITS = 8  # bits of the number of transfers in a burst, less one
 
 RESPONSE_BITS = 2
 BURST_INCREMENTING = 1
-CACHE_BUFFERABLE = 2  # memory attribute: bufferable, not cacheable
+DEVICE, MEMORY = 0, 2  # memory attributes: a device, or normal memory that is not cached; neither is buffered
+PRIVILEGED, INSTRUCTION = 1, 4  # bits of the protection
 
 _ADDRESS = {
     "id": (1, "Identifier of a burst that {}, always 0: everything is answered in its order."),
@@ -18,8 +17,8 @@ _ADDRESS = {
     "size": (3, "Logarithm of the bytes of a transfer of a burst that {}, constant."),
     "burst": (2, "Constant 1: addresses of a burst that {} increase."),
     "lock": (1, "Constant 0: a burst that {} is no exclusive access."),
-    "cache": (4, "Memory attributes of a burst that {}, constant 2: not cached, may be buffered."),
-    "prot": (3, "Protection of a burst that {}, constant: 0."),
+    "cache": (4, "Memory attributes of a burst that {}, constant: 0 of single accesses, 2 of runs and fetches."),
+    "prot": (3, "Protection of a burst that {}, constant 1: privileged."),
     "valid": (1, "There is the address of a burst that {}; it stays until it is taken."),
     "ready": (1, "The address of a burst that {} is taken in this cycle."),
 }
@@ -35,7 +34,7 @@ class AxiSignature(PortSignature):
         for name, (_, text) in _ADDRESS.items()
     }
 
-    #: arprot: Protection of a burst that reads: constant 0, or 4 on an instruction port.
+    #: arprot: Protection of a burst that reads, constant: 1, privileged, or 5 on an instruction port.
 
     def __init__(self, bits: int, *, writes: bool = True):
         self.bits = bits
@@ -64,12 +63,6 @@ class AxiSignature(PortSignature):
             "rready": Out(1),  #: The data read are accepted in this cycle, if they are valid.
         }
         super().__init__(members)
-
-
-def constants(axi, channel, prot=0):
-    size = exact_log2(axi.signature.bits // BYTE_BITS)
-    values = {"id": 0, "size": size, "burst": BURST_INCREMENTING, "lock": 0, "cache": CACHE_BUFFERABLE, "prot": prot}
-    return [getattr(axi, f"{channel}{name}").eq(value) for name, value in values.items()]
 
 
 def failed(response):

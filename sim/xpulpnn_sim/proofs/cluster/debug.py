@@ -23,8 +23,8 @@ _WAY_CLAIMS = {
     "one": "at most one target gets a request, and only while the hart requests",
     "right": "a request goes to the target of its address",
     "ordered": "a target gets a request only if the other has no outstanding response",
-    "counted": "outstanding accesses are those granted and not answered, of one target",
-    "passed": "the hart gets every response, and no other",
+    "counted": "outstanding accesses are those granted and not answered, of one target; those before a reset are known",
+    "passed": "the hart gets every response to what it requested since its reset, and no other",
 }
 
 
@@ -32,26 +32,36 @@ class WayClaims(Obligation):
     """Properties of a demultiplexer to the debug module and other targets, with counts of outstanding transfers."""
 
     def __init__(self):
-        ports = {"req": In(1), "addr": In(XLEN), "gnt": In(_PLACES), "rvalid": In(_PLACES)}
-        registers = {"under_way": ("under_way", 3), "last": ("last", 1)}
-        unit = PortDemux(DebugConfig(), InstructionPortSignature())
+        ports = {"req": In(1), "addr": In(XLEN), "gnt": In(_PLACES), "rvalid": In(_PLACES), "hart_reset": In(1)}
+        registers = {"under_way": ("under_way", 3), "last": ("last", 1), "stale": ("stale", 1)}
+        unit = PortDemux(DebugConfig(), InstructionPortSignature(), hart_reset=True)
         super().__init__("way to the debug module's memory", unit, _WAY_CLAIMS, registers, ports=ports)
 
     def claim(self, m):
         hart, places = self.unit.hart, (self.unit.debug, self.unit.others)
         owed = [Signal(range(_MOST + 1), name=f"owed_{number}") for number in range(_PLACES)]
-        m.d.comb += [hart.req.eq(self.req), hart.addr.eq(self.addr)]
+        m.d.comb += [hart.req.eq(self.req), hart.addr.eq(self.addr), self.unit.hart_reset.eq(self.hart_reset)]
         for number, (place, count) in enumerate(zip(places, owed, strict=True)):
             m.d.comb += [place.gnt.eq(self.gnt[number]), place.rvalid.eq(self.rvalid[number] & (count != 0))]
             m.d.sync += count.eq(count + (place.req & place.gnt) - place.rvalid)
         (debug, others), (first, second) = places, owed
+        # accesses from before the last reset of the hart
+        old = Signal(range(_MOST + 1))
+        granted, answered = hart.req & hart.gnt, debug.rvalid | others.rvalid
+        m.d.sync += old.eq(
+            Mux(self.hart_reset, first + second + granted, old) - (answered & (self.hart_reset | (old != 0)))
+        )
         inside = self.addr[DEBUG_BYTES.bit_length() - 1 :] == self.unit.config.base // DEBUG_BYTES
         m.d.comb += [
             self.one.eq(~(debug.req & others.req) & (hart.req | ~(debug.req | others.req))),
             self.right.eq((~debug.req | inside) & (~others.req | ~inside)),
             self.ordered.eq((~debug.req | (second == 0)) & (~others.req | (first == 0))),
-            self.counted.eq((self.under_way == first + second) & (Mux(self.last, second, first) == 0)),
-            self.passed.eq(hart.rvalid == (debug.rvalid | others.rvalid)),
+            self.counted.eq(
+                (self.under_way == first + second)
+                & (Mux(self.last, second, first) == 0)
+                & (old == Mux(self.stale, first + second, 0))
+            ),
+            self.passed.eq(hart.rvalid == answered & (old == 0)),
         ]
 
 

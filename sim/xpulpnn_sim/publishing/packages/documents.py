@@ -174,7 +174,7 @@ def _port(port: Port, design: Design) -> ElementTree.Element:
 
 
 def obi_definitions() -> dict[str, str]:
-    about = "Open Bus Interface, version 1 with 32-bit address and data."
+    about = "Open Bus Interface, version 1.2: the mandatory signals and err, with 32-bit address and data."
     bus = _nodes(directConnection="true", isAddressable="true", description=about)
     ports: list[ElementTree.Element] = []
     for name, (driven, width, meaning) in OBI_SIGNALS.items():
