@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
+from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell, typed_command
 from xpulpnn_sim.cli.options import Check, Jobs, Json, OldFile, Report, arguments, command, listed
 from xpulpnn_sim.publishing.papers import measure
 from xpulpnn_sim.publishing.papers.measure import TABLE_NAMES, measure_tables, named_table
@@ -45,19 +45,10 @@ def bench_command(options: BenchOptions) -> int:
         tell(TerminalTable(named_table(table)), "")
     tell(*(f"* {line}" for line in _conditions(options)))
     if options.report is not None:
-        how = {"command": _command(options), "conditions": _conditions(options)}
+        how = {"command": typed_command(), "conditions": _conditions(options)}
         measure.write_papers_page(options.report, measured_tables, **how)
     wrong = any(table.count(RowVerdict.WRONG) for table in measured_tables)
     return finish(options.json, [row for table in measured_tables for row in _rows(table)], good=not wrong)
-
-
-def _command(options: BenchOptions) -> str:
-    words = ["xpulpnn bench", *(f"--table {name}" for name in options.table)]
-    words += [f"--models {options.models}"] if options.models else []
-    words += [f"--liberty {options.liberty}"] if options.liberty else []
-    words += ["--quick"] if options.quick else []
-    words += ["--check results"] if options.check != "all" else []
-    return " ".join(words)
 
 
 def _conditions(options: BenchOptions) -> list[str]:

@@ -17,7 +17,7 @@ from rich.table import Table
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig
 from xpulpnn.errors import InputError, require
 from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, progress_bar, remark, tell
-from xpulpnn_sim.cli.configurations import Hosted
+from xpulpnn_sim.cli.configurations import Hosted, refuse
 from xpulpnn_sim.cli.options import CompilerChoice, Count, Json, NewFolder, Repeated, arguments, command
 from xpulpnn_sim.tools.files import abridged, is_generated, output_folder, require_folder
 from xpulpnn_sw.assembly.looppass.optimise import PassReport
@@ -234,8 +234,7 @@ def _cluster(request: CcOptions) -> ClusterLayout | None:
     fields = pick(request, "cores", "tcdm", "core_stack", "stack")
     given = {name: value for name, value in fields.items() if value is not None}
     if not request.cluster and named is None:
-        for name in (name for name in given if name != "stack"):
-            raise InputError(f"--{name.replace('_', '-')} must come with --cluster, not alone")
+        refuse(request, ("cores", "tcdm", "core_stack"), "must come with --cluster, not alone")
         return None
     sizes = {} if named is None else {"cores": named.cores, "tcdm": named.tcdm_bytes}
     for name, value in given.items():

@@ -4,6 +4,7 @@ import fnmatch
 import json
 import os
 import re
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ TYPED: ContextVar[tuple[str, ...]] = ContextVar("TYPED", default=())
 RESULTS_ON_OUTPUT: ContextVar[bool] = ContextVar("RESULTS_ON_OUTPUT", default=False)
 """True while standard output is reserved for JSON."""
 
+
 Item = TypeVar("Item")
 SCHEMA = 1  # version of the JSON format
 
@@ -51,6 +53,10 @@ def write_json(path: Path | None, result: Any) -> None:
         sys.stdout.write(text)
     else:
         write_text(path, text)
+
+
+def typed_command() -> str:
+    return shlex.join(["xpulpnn", *TYPED.get()])
 
 
 @dataclass

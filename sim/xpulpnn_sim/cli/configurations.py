@@ -1,8 +1,8 @@
-"""Groups of options for a configuration, a cluster, and memory timing."""
+"""Groups of options for a configuration, a cluster, and memory timing; options that exclude each other."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Annotated, Any, TypeVar
 
 from cyclopts import Parameter, Token
 
@@ -21,6 +21,13 @@ _OPTION_OF_FIELD = {"cores": "cores", "banks": "banks", "arbiter": "arbiter", "i
 """Options that set a field of the cluster, by the name of the field."""
 
 Target = TypeVar("Target", CoreConfig, ClusterConfig)
+
+
+def refuse(options: Any, names: Iterable[str], rule: str) -> None:
+    """Raise :class:`InputError` with a ``rule`` for an option out of ``names`` that has not its default value."""
+    for option in fields(options):
+        if option.name in names and getattr(options, option.name) != option.default:
+            raise InputError(f"--{option.name.replace('_', '-')} {rule}")
 
 
 @arguments
@@ -164,9 +171,7 @@ class ClusterOptions(Cores, Exact):
         target = self.target
         if isinstance(target, ClusterConfig):
             return self.for_simulation(target)
-        for name in ("banks", "icache", "l2_latency"):
-            if (value := getattr(self, name)) is not None:
-                raise InputError(f"--{name.replace('_', '-')} must come with --cores, not alone with {value}")
+        refuse(self, ("banks", "icache", "l2_latency"), "must come with --cores, not alone")
         return self.for_simulation(target)
 
 

@@ -14,17 +14,8 @@ from xpulpnn.xif.config import HOST_NAME
 from xpulpnn_sim.api.cosimulation import DEFAULT_WIDTHS, MOST_CYCLES, CoreChoice, kernel_cases, run_cases
 from xpulpnn_sim.api.random_layers import covered, random_cases, turns
 from xpulpnn_sim.cli.cluster_runs import KERNEL, RUN, ClusterRuns, show_clusters
-from xpulpnn_sim.cli.common import (
-    Columns,
-    finish,
-    pick,
-    plain,
-    quotient,
-    record_table,
-    run_results,
-    tell,
-)
-from xpulpnn_sim.cli.configurations import DataTiming, Simulated
+from xpulpnn_sim.cli.common import Columns, finish, pick, plain, quotient, record_table, run_results, tell
+from xpulpnn_sim.cli.configurations import DataTiming, Simulated, refuse
 from xpulpnn_sim.cli.hosts import HostName, host_of
 from xpulpnn_sim.cli.kernels import FORMS, Precisions, Requantising, Specialising
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, Seed, Words, arguments, command, parsed_by
@@ -109,15 +100,12 @@ class CosimOptions(Simulated, ClusterRuns, Precisions, Requantising, Specialisin
         clusters_only = {option.name for option in fields(ClusterRuns)} - {"jobs", "cores"}
         one_core_only = ("grant_stalls", "response_latency", "irq_rate", "halt_rate", "engine", "waves")
         unsuited, when = (one_core_only, "with") if self.cores else (clusters_only, "without")
-        for option in fields(self):
-            if option.name in unsuited and getattr(self, option.name) != option.default:
-                raise InputError(f"--{option.name.replace('_', '-')} must be left out {when} --cores")
+        refuse(self, unsuited, f"must be left out {when} --cores")
         if self.engine == "core" and self.waves is not None:
             raise InputError("--waves must be left out with --engine core: xpulpnn run writes them for programs")
         require(self.host is None or self.waves is None, "--waves must be left out with --host")
-        for name in ("irq_rate", "halt_rate"):
-            if self.engine == "stream" and getattr(self, name):
-                raise InputError(f"--{name.replace('_', '-')} must be left out with --engine stream")
+        if self.engine == "stream":
+            refuse(self, ("irq_rate", "halt_rate"), "must be left out with --engine stream")
         require(self.random is None or not self.layer, "--layer must be left out with --random")
 
 

@@ -1,10 +1,9 @@
 """The option ``--host`` of commands that simulate a core of somebody else."""
 
-from dataclasses import fields
 from typing import Any, Literal
 
 from xpulpnn.config import CoreConfig
-from xpulpnn.errors import require
+from xpulpnn_sim.cli.configurations import refuse
 from xpulpnn_sim.cosimulation.model.host import Host, host_config
 
 HostName = Literal["cv32e40x", "cv32e40x-mended"]
@@ -18,8 +17,6 @@ _OWN_OPTIONS = (
 def host_of(options: Any, named: str = "") -> tuple[Host, CoreConfig]:
     """Return the host that the options name, and its configuration, by default that of the core ``named`` by a program.
     Raises :class:`InputError` for options of our own cores."""
-    given = (field.name for field in fields(options) if getattr(options, field.name) != field.default)
-    for name in given:
-        require(name not in _OWN_OPTIONS, f"--{name.replace('_', '-')} must be left out with --host")
+    refuse(options, _OWN_OPTIONS, "must be left out with --host")
     config = host_config(named, options.assignments)
     return Host.of(options.host, config), config

@@ -10,7 +10,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, require
 from xpulpnn.isa.cluster import MAX_CORES
 from xpulpnn_sim.cli.common import finish, pick, progress_bar, tell
-from xpulpnn_sim.cli.configurations import Simulated
+from xpulpnn_sim.cli.configurations import Simulated, refuse
 from xpulpnn_sim.cli.networks import Samples, write_network
 from xpulpnn_sim.cli.options import Count, Json, Natural, NewFolder, Report, arguments, between, command, listed, rule
 from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
@@ -69,9 +69,7 @@ def net_explore_command(options: NetExploreOptions) -> int:
     """
     xpulpnn net explore model.onnx --images labelled.npz --floor 98  # the fastest bits that are right often enough
     """
-    for option, value in pick(options, "test_labels", "test_limit").items():
-        if value is not None and options.test is None:
-            raise InputError(f"--{option.replace('_', '-')} must come with --test, not alone")
+    refuse(options, ("test_labels", "test_limit") * (options.test is None), "must come with --test, not alone")
     config = options.with_cores(options.cores)
     bits = tuple(int(name) for name in options.bits)
     calibrating, deciding, test = _images(options)

@@ -1,7 +1,6 @@
 """``xpulpnn net run`` and ``reference``, and options, progress and output of all network runs."""
 
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import field, replace
 from importlib import metadata
@@ -16,7 +15,7 @@ from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
 from xpulpnn_sim.cli import network_tables as tables
-from xpulpnn_sim.cli.common import TYPED, finish, incomplete, pick, progress_bar, tell
+from xpulpnn_sim.cli.common import finish, incomplete, pick, progress_bar, tell, typed_command
 from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
 from xpulpnn_sim.cli.networks import ImageOptions
 from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, NewFile, OldFile, Report, Seed, arguments, command
@@ -81,8 +80,8 @@ def run_networks(
     if shown:
         _show(shown, paper_cycles)
         if options.report is not None:
-            command, conditions = shlex.join(["xpulpnn", *TYPED.get()]), _conditions(options, shown)
-            write_network_page(options.report, job, shown, command=command, conditions=conditions)
+            how = {"command": typed_command(), "conditions": _conditions(options, shown)}
+            write_network_page(options.report, job, shown, **how)
     code = finish(options.json, shown, good=not any(record["mismatches"] for record in shown))
     if finished.complete:
         finished.journal.remove()

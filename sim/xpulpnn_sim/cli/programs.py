@@ -18,7 +18,7 @@ from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn.isa.machine import IRQ_BITS
 from xpulpnn.xif.config import HOST_NAME
 from xpulpnn_sim.cli.common import Columns, finish, pass_on, pick, progress_bar, record_table, remark, tell
-from xpulpnn_sim.cli.configurations import Cores, Hosted
+from xpulpnn_sim.cli.configurations import Cores, Hosted, refuse
 from xpulpnn_sim.cli.options import Count, Json, NewFile, Preset, Repeated, arguments, between, command
 from xpulpnn_sim.reference.iss.core import Retired
 from xpulpnn_sim.reference.iss.library import library
@@ -300,15 +300,10 @@ _PROFILE: Columns = {**FUNCTION, "instructions": "{[count]}", "share": "{[share]
 
 
 def _require_turns(options: IssOptions, target: CoreConfig | ClusterConfig) -> None:
-    if options.xif and isinstance(target, ClusterConfig):
-        raise InputError("--xif must be left out with --cores")
     if isinstance(target, CoreConfig):
-        require(options.quantum is None, f"--quantum must come with --cores, not alone with {options.quantum}")
-        return
-    require(options.trace is None, f"--trace must be left out with --cores, not {options.trace}")
-    require(not options.irq, "--irq must be left out with --cores, whose event unit raises interrupts")
-    if options.hart_id:
-        raise InputError(f"--hart-id must be left out with --cores, which numbers the cores, not {options.hart_id}")
+        refuse(options, ("quantum",), "must come with --cores, not alone")
+    else:
+        refuse(options, ("xif", "trace", "irq", "hart_id"), "must be left out with --cores")
 
 
 @contextmanager

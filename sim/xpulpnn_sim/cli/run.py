@@ -14,7 +14,7 @@ from xpulpnn.errors import InputError, require
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cli import programs
 from xpulpnn_sim.cli.common import Columns, finish, pairs, pick, plain, progress_bar, record_table, remark, tell
-from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming
+from xpulpnn_sim.cli.configurations import ClusterOptions, MemoryTiming, refuse
 from xpulpnn_sim.cli.hosts import HostName, host_of
 from xpulpnn_sim.cli.options import Check, Count, NewFile, Seed, arguments, command, rule
 from xpulpnn_sim.cli.programs import DEFAULT_LIMIT, FUNCTION, OUTSIDE, ProgramOptions, load_program, with_named_core
@@ -175,8 +175,7 @@ def _debugged(options: RunOptions, config: CoreConfig | ClusterConfig) -> CoreCo
     if options.jtag is None:
         require(not options.hold, "--hold must come with --jtag, not alone")
         return config
-    for name in ("lockstep", "trace"):
-        require(not getattr(options, name), f"--{name} must be left out with --jtag")
+    refuse(options, ("lockstep", "trace"), "must be left out with --jtag")
     require(options.check != "all", "--check all must be left out with --jtag, which changes what the program does")
     return debugged(config)
 
