@@ -73,7 +73,7 @@ def test_answers_and_record(network, tmp_path, capsys):
     at = lines.index(["image", "answer", "score", "label"])
     rows = [[str(image), answer, f"{score():,}", label] for image, (answer, label) in enumerate(("00", "11", "01"))]
     assert lines[at + 1 : at + 4] == rows
-    assert ["sides", "1", f"{result['cycles']:,}"] in [line[:3] for line in lines]
+    assert ["sides", "xpulpnn-full,", "one", "core", f"{result['cycles']:,}"] in [line[:5] for line in lines]
     assert "2 of 3 images classified as labelled: 66.67%; 3 as the reference does" in shown
     assert "every retirement of the first image" in shown
     assert "PULP-NN" not in shown
@@ -137,8 +137,9 @@ def test_a_network_that_stops_has_a_table_and_a_page(network, tmp_path, capsys, 
     words = ["net", str(network), "--preset", "xpulpnn-full", "--jobs", "1", "--report", str(page)]
     assert cli.main(words) == 1
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    (row,) = (line for line in lines if line[:3] == ["sides", "1", "0"])
-    assert row[3:5] == ["-", "-"]
+    (row,) = (line for line in lines if line[:4] == ["sides", "xpulpnn-full,", "one", "core"])
+    assert row[4] == "0"
+    assert "-" in row[5:]
     assert "0 cycles, 0.00 MAC/cycle" in page.read_text()
 
 
@@ -150,8 +151,8 @@ def test_reference(network, tmp_path, capsys):
     assert (record["network"], record["images"], record["right"]) == ("sides", 3, 2)
     assert (record["answers"], record["labels"]) == ([0, 1, 0], [0, 1, 1])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["0", "1", "1", "100.0%", "-"] in lines
-    assert ["1", "2", "1", "50.0%", "0", "(1)"] in lines
+    assert ["0", "1", "1", "100.00", "-"] in lines
+    assert ["1", "2", "1", "50.00", "0", "(1)"] in lines
     assert lines[-1][:-2] == ["2", "of", "3", "images", "classified", "as", "labelled:", "66.67%,"]
     assert cli.main([*words, "--limit", "2"]) == 0
     assert "2 of 2 images classified as labelled: 100.00%" in capsys.readouterr().out

@@ -14,20 +14,20 @@ from cyclopts import Parameter
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError
 from xpulpnn_sim.api.cosimulation import MOST_CYCLES
-from xpulpnn_sim.cli import network_tables as tables
 from xpulpnn_sim.cli.common import finish, incomplete, pick, progress_bar, tell, typed_command
 from xpulpnn_sim.cli.configurations import CoreCounts, GrantStalls, Simulated
 from xpulpnn_sim.cli.networks import ImageOptions
 from xpulpnn_sim.cli.options import Count, Dask, Fresh, Json, NewFile, OldFile, Report, Seed, arguments, command
 from xpulpnn_sim.cosimulation.model.machine import USUAL_L2_BYTES, Machine
 from xpulpnn_sim.cosimulation.networks import job as network_job
+from xpulpnn_sim.cosimulation.networks import page
 from xpulpnn_sim.cosimulation.networks.images import FORMS, read_images
 from xpulpnn_sim.cosimulation.networks.job import Item, Job, NetworkOutcome, NetworkTarget, NetworkTask
-from xpulpnn_sim.cosimulation.networks.page import write_network_page
 from xpulpnn_sim.cosimulation.networks.summary import classified, summary_records
 from xpulpnn_sim.exploration.library import Library, load_library
 from xpulpnn_sim.exploration.network_energy import add_energies, layer_energies
 from xpulpnn_sim.tools.dask_workers import require_dask
+from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sw.networks.network import NetworkModel
 from xpulpnn_sw.networks.network_file import read_network
 
@@ -81,7 +81,7 @@ def run_networks(
         _show(shown, paper_cycles)
         if options.report is not None:
             how = {"command": typed_command(), "conditions": _conditions(options, shown)}
-            write_network_page(options.report, job, shown, **how)
+            page.write_network_page(options.report, job, shown, **how)
     code = finish(options.json, shown, good=not any(record["mismatches"] for record in shown))
     if finished.complete:
         finished.journal.remove()
@@ -119,16 +119,17 @@ def _target(options: NetworkRuns, config: CoreConfig | ClusterConfig) -> Network
 
 def _show(shown: Sequence[dict[str, Any]], paper_cycles: int | None) -> None:
     for record in shown:
-        tell(tables.layer_table(record), tables.cause_legend(record), tables.memory_table(record))
-        tell(tables.memory_summary(record))
+        tell(*map(TerminalTable, (page.layer_table(record), page.memory_table(record))))
     # answers do not depend on the target
     networks = {record["kernel"]: record for record in shown}.values()
     for record in networks:
-        tell(tables.answer_table(record))
+        tell(TerminalTable(page.answer_table(record)))
         classes = record.get("classes", [])
         if 1 < record["images"] and 0 < len(classes) <= _MOST_CLASSES:
-            tell(tables.class_table(classes))
-    tell(tables.network_table(shown, paper_cycles))
+            tell(TerminalTable(page.class_table(classes)))
+    rate = f"{shown[0]['macs'] / paper_cycles:.2f} MAC/cycle" if paper_cycles else ""
+    paper = [f"PULP-NN paper, 8 bit, one core: {paper_cycles:,} cycles, {rate}."] if paper_cycles else []
+    tell(TerminalTable(page.network_table(shown, *paper)))
     for record in networks:
         if "right" in record:
             right = f"{record['right']} of {record['images']} images classified as labelled: {record['accuracy']:.2%}"
@@ -230,7 +231,7 @@ def net_reference_command(options: ReferenceOptions) -> int:
         tell(f"{len(result.answers)} images without labels, {wall:.1f} s")
     else:
         if described.classes <= _MOST_CLASSES:
-            tell(tables.class_table(result.classes))
+            tell(TerminalTable(page.class_table(result.classes)))
         count = len(result.labels)
         tell(f"{result.right} of {count} images classified as labelled: {result.accuracy:.2%}, {wall:.1f} s")
     if options.scores is not None:

@@ -5,8 +5,9 @@ from colorsys import rgb_to_hsv
 import pytest
 from rich.console import Console
 
-from xpulpnn_sim.cli.network_tables import layer_table
 from xpulpnn_sim.cosimulation.networks.figures import energy_figure, layers_figure, memory_figure
+from xpulpnn_sim.cosimulation.networks.page import layer_table
+from xpulpnn_sim.tools.named_table import TerminalTable
 
 STALLS = {"jump": 10, "bank_conflict": 30, "sync": 40}
 LAYERS = [
@@ -122,19 +123,16 @@ def record(count: int):
     return {"kernel": "net", "cores": 8, "images": 1, "stalls": stalls, "layers": [layer]}
 
 
-def shown(count: int) -> tuple[list[str], list[str]]:
-    console = Console(width=200)
+@pytest.mark.parametrize("count", [3, 10])
+@pytest.mark.parametrize("width", [60, 300])
+def test_causes_that_occur_have_columns_whatever_the_width(count, width):
+    console = Console(width=width)
     with console.capture() as capture:
-        console.print(layer_table(record(count)))
-    _, headings, row = capture.get().splitlines()
-    return headings.split()[7:], row.split()[7:]
-
-
-@pytest.mark.parametrize(("count", "own", "others"), [(8, CAUSES[:8], ()), (10, CAUSES[3:], (6000,))])
-def test_the_least_of_many_causes_share_a_column(count, own, others):
-    headings, row = shown(count)
-    assert headings == [*own, *(["others"] if others else []), "errors"]
-    assert row == [*(str(1000 * (CAUSES.index(cause) + 1)) for cause in own), *map(str, others), "0"]
+        console.print(TerminalTable(layer_table(record(count))))
+    table, _ = capture.get().replace("\n", " \n").split("*")
+    for number, cause in enumerate(CAUSES, 1):
+        is_shown = number <= count
+        assert [f" {text} " in table for text in (cause.replace("_", " "), f"{number},000")] == [is_shown] * 2
 
 
 def test_no_cause_has_the_hue_of_retired_instructions():

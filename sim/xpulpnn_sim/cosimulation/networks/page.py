@@ -22,9 +22,9 @@ def is_picture(samples: NDArray[Any]) -> bool:
 
 
 _MOST_PICTURES = 24
+_MOST_ANSWERS = 10  # in a table
 _MOST_CLASSES = 20  # most classes in a plot of labels and answers
 _FJ_PER_NJ = 1e6
-_OWN = {"weights, bytes": "weight_bytes", "results, bytes": "result_bytes"}
 _BY_DMA = {
     "TCDM in use": "tcdm_bytes",
     "DMA in": "loaded",
@@ -50,7 +50,7 @@ def write_network_page(
     ]
     cycles = "{[cycles]:,} cycles, {:.2f} MAC/cycle".format
     page.facts = [*right, *((record["target"] or "cycles", cycles(record, _rate(record))) for record in records)]
-    page.section("networks", "Networks", _table("Networks", _NETWORK, records))
+    page.section("networks", "Networks", network_table(records))
     for number, (task, own) in enumerate(shown):
         parts = _answers(page, task, own, f"answers-{number}")
         if parts:
@@ -60,7 +60,7 @@ def write_network_page(
             Plot(name=f"run-{number}-{place}", variants={(): figure})
             for place, figure in enumerate(_target_figures(record))
         ]
-        tables = _layers(record), _bytes(record)
+        tables = layer_table(record), memory_table(record)
         remarks = notes(record.get("energy_conditions", ()))
         page.section(f"run-{number}", f"{record['kernel']} on {record['target']}", page.grid(figures), *tables, remarks)
     page.write(path)
@@ -83,6 +83,7 @@ _COUNT: Mapping[str, Any] = {"digits": 0, "grouped": True}
 _FORMATS: Mapping[str, Mapping[str, Any]] = {
     "MAC/cycle": {"digits": 2},
     "waiting for it, %": {"digits": 1},
+    **{name: {"digits": 2} for name in ("speed-up", "simulated Mcycles/s", "right, %")},
     "energy": {"unit": "nJ", "digits": 1, "grouped": True},
     "fJ/MAC": {"digits": 1},
     **{name: {} for name in _TEXTS},
@@ -109,6 +110,7 @@ _CLASS: Cells = {
     "class": "name",
     "images": "images",
     "right": "right",
+    "right, %": lambda record: 100 * record["right"] / record["images"],
     "most often taken for": lambda record: f"{record['other']} ({record['count']})" if record["other"] else None,
 }
 _ENERGY: Cells = {
@@ -119,44 +121,90 @@ _ENERGY: Cells = {
 }
 
 
-def _table(title: str, cells: Cells, records: Sequence[Record]) -> NamedTable:
+def _table(title: str, cells: Cells, records: Sequence[Record], *notes: str) -> NamedTable:
     return NamedTable(
         title=title,
+        notes=notes,
         columns=[Column(name=name, **_FORMATS.get(name, _COUNT)) for name in cells],
         rows=[[row[cell] if isinstance(cell, str) else cell(row) for cell in cells.values()] for row in records],
         failed=frozenset(number for number, row in enumerate(records) if "differences" in cells and row["mismatches"]),
     )
 
 
-def _layers(record: Record) -> NamedTable:
-    lost = [cause for cause in record["stalls"] if any(layer["stalls"][cause] for layer in record["layers"])]
+def network_table(records: Sequence[Record], *notes: str) -> NamedTable:
+    alone = {record["kernel"]: record["cycles"] for record in records if record["cores"] == 1}
+
+    def speed_up(record: Record) -> float | None:
+        cycles = alone.get(record["kernel"])
+        return cycles / record["cycles"] if cycles and record["cycles"] else None
+
+    speed: Cells = {"speed-up": speed_up, "simulated Mcycles/s": lambda record: record["sim_cycles_per_s"] / 1e6}
+    return _table("Networks", {**_NETWORK, **speed}, records, *notes)
+
+
+def class_table(classes: Sequence[Record]) -> NamedTable:
+    return _table("Classes", _CLASS, [row for row in classes if row["images"]])
+
+
+def answer_table(record: Record) -> NamedTable:
+    runs, classes = record["runs"], record.get("classes", [])
+    cells: Cells = {"image": "image", "answer": lambda run: run.get("class", run["answer"]), "score": "score"}
+    label: Cells = {"label": lambda run: classes[run["label"]]["name"]} if classes else {}
+    more = [f"{len(runs) - _MOST_ANSWERS} more are in --json."] if len(runs) > _MOST_ANSWERS else []
+    return _table(f"Answers of {record['kernel']}", {**cells, **label}, runs[:_MOST_ANSWERS], *more)
+
+
+def layer_table(record: Record) -> NamedTable:
+    layers, cores = record["layers"], record["cores"]
+    lost = [cause for cause in layers[0]["stalls"] if any(layer["stalls"][cause] for layer in layers)]
     cells: Cells = {
         "layer": "name",
         "size": "layer",
         "precision": "precision",
-        "variant": _variant,
+        "variant": partial(_variant, cores),
         "cycles": _cycles,
         "MAC": lambda layer: layer["macs"] or None,
         "MAC/cycle": lambda layer: layer["macs_per_cycle"] if layer["macs"] else None,
         **{cause.replace("_", " "): partial(_stalls, cause) for cause in lost},
         "differences": "mismatches",
     }
-    return _table("Layers", cells, record["layers"])
+    means = f", means of {record['images']} images" if record["images"] > 1 else ""
+    counted = f"from barrier to barrier on {cores} cores, and summed over them" if cores > 1 else "on one core, and"
+    note = f"Cycles{means}: {counted} those without a retired instruction, by cause."
+    return _table(f"Layers of {record['kernel']}", cells, layers, note)
 
 
 def _stalls(cause: str, layer: Record) -> int:
     return layer["stalls"][cause]
 
 
-def _variant(layer: Record) -> str:
-    tiles = f", {layer['tiles']} tiles" if layer.get("tiles") else ""
-    return f"{layer['variant']}{', folded' * bool(layer['folded'])}{tiles}"
+def _variant(cores: int, layer: Record) -> str:
+    tiles, used = layer.get("tiles", 0), layer.get("cores", cores)
+    parts = (f", {tiles} tiles" if tiles else "", f", {used} cores" if used < cores else "")
+    return f"{layer['variant']}{', folded' * bool(layer['folded'])}{''.join(parts)}"
 
 
-def _bytes(record: Record) -> NamedTable:
-    moved = _OWN | (_BY_DMA if "steps" in record else _BY_INSTRUCTIONS)
-    cells: Cells = {"layer": "name", **moved, **(_ENERGY if "energy_nj" in record else {})}
-    return _table("Bytes", cells, record["layers"])
+def memory_table(record: Record) -> NamedTable:
+    """Return the table of bytes in memory and moved: of a cluster for each step, of one core for each layer."""
+    layers = {layer["name"]: layer for layer in record["layers"]}
+    cells: Cells = {
+        "layer": "name",
+        "cycles": "cycles",
+        "weights, bytes": lambda step: layers.get(step["name"], {}).get("weight_bytes"),
+        "results, bytes": lambda step: layers.get(step["name"], {}).get("result_bytes"),
+        **(_BY_DMA if "steps" in record else _BY_INSTRUCTIONS),
+        **(_ENERGY if "energy_nj" in record else {}),
+    }
+    return _table("Bytes", cells, record.get("steps") or record["layers"], _memory(record))
+
+
+def _memory(record: Record) -> str:
+    if "steps" not in record:
+        return f"Code {record['code_bytes']:,} bytes, data {record['data_bytes']:,}."
+    moved = f"DMA moves {record['loaded']:,} in and {record['stored']:,} out in {record['moving']:,} cycles"
+    room = f"{record['data_bytes']:,} of {record['tcdm_bytes']:,} bytes of TCDM and {record['l2_bytes']:,} of L2"
+    share = record["waiting"] / max(record["cycles"], 1)
+    return f"At most {room}, with code; {moved}; the cores wait for it {share:.1%} of the time."
 
 
 def _target_figures(record: Record) -> list[Figure]:
@@ -180,7 +228,7 @@ def _answers(page: Page, task: NetworkTask, record: Record, name: str) -> list[M
         figure = confusion_figure([row["name"] for row in classes], counts.tolist())
         parts += [
             page.plot(Plot(name=name, variants={(): figure})),
-            _table("Classes", _CLASS, [row for row in classes if row["images"]]),
+            class_table(classes),
         ]
     samples = task.samples
     if samples is not None and is_picture(samples[0]):
