@@ -9,7 +9,6 @@ once or the parts of eight cores one after the other.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -64,11 +63,6 @@ def small_layer(kernel: str, pixels: tuple[int, int], inputs: int, outputs: int,
     )
 
 
-@cache
-def _usual(kernel: str) -> Layer:
-    return find_kernel(kernel).layer.parse(find_kernel(kernel).usual)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
     kernel: str
@@ -104,7 +98,8 @@ class Combination:
     @property
     def exists(self) -> bool:
         with suppress(InputError, LayerError):
-            self._case(_usual(self.kernel), Machine(), specialise=False).check()
+            computing = find_kernel(self.kernel)
+            self._case(computing.layer.parse(computing.usual), Machine(), specialise=False).check()
             return True
         return False
 

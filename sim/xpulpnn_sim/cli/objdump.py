@@ -121,7 +121,8 @@ def _text_of(path: str) -> list[str]:
 
 def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> Iterator[dict[str, Any]]:
     ranges = [section.range_of(symbol) for symbol in section.symbols if symbol.name in options.function]
-    offset, decoder = 0, _decoder(item, options)
+    offset = 0
+    decoder = _WITH_COPROCESSOR if options.xif or any(note.is_host for note in item.cores) else ALL_WORDS
     while offset < len(section.data):
         address = section.address + offset
         size, word, text = _decoded(item, section, offset, decoder)
@@ -130,10 +131,6 @@ def _lines(item: ObjectFile, section: CodeSection, options: ObjdumpOptions) -> I
             continue
         pending = [f"  # {item}" for item in section.relocations.get(address, ())]
         yield {"address": address, "size": size, "word": word, "text": text + "".join(pending)}
-
-
-def _decoder(item: ObjectFile, options: ObjdumpOptions) -> Decoder:
-    return _WITH_COPROCESSOR if options.xif or any(note.is_host for note in item.cores) else ALL_WORDS
 
 
 def _decoded(item: ObjectFile, section: CodeSection, offset: int, decoder: Decoder) -> tuple[int, int, str]:

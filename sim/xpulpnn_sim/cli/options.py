@@ -155,11 +155,8 @@ def _path(check: Callable[[Path, str], object], metavar: str) -> Parameter:
     return Parameter(converter=convert, metavar=metavar)
 
 
-def _require_existing(path: Path, option: str) -> None:
-    require(path.is_file(), f"{option} must be an existing file, not {path}")
-
-
-OldFile = Annotated[Path, _path(_require_existing, "FILE")]  # an existing file
+_EXISTING = "{} must be an existing file, not {}".format
+OldFile = Annotated[Path, _path(lambda path, name: require(path.is_file(), _EXISTING(name, path)), "FILE")]
 
 
 def _require_new(path: Path, option: str) -> None:

@@ -1,5 +1,6 @@
 """``xpulpnn run``: run a program on the simulated design."""
 
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
@@ -273,9 +274,5 @@ _PROFILE: Columns = {
     "share": "{[share]:.1%}",
     **plain("instructions"),
     "CPI": "{[cpi]:.2f}",
-    "stalls": lambda row: _stalls(row["stalls"]),
+    "stalls": lambda row: ", ".join(f"{cause} {count}" for cause, count in Counter(row["stalls"]).most_common()),
 }
-
-
-def _stalls(cycles: dict[str, int]) -> str:
-    return ", ".join(f"{cause} {count}" for cause, count in sorted(cycles.items(), key=lambda item: -item[1]))

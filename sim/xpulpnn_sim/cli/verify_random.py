@@ -42,9 +42,10 @@ from xpulpnn_sim.cosimulation.model.host import Host
 from xpulpnn_sim.reference.bare.program import BareProgram, elf_bytes
 from xpulpnn_sim.tools.dask_workers import WorkersLostError
 from xpulpnn_sim.tools.files import write_text
+from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sim.verification.coverage.coverage_runs import CoverageSource, Total, module_table, steered
-from xpulpnn_sim.verification.coverage.crosses import crosses_of
-from xpulpnn_sim.verification.coverage.page import write_page
+from xpulpnn_sim.verification.coverage.crosses import Crosses, crosses_of
+from xpulpnn_sim.verification.coverage.page import crosses_table, write_page
 from xpulpnn_sim.verification.random import program_runs
 from xpulpnn_sim.verification.random.designs import CORE, DESIGNS, MODELS, core_design, prepare
 from xpulpnn_sim.verification.random.program_runs import CoreSource, Coverage, Job, ProgramRun, ProgramSource
@@ -327,15 +328,16 @@ def verify_coverage_command(options: CoverageOptions) -> int:
     report = run_with_bar(options, [source], batches, count=total.add)
     summary = print_report(options, [source], report)
     reached = _reached(total)
-    _show_reached(reached)
+    _show_reached(total.collector.crosses, reached)
     summary |= {"coverage": reached}
     if options.report is not None:
+        crosses = reached["reached"], reached["crosses"]
         facts = {
             "Core": source.label.removeprefix("--preset "),
             **{name: f"{summary[name.lower()]:,}" for name in ("Programs", "Instructions", "Cycles")},
             "Interrupts": f"{sum(summary['interrupts'].values()):,}",
             "Differences": str(summary["differences"]),
-            "Crosses reached": f"{reached['reached']:,} of {reached['crosses']:,}, {_crosses_share(reached)}",
+            "Crosses reached": "{:,} of {:,}, {}".format(*crosses, _share(*crosses)),
         }
         command = f"xpulpnn verify coverage {source.label} --seed {options.seed} --instructions {options.instructions}"
         write_page(options.report, total, reached, facts, command)
@@ -358,10 +360,9 @@ def _reached(total: Total) -> dict[str, Any]:
     }
 
 
-def _show_reached(reached: dict[str, Any]) -> None:
-    families = ({"of": name, **counts} for name, counts in (*reached["families"].items(), ("all", reached)))
+def _show_reached(crosses: Crosses, reached: dict[str, Any]) -> None:
     kinds = ({"of": _KINDS.get(kind, kind), **counts} for kind, counts in reached["verilog"].items())
-    tell(record_table(_CROSSES, families, title="crosses"), record_table(_VERILOG, kinds, title="Verilog"))
+    tell(TerminalTable(crosses_table(crosses, reached)), record_table(_VERILOG, kinds, title="Verilog"))
     for title, names in (("not reached", reached["holes"]), ("reached, and cannot be", reached["impossible"])):
         if names:
             tell(f"{title}:", *(f"  {name}" for name in names[:_HOLES_SHOWN]))
@@ -369,17 +370,12 @@ def _show_reached(reached: dict[str, Any]) -> None:
                 tell(f"  and {len(names) - _HOLES_SHOWN} more: --json names them")
 
 
-def _share(part: str, whole: str) -> Callable[[dict[str, int]], str]:
-    return lambda counts: f"{100 * counts[part] / max(counts[whole], 1):.2f} %"
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / max(whole, 1):.2f} %"
 
 
-_crosses_share = _share("reached", "crosses")
-_CROSSES: Columns = {
-    **plain("of"),
-    "to reach": "{[crosses]}",
-    **plain("reached"),
-    "": _crosses_share,
-    "out of reach": "{[out_of_reach]}",
+_VERILOG: Columns = {
+    **plain("of", "counted", "used"),
+    "": lambda counts: _share(counts["used"], counts["counted"]),
 }
-_VERILOG: Columns = {**plain("of", "counted", "used"), "": _share("used", "counted")}
 _KINDS = {"changes": "changes of bits"}

@@ -18,7 +18,7 @@ from xpulpnn_sw.kernels.layout import Image, ImageBuilder, OutputLayout, Placeme
 from xpulpnn_sw.kernels.requantisation import EXACT_RULES, Rule
 from xpulpnn_sw.kernels.variants import Level
 from xpulpnn_sw.layers.layer import Layer
-from xpulpnn_sw.layers.precision import Precision
+from xpulpnn_sw.layers.precision import SIGN_BITS, Precision
 from xpulpnn_sw.layers.text import Windows, random_sizes
 
 INPUT, OUTPUT = "input", "output"  # symbols of a kernel shared with other layers
@@ -256,6 +256,15 @@ class Kernel:
     def variant(self, name: str) -> Level:
         require(name in self.variants, f"variant must be one of {', '.join(self.variants)}, not {name}", LayerError)
         return self.variants[name]
+
+    def require_rule(self, rule: Rule, precision: Precision) -> None:
+        """Raise :class:`InputError` if ``rule``, where it is not the default, cannot turn accumulators into results."""
+        if rule is not Rule.BN32:
+            require(self.rules, f"requantisation must be left out with {self.name}")
+            known = ", ".join(known_rule.value for known_rule in self.rules)
+            require(rule in self.rules, f"requantisation must be one of {known} with {self.name}, not {rule.value}")
+            is_possible = precision.y != SIGN_BITS or rule is Rule.THRESHOLDS
+            require(is_possible, f"requantisation must be thresholds for results of one bit, not {rule.value}")
 
     def build(
         self,

@@ -208,7 +208,8 @@ def layer_arrays(layer: layers.Layer, tensors: Any) -> dict[str, Any]:
 
 
 def _filter_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, arrays: Arrays, rule: Rule) -> Any:
-    rule = _rule_of(kernel, precision, rule)
+    kernel.require_rule(rule, precision)
+    rule = Rule.THRESHOLDS if precision.y == SIGN_BITS else rule
     precision = kernel.precision(layer, precision)
     _check_names(arrays, ("weights", "bias", *(_rule_arrays(rule) if precision.requantised else ())), "bias")
     weights = _ranged("weights", arrays["weights"], precision.w, signed=precision.w_signed)
@@ -225,17 +226,6 @@ def _filter_operands(kernel: Kernel, layer: layers.Layer, precision: Precision, 
         if made.rule is not rule:
             raise InputError("factors must be near ones with the same shift, with the same results; exact takes others")
     return made
-
-
-def _rule_of(kernel: Kernel, precision: Precision, rule: Rule) -> Rule:
-    if precision.y == SIGN_BITS and rule not in (Rule.BN32, Rule.THRESHOLDS):
-        raise InputError(f"requantisation must be thresholds for results of one bit, not {rule.value}")
-    if precision.y == SIGN_BITS:
-        rule = Rule.THRESHOLDS
-    if rule not in kernel.rules:
-        known = ", ".join(known_rule.value for known_rule in kernel.rules)
-        raise InputError(f"requantisation must be one of {known} with {kernel.name}, not {rule.value}")
-    return rule
 
 
 def _requantisation(arrays: Arrays, rule: Rule) -> AnyRequantisation:

@@ -103,4 +103,4 @@ def test_programs_on_the_core(tmp_path, capsys):
     text = page.read_text()
     assert not re.search(r"(src|href)=\"(https?:|//)", text)
     assert "xpulpnn.core.decoder.Decoder" in text
-    assert "crosses" in capsys.readouterr().out
+    assert "Crosses" in capsys.readouterr().out

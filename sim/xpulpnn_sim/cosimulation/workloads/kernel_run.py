@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError, require
+from xpulpnn.errors import InputError
 from xpulpnn.isa.formats import Extension
 from xpulpnn.isa.retirement import WaitCause
 from xpulpnn_sim.cosimulation.model.host import Host
@@ -117,14 +117,9 @@ class Case:
                 f"interrupt rate must be a probability from 0 to {MAX_IRQ_RATE}, not {self.machine.irq_rate}"
             )
         computing, core = kernel_of(self.layer), self.config.core
-        if self.rule is not Rule.BN32 and self.rule not in computing.rules:
-            require(computing.rules, f"requantisation must be left out with {computing.name}")
-            known = ", ".join(rule.value for rule in computing.rules)
-            raise InputError(f"requantisation must be one of {known} with {computing.name}, not {self.rule.value}")
+        computing.require_rule(self.rule, self.precision)
         if self.rule is Rule.QNT and Extension.XPULPQNT not in core.extensions:
             raise InputError("requantisation must be a rule without pv.qnt, unless the core has qnt, not qnt")
-        if self.precision.y == SIGN_BITS and self.rule not in (Rule.BN32, Rule.THRESHOLDS):
-            raise InputError(f"requantisation must be thresholds for results of one bit, not {self.rule.value}")
         chosen = computing.variant(self.variant)
         chosen.check_precision(self.precision)
         check_rule(chosen, self.precision, self.rule)

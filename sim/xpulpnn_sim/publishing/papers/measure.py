@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -178,11 +179,7 @@ def measure_tables(runs: Sequence[Run], *, check: bool, jobs: int) -> Iterator[t
                 missing.append(run)
             else:
                 yield run, record
-        for run, record in completed(pool, _measure_run, missing, check):
+        for run, record in completed(pool, methodcaller("measure", check=check), missing):
             if not record["mismatches"]:
                 cache.store(keys[run], record)
             yield run, record
-
-
-def _measure_run(run: Run, check: bool) -> Record:
-    return run.measure(check=check)

@@ -38,7 +38,7 @@ def write_page(path: Path, total: Total, summary: Mapping[str, Any], facts: Mapp
         facts=list(facts.items()),
         style=Path(__file__).with_name("page.css").read_text(),
     )
-    page.section("crosses", "Crosses", _families(crosses, summary))
+    page.section("crosses", "Crosses", crosses_table(crosses, summary))
     page.section("holes", "Holes", *_holes(summary))
     page.section("timing", "Forwarding", hint(_FORWARDING), _timing(total))
     page.section("instructions", "Instructions", *_instructions(total))
@@ -55,7 +55,7 @@ def _out_of_reach(crosses: Crosses) -> Iterator[Markup]:
             yield _details(f"{family.name}: {reason} ({len(places)})", _names(names, len(places)))
 
 
-def _families(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
+def crosses_table(crosses: Crosses, summary: Mapping[str, Any]) -> NamedTable:
     def row(name: str, meaning: str, counts: Mapping[str, int]) -> list[TableCell]:
         total, reached = counts["crosses"], counts["reached"]
         return [name, meaning, total, reached, _share(reached, total), counts["out_of_reach"]]
