@@ -13,7 +13,7 @@ from xpulpnn_sim.api.packed_sweeps import SweepRequest, sweep_points
 from xpulpnn_sim.cli import main as cli
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.packed_products import FunctionWork, SweepPoint, run_point
-from xpulpnn_sim.exploration.report.packed_tables import grids
+from xpulpnn_sim.exploration.report.packed_tables import sweep_tables
 from xpulpnn_sw.kernels.ulppack.gemm import packed_gemm
 from xpulpnn_sw.kernels.ulppack.packing import METHODS, methods
 from xpulpnn_sw.kernels.ulppack.plan import PackedPlan, best_plan
@@ -137,10 +137,12 @@ def test_the_fastest_packing_is_shown():
         record(kind="bytes", scheme="bytes", cycles=75),
         record(kind="bit-serial", scheme=None, cycles=200),
     ]
-    best, rival = grids(records)
-    assert best.texts == {("W2", "A3"): "P2-16 2 99+ 1.50x"}
-    assert rival.texts == {("W2", "A3"): "P2-16 2 99+ 4.00x"}
-    assert (best.rows, best.columns) == ([f"W{n}" for n in range(1, 8)], [f"A{n}" for n in range(1, 8)])
+    best, rival = sweep_tables(records)
+    assert [column.name for column in best.columns] == ["weights", *(f"A{n}" for n in range(1, 8))]
+    for shown, faster in ((best, "1.50x"), (rival, "4.00x")):
+        cells = {f"W{n}": [f"W{n}", *[None] * 7] for n in range(1, 8)}
+        cells["W2"][3] = f"P2-16 2 99+ {faster}"
+        assert shown.rows == list(cells.values())
 
 
 def test_equal_widths_hold_for_what_is_narrower():
@@ -149,9 +151,8 @@ def test_equal_widths_hold_for_what_is_narrower():
         record(sweep="bits", weights=4, activations=4, cycles_per_mac=0.75),
         record(sweep="bits", kind="library", product="nn_4x4", weights=4, cycles_per_mac=0.25),
     ]
-    (grid,) = grids(records)
-    assert grid.texts["nn_4x4 4 bit", "1"] == grid.texts["nn_4x4 4 bit", "4"] == "0.2500"
-    assert grid.texts["xpulpv2 p.mac", "4"] == "0.7500"
+    (shown,) = sweep_tables(records)
+    assert shown.rows == [["xpulpv2 p.mac", "0.5000", "0.7500"], ["nn_4x4 4 bit", "0.2500", "0.2500"]]
 
 
 @pytest.mark.flow

@@ -23,7 +23,7 @@ from xpulpnn_sim.cosimulation.networks.job import NetworkTask
 from xpulpnn_sim.cosimulation.workloads import cifar10
 from xpulpnn_sim.cosimulation.workloads.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
 from xpulpnn_sim.cosimulation.workloads.packed_products import run_sweep_points
-from xpulpnn_sim.exploration.report.packed_tables import bytes_cycles, grids, write_packed_tables
+from xpulpnn_sim.exploration.report.packed_tables import bytes_cycles, sweep_tables, write_packed_tables
 from xpulpnn_sw.kernels.bnn.classifier import CLASSIFIER_VARIANTS
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 from xpulpnn_sw.layers.layer import MatmulLayer
@@ -82,9 +82,9 @@ def cosim_ulppack_command(options: UlppackOptions) -> int:
     records = [result.record for result in run_results("products", results, len(points), name)]
     if "table" in options.sweep:
         tell(_packed_table([record for record in records if record["sweep"] == "table"]))
-    for grid in grids(records):
-        rows = ((name, *(grid.texts.get((name, heading), "-") for heading in grid.columns)) for name in grid.rows)
-        tell(f"\n{grid.title}", table((grid.corner, *grid.columns), rows))
+    for sweep in sweep_tables(records):
+        rows = ((cell or "-" for cell in row) for row in sweep.rows)
+        tell(f"\n{sweep.title}", table((column.name for column in sweep.columns), rows))
     if options.report is not None:
         write_packed_tables(options.report, records)
     wrong = sum(bool(record["mismatches"]) for record in records)

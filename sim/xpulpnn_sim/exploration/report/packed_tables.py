@@ -1,7 +1,7 @@
 """Tables of sweeps of packed products (several narrow products in one multiplication)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,29 +10,19 @@ from xpulpnn_sim.tools.pages import Page
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 
 Record = Mapping[str, Any]  # JSON record of a product
+SweepCell = tuple[str, str, str, str]
+"""Title of the table, row, column and text of a cell; the first text of a place counts."""
 
-
-@dataclass(slots=True)
-class SweepTable:
-    title: str
-    corner: str  # heading of the rows
-    rows: list[str] = field(default_factory=list[str])
-    columns: list[str] = field(default_factory=list[str])
-    texts: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])  # by row and column
-
-    def put(self, row: str, column: str, text: str) -> None:
-        for names, name in ((self.rows, row), (self.columns, column)):
-            if name not in names:
-                names.append(name)
-        self.texts[row, column] = text
+_SHOWN = 99  # iterations above are shown as this number and "+"
+_WIDTHS = [[f"{side}{bits}" for bits in range(1, 8)] for side in "WA"]  # rows and columns of the maps
 
 
 def bytes_cycles(records: Iterable[Record]) -> dict[tuple[str, str], int]:
     return {(record["isa"], record["matmul"]): record["cycles"] for record in records if record["kind"] == "bytes"}
 
 
-def _pair(record: Record) -> str:
-    return f"W{record['weights']}A{record['activations']}"
+def _pair(record: Record) -> tuple[str, str]:
+    return f"W{record['weights']}", f"A{record['activations']}"
 
 
 def _line_name(record: Record) -> str:
@@ -41,97 +31,86 @@ def _line_name(record: Record) -> str:
     return f"{record['isa']} {record['product' if record['kind'] == 'ulppack' else 'kind']}"
 
 
-def _map(title: str) -> SweepTable:
-    rows, columns = ([f"{side}{bits}" for bits in range(1, 8)] for side in "WA")
-    return SweepTable(title, "weights", rows, columns)
-
-
-def _overflow(records: Sequence[Record]) -> list[SweepTable]:
-    by_scheme = dict[str, SweepTable]()
+def _overflow(records: Sequence[Record]) -> Iterator[SweepCell]:
     for record in records:
-        name = record["scheme"]
-        title = f"{name}: largest depth (iterations), each run at the largest operands"
-        text = f"{record['most_depth']} ({record['most_iterations']}){'' if record['mismatches'] == 0 else ' wrong'}"
-        row, column = f"W{record['weights']}", f"A{record['activations']}"
-        by_scheme.setdefault(name, _map(title)).put(row, column, text)
-    return list(by_scheme.values())
+        title = f"{record['scheme']}: largest depth (iterations), each run at the largest operands"
+        wrong = " wrong" * (record["mismatches"] != 0)
+        yield title, *_pair(record), f"{record['most_depth']} ({record['most_iterations']}){wrong}"
 
 
-def _best(records: Sequence[Record]) -> list[SweepTable]:
-    base, by_rival = bytes_cycles(records), dict[str, SweepTable]()
-    packed = [record for record in records if record["kind"] == "ulppack"]
+def _best(records: Sequence[Record]) -> Iterator[SweepCell]:
+    base = bytes_cycles(records)
     serial = {_pair(record): record["cycles"] for record in records if record["kind"] == "bit-serial"}
-    for record in sorted(packed, key=lambda record: record["cycles"]):
-        isa, row, column = record["isa"], f"W{record['weights']}", f"A{record['activations']}"
-        compared = [(isa, isa, "bytes", base[isa, record["matmul"]])]
-        if isa == "xpulpv2":
-            compared.append(("bit-serial", isa, "bit-serial", serial[_pair(record)]))
-        for name, own, other, cycles in compared:
-            title = f"{own}: the fastest packing, depth, iterations, and how many times faster than {other}"
-            grid = by_rival.setdefault(name, _map(title))
-            if (row, column) not in grid.texts:
-                packing = f"{record['scheme']} {record['depth']} {min(record['iterations'], _SHOWN)}"
-                more = "+" if record["iterations"] > _SHOWN else ""
-                grid.put(row, column, f"{packing}{more} {cycles / record['cycles']:.2f}x")
-    return [by_rival[name] for name in (*ISAS, "bit-serial") if name in by_rival]
+    packed = sorted(_packed(records), key=lambda record: record["cycles"])
+    rivals = [*((isa, "bytes") for isa in ISAS), ("xpulpv2", "bit-serial")]
+    for (isa, rival), record in product(rivals, packed):
+        if record["isa"] == isa:
+            cycles = base[isa, record["matmul"]] if rival == "bytes" else serial[_pair(record)]
+            title = f"{isa}: the fastest packing, depth, iterations, and how many times faster than {rival}"
+            iterations = f"{_SHOWN}+" if record["iterations"] > _SHOWN else record["iterations"]
+            faster = f"{cycles / record['cycles']:.2f}x"
+            yield title, *_pair(record), f"{record['scheme']} {record['depth']} {iterations} {faster}"
 
 
-_SHOWN = 99  # iterations above are shown as this number and "+"
+def _packed(records: Iterable[Record]) -> list[Record]:
+    return [record for record in records if record["kind"] == "ulppack"]
 
 
-def _iterations(records: Sequence[Record]) -> list[SweepTable]:
-    base, by_name = bytes_cycles(records), dict[str, SweepTable]()
-    for record in (record for record in records if record["kind"] == "ulppack"):
-        name = f"{_pair(record)} {record['isa']} {record['product']} {record['scheme']}"
-        grid = by_name.setdefault(name, SweepTable(f"{name}: times faster than bytes", "iterations"))
+def _iterations(records: Sequence[Record]) -> Iterator[SweepCell]:
+    base = bytes_cycles(records)
+    for record in _packed(records):
+        name = f"{''.join(_pair(record))} {record['isa']} {record['product']} {record['scheme']}"
         ratio = base[record["isa"], record["matmul"]] / record["cycles"]
-        grid.put(f"depth {record['depth']}", str(record["iterations"]), f"{ratio:.2f}")
-    for grid in by_name.values():
-        grid.columns.sort(key=int)
-        grid.rows.sort(key=lambda row: int(row.split()[1]))
-    return list(by_name.values())
+        row, column = f"depth {record['depth']}", str(record["iterations"])
+        yield f"{name}: times faster than bytes", row, column, f"{ratio:.2f}"
 
 
-def _over_bits(records: Sequence[Record]) -> list[SweepTable]:
-    """Return the table of cycles per MAC by bit width; byte and library kernels also serve narrower operands."""
-    grid = SweepTable("cycles per MAC at equal widths of weights and activations", "bits")
+def _over_bits(records: Sequence[Record]) -> Iterator[SweepCell]:
+    """Yield the cycles per MAC by bit width; byte and library kernels also serve narrower operands."""
+    title = "cycles per MAC at equal widths of weights and activations"
     rivals = [record for record in records if record["kind"] in ("bytes", "library")]
-    for record in records:
-        if record not in rivals:
-            grid.put(_line_name(record), str(record["weights"]), _per_mac(record))
-    for record in rivals:
-        for name in grid.columns:
-            if int(name) <= record["weights"]:
-                grid.put(_line_name(record), name, _per_mac(record))
-    return [grid]
+    others = [record for record in records if record not in rivals]
+    for record in others:
+        yield title, _line_name(record), str(record["weights"]), _per_mac(record)
+    for record, width in product(rivals, {record["weights"] for record in others}):
+        if width <= record["weights"]:
+            yield title, _line_name(record), str(width), _per_mac(record)
 
 
-def _over_length(records: Sequence[Record]) -> list[SweepTable]:
-    pairs = dict.fromkeys(_pair(record) for record in records if record["kind"] == "ulppack")
-    grid = SweepTable(f"cycles per MAC over the reduction length, {', '.join(pairs)}", "K")
+def _over_length(records: Sequence[Record]) -> Iterator[SweepCell]:
+    pairs = dict.fromkeys("".join(_pair(record)) for record in _packed(records))
+    title = f"cycles per MAC over the reduction length, {', '.join(pairs)}"
     for record in records:
         is_one_of = len(pairs) > 1 and record["kind"] in ("ulppack", "bit-serial")
-        name = f"{_pair(record)} {_line_name(record)}" if is_one_of else _line_name(record)
-        grid.put(name, record["matmul"].split("x")[1], _per_mac(record))
-    return [grid]
+        name = f"{''.join(_pair(record))} {_line_name(record)}" if is_one_of else _line_name(record)
+        yield title, name, record["matmul"].split("x")[1], _per_mac(record)
 
 
 def _per_mac(record: Record) -> str:
     return f"{record['cycles_per_mac']:.4f}"
 
 
-_GRIDS: Mapping[str, Callable[[Sequence[Record]], list[SweepTable]]] = {
-    "overflow": _overflow,
-    "best": _best,
-    "iter": _iterations,
-    "bits": _over_bits,
-    "k": _over_length,
+_SWEEPS: Mapping[str, tuple[str, Callable[[Sequence[Record]], Iterator[SweepCell]]]] = {
+    "overflow": ("weights", _overflow),
+    "best": ("weights", _best),
+    "iter": ("iterations", _iterations),
+    "bits": ("bits", _over_bits),
+    "k": ("K", _over_length),
 }
+"""Heading of the rows, and cells, of the tables of each sweep."""
 
 
-def grids(records: Sequence[Record]) -> list[SweepTable]:
-    by_sweep = {name: [record for record in records if record["sweep"] == name] for name in _GRIDS}
-    return [grid for name, chosen in by_sweep.items() if chosen for grid in _GRIDS[name](chosen)]
+def sweep_tables(records: Sequence[Record]) -> Iterator[NamedTable]:
+    for sweep, (corner, cells) in _SWEEPS.items():
+        by_title: dict[str, dict[tuple[str, str], str]] = {}
+        for title, row, column, text in cells([record for record in records if record["sweep"] == sweep]):
+            by_title.setdefault(title, {}).setdefault((row, column), text)
+        for title, texts in by_title.items():
+            rows, columns = _WIDTHS
+            if corner != "weights":
+                rows, columns = dict.fromkeys(row for row, _ in texts), sorted({column for _, column in texts}, key=int)
+            shown = [[row, *(texts.get((row, column)) for column in columns)] for row in rows]
+            yield NamedTable(title=title, columns=text_columns(corner, *columns), rows=shown, lead=1)
 
 
 def write_packed_tables(path: Path, records: Sequence[Record]) -> None:
@@ -142,8 +121,6 @@ def write_packed_tables(path: Path, records: Sequence[Record]) -> None:
     )
     command = "xpulpnn cosim ulppack"
     page = Page(title="Packed products", command=command, writer=command, notes=[note])
-    for number, grid in enumerate(grids(records)):
-        columns = text_columns(grid.corner, *grid.columns)
-        rows = [[row, *(grid.texts.get((row, column)) for column in grid.columns)] for row in grid.rows]
-        page.section(f"grid-{number}", grid.title, NamedTable(title=grid.title, columns=columns, rows=rows, lead=1))
+    for number, table in enumerate(sweep_tables(records)):
+        page.section(f"grid-{number}", table.title, table)
     page.write(path)
