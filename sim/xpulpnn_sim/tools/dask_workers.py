@@ -13,7 +13,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import count
@@ -73,17 +72,12 @@ def dask_workers(address: str, versions: Versions, timeout_s: float) -> Generato
             pool.stop()
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    place: int
-
-
 class _DaskPool(Pool):
     def __init__(self, client: Any, address: str, versions: Versions, timeout_s: float) -> None:
         self._client, self._address, self._timeout_s = client, address, timeout_s
         self._executor = client.get_executor(pure=False)
         self._expected = dict(versions())
-        self._shared: dict[int, Any] = {}
+        self._shared: dict[str, Any] = {}
         self._running: set[Call[Any]] = set()
         self._lock = threading.Lock()
         self._stopped = threading.Event()
@@ -96,20 +90,16 @@ class _DaskPool(Pool):
         return 2 * max(sum(self._workers().values()), 1)
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Call[Result]:
-        parts: list[Any] = []
-        for at, argument in enumerate(args):
-            if isinstance(argument, _Sent):
-                parts.append(self._shared[argument.place])
-                args = (*args[:at], _Sent(len(parts) - 1), *args[at + 1 :])
-        # only the call's process loads the function, so that a worker keeps no state
-        packed = pickle.dumps((pickle.dumps(fn), pickle.dumps(args), pickle.dumps(kwargs)))
+        # only the call's process loads the function and its arguments, so that a worker keeps no state
+        packed = pack_object(fn, args, kwargs)
+        shared = {argument.name: self._shared[argument.name] for argument in args if isinstance(argument, Shared)}
         call: Call[Result] = Call()
         call.set_running_or_notify_cancel()
         with self._lock:
             self._running.add(call)
         name = getattr(fn, "__name__", "call")
         answer = self._executor.submit(
-            answer_call, self._versions, self._expected, packed, self._timeout_s, *parts, key=self._key(name)
+            answer_call, self._versions, self._expected, packed, self._timeout_s, shared, key=self._key(name)
         )
         answer.add_done_callback(lambda done: self._settle(call, done))
         return call
@@ -118,9 +108,9 @@ class _DaskPool(Pool):
         import dask.config
 
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
-            sent = self._client.submit(bytes, pickle.dumps(value), key=self._key("shared"))
-        self._shared[len(self._shared)] = sent
-        return _Sent(len(self._shared) - 1)
+            key = self._key("shared")
+            self._shared[key] = self._client.submit(bytes, pickle.dumps(value), key=key)
+        return Shared(key)
 
     def check_workers(self) -> None:
         workers = self._workers()
@@ -190,28 +180,20 @@ class _DaskPool(Pool):
 
 
 def answer_call(
-    versions: bytes, expected: Mapping[str, str], call: bytes, timeout_s: float, *shared: bytes
+    versions: bytes, expected: Mapping[str, str], call: bytes, timeout_s: float, shared: Mapping[str, bytes]
 ) -> WorkerAnswer:
     difference = _difference(versions, expected)
     if difference:
         return WorkerAnswer(error=CallError(difference))
     with tempfile.TemporaryDirectory(prefix="xpulpnn-") as name:
         folder = Path(name)
-        places = [folder / f"shared-{number}" for number in range(len(shared))]
-        for path, content in zip(places, shared, strict=True):
-            write_bytes(path, content)
-        return _run(folder, pack_object(_load_and_call, (call, *map(Shared, places)), {}), timeout_s, _task_predicate())
-
-
-def _load_and_call(call: bytes, *shared: Any) -> Any:
-    function, arguments, named = map(pickle.loads, pickle.loads(call))
-    return function(
-        *(shared[argument.place] if isinstance(argument, _Sent) else argument for argument in arguments), **named
-    )
+        for argument, content in shared.items():
+            write_bytes(folder / argument, content)
+        return _run(folder, call, timeout_s, _task_predicate())
 
 
 def _run(folder: Path, call: bytes, timeout_s: float, is_wanted: Callable[[], bool]) -> WorkerAnswer:
-    process = WorkerProcess(folder)
+    process = WorkerProcess(folder, folder)
     try:
         return process.call(call, timeout_s, is_wanted)
     finally:

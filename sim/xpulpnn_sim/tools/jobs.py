@@ -75,9 +75,9 @@ class _Processes(Pool):
         return call
 
     def share(self, value: Any) -> Any:
-        path = Path(self._folder.name, f"shared-{next(self._numbers)}")
-        path.write_bytes(pickle.dumps(value))
-        return Shared(path)
+        shared = Shared(f"shared-{next(self._numbers)}")
+        Path(self._folder.name, shared.name).write_bytes(pickle.dumps(value))
+        return shared
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         with self._lock:
@@ -110,7 +110,7 @@ class _Processes(Pool):
                 return self._idle.pop()
             folder = Path(self._folder.name, f"process-{next(self._numbers)}")
             folder.mkdir()
-            process = WorkerProcess(folder)
+            process = WorkerProcess(folder, folder.parent)
             self._all.append(process)
             if self._stopped:
                 process.kill()

@@ -56,8 +56,6 @@ function refresh(choice) {
   }
   for (const place of document.querySelectorAll("[data-shows]"))
     place.textContent = texts[place.dataset.shows]?.[chosen[place.dataset.shows]] ?? chosen[place.dataset.shows] ?? "";
-  for (const place of document.querySelectorAll("[data-when]"))
-    place.hidden = Object.entries(JSON.parse(place.dataset.when)).some(([name, value]) => chosen[name] !== value);
   plots.filter((one) => !choice || one.choices.includes(choice) || one.selects === choice).forEach(draw);
 }
 

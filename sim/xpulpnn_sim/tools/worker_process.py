@@ -26,7 +26,8 @@ _GRACE_S = 5.0  # time for a silent process to end by itself
 _LOOK_S = 0.5  # polling interval for cancelled calls
 
 _BOOTSTRAP = (
-    "import sys; sys.path[:] = {path!r}; from xpulpnn_sim.tools.worker_process import serve; serve({alive}, {calls})"
+    "import sys; sys.path[:] = {path!r}; from xpulpnn_sim.tools.worker_process import serve; "
+    "serve({alive}, {calls}, {shared!r})"
 )
 
 
@@ -36,9 +37,9 @@ class CallError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """An argument of many calls, which each process reads once from the file ``path``."""
+    """An argument of many calls, which each process reads once from a file in the folder of shared arguments."""
 
-    path: Path
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ class WorkerAnswer:
 class WorkerProcess:
     """A new interpreter, without the threads and the main script of the parent process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, shared: Path) -> None:
         # for output of the process and temporary files of its tools
         self._output = folder / "output"
         self._lock = Lock()
@@ -59,7 +60,10 @@ class WorkerProcess:
         self._calls, theirs = Pipe()
         alive, self._alive = os.pipe()
         bootstrap = _BOOTSTRAP.format(
-            path=[str(Path(place).absolute()) for place in sys.path], alive=alive, calls=theirs.fileno()
+            path=[str(Path(place).absolute()) for place in sys.path],
+            alive=alive,
+            calls=theirs.fileno(),
+            shared=str(shared),
         )
         try:
             with self._output.open("ab") as output:
@@ -143,8 +147,8 @@ def pack_object(function: Callable[..., Any], arguments: tuple[Any, ...], named:
     return pickle.dumps((function, arguments, named))
 
 
-def serve(alive: int, calls: int) -> None:
-    """Answer calls until there are no more; end when the parent process ends."""
+def serve(alive: int, calls: int, shared: str) -> None:
+    """Answer calls until there are no more; end when the parent process ends. ``shared`` has the shared arguments."""
     for end in (alive, calls):
         # tools must not inherit the pipes by which the parent notices the end
         os.set_inheritable(end, False)
@@ -155,7 +159,7 @@ def serve(alive: int, calls: int) -> None:
                 call = connection.recv_bytes()
             except EOFError:
                 return
-            answer = _answer(call)
+            answer = _answer(call, Path(shared))
             sys.stdout.flush()
             sys.stderr.flush()
             connection.send_bytes(answer)
@@ -166,11 +170,12 @@ def _end_with(alive: int) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _answer(call: bytes) -> bytes:
+def _answer(call: bytes, shared: Path) -> bytes:
     try:
         function, arguments, named = pickle.loads(call)
         value = function(
-            *(_loaded(argument.path) if isinstance(argument, Shared) else argument for argument in arguments), **named
+            *(_loaded(shared / argument.name) if isinstance(argument, Shared) else argument for argument in arguments),
+            **named,
         )
         return pickle.dumps((value, None))
     except Exception as error:
