@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from xpulpnn.isa.cluster import BLOCK_BYTES
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES, WORD_MASK, XLEN
 
 Words = npt.NDArray[np.uint32]  # a column of 32-bit words
 
@@ -65,6 +66,57 @@ def random_words(rng: Random, count: int) -> Words:
     words = [random_word(rng) for _ in range(count)]
     shifts = [rng.randrange(XLEN) if rng.random() < _LOW_ZEROS else 0 for _ in range(count)]
     return np.array([word << shift & WORD_MASK for word, shift in zip(words, shifts, strict=True)], dtype=np.uint32)
+
+
+_NEAR_BOUNDS = 0.8  # how often the sum of a pv.rq is next to a bound
+
+
+class Requantisation(NamedTuple):
+    kappa: int
+    lam: int
+    scale: int  # shift and, for pv.rqx, zero point
+
+
+def requantisation(insn: Insn, accumulator: int, scale: int, rng: Random) -> Requantisation:
+    """Return operands of a pv.rq or pv.rqx whose result is often next to a bound of clipping or rounding; of ``scale``
+    only the bits that count change."""
+    if insn.is_exact:
+        return _exact_requantisation(insn, accumulator, scale, rng)
+    # both parameters differ from the operands, so that a mix-up is detected
+    kappa, places, total = random_word(rng), scale % XLEN, rng.getrandbits(XLEN)
+    if rng.random() < _NEAR_BOUNDS:
+        levels = 1 << insn.elements.width
+        inside = rng.randrange(-levels // 2, levels)
+        near = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1, inside, inside))
+        # sometimes a single bit above the result differs from its sign
+        far = rng.choice((0, 0, 1 << rng.randrange(XLEN)))
+        dropped = rng.choice((0, -1, rng.getrandbits(XLEN))) & (1 << places) - 1
+        total = (near + rng.randint(-1, 1) << places) + dropped ^ far
+    return Requantisation(kappa, total - kappa * accumulator & WORD_MASK, scale)
+
+
+def _exact_requantisation(insn: Insn, accumulator: int, scale: int, rng: Random) -> Requantisation:
+    levels = 1 << insn.elements.width
+    least = -levels // 2 if insn.a_signed else 0
+    places = rng.choice((0, 1, 31, 32, 62, 63, *(rng.randrange(64) for _ in range(6))))
+    zero = rng.choice((0, rng.randrange(-128, 128)))
+    sign = rng.choice((1, -1))
+    # `far` differs in one bit from a number that is not clipped; `moved` is a power of two plus the zero point
+    far = rng.randrange(least, least + levels) ^ 1 << rng.randrange(2 * XLEN - places)
+    moved = zero + (sign << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))
+    result = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, far, moved))
+    half = 1 << places >> 1
+    dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
+    scaled = (result + rng.randint(-1, 1) - zero << places) + dropped
+    # the least power of two by which the sum can be a product of 32-bit numbers
+    power = sign << min(max(abs(scaled).bit_length() - XLEN + 1, 0), XLEN - 2)
+    anything = (1 << rng.randrange(31), sign, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0)
+    kappa = rng.choice((power, power, power, *anything))
+    total = scaled // (kappa or 1)
+    if abs(total) >= 1 << 31 or rng.random() < 0.2:
+        total = rng.choice((-(1 << 31), (1 << 31) - 1, rng.getrandbits(XLEN)))
+    word = scale & ~0xFF3F | (zero & 0xFF) << 8 | places
+    return Requantisation(kappa & WORD_MASK, total - accumulator & WORD_MASK, word)
 
 
 def separating_words(rng: Random) -> list[int]:

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 
 from xpulpnn.isa.insn import HALF_PRODUCT_OPS, Insn
-from xpulpnn.isa.machine import BYTE_BITS, WORD_MASK, XLEN
+from xpulpnn.isa.machine import WORD_MASK, XLEN
 from xpulpnn_sim.reference.golden.effects import U32, Sources, immediate
 from xpulpnn_sim.reference.golden.execute import half_product_sum
 from xpulpnn_sim.reference.stimuli import (
@@ -16,6 +16,7 @@ from xpulpnn_sim.reference.stimuli import (
     operand_columns,
     paired_corners,
     random_words,
+    requantisation,
 )
 
 _SHIFT_MASK = np.uint32(31)
@@ -31,47 +32,6 @@ _HALF_SUMS = frozenset(name for name in HALF_PRODUCT_OPS if name.startswith("mac
 _DECIDED = frozenset({*_COUNTS, *BIT_FIELDS, *NORMALISING_STEMS, *HALF_PRODUCT_OPS})
 
 
-def _requantised_sum(insn: Insn, places: int, rng: Random) -> int:
-    """Return a sum whose shifted value is often next to a clipping bound; its low bits are often all equal."""
-    if rng.random() >= 0.7:
-        return rng.getrandbits(XLEN)
-    levels = 1 << insn.elements.width
-    bound = rng.choice((0, levels - 1, -levels // 2, levels // 2 - 1))
-    # sometimes a single bit above the result differs from its sign
-    far = rng.choice((0, 1 << rng.randrange(XLEN)))
-    dropped = rng.choice((0, -1, rng.getrandbits(XLEN))) & (1 << places) - 1
-    return ((bound + rng.randint(-1, 1) << places) + dropped ^ far) & WORD_MASK
-
-
-def _exact_sources(insn: Insn, rs2: U32, rng: Random) -> tuple[U32, U32, U32]:
-    """Return shifts, zero points, factors and sums; results are often next to a clipping or rounding boundary."""
-    rows: list[tuple[int, int, int]] = []
-    least = -(1 << insn.elements.width - 1) if insn.a_signed else 0
-    for scale in rs2.tolist():
-        places = rng.choice((0, 1, 31, 32, 62, 63, *(rng.randrange(64) for _ in range(6))))
-        zero = rng.choice((0, rng.randrange(-128, 128)))
-        sign = rng.choice((1, -1))
-        levels = 1 << insn.elements.width
-        # `far` differs in one bit from a number that is not clipped; `moved` is a power of two plus the zero point
-        far = rng.randrange(least, least + levels) ^ 1 << rng.randrange(2 * XLEN - places)
-        moved = zero + (sign << rng.randint(BYTE_BITS - 1, BYTE_BITS + 2))
-        result = rng.choice((least, least + levels - 1, rng.randrange(least, -least + 256), far, far, moved))
-        half = 1 << places >> 1
-        dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
-        scaled = (result + rng.randint(-1, 1) - zero << places) + dropped
-        # the least power of two by which the sum can be a product of 32-bit numbers
-        power = sign << min(max(abs(scaled).bit_length() - XLEN + 1, 0), XLEN - 2)
-        anything = (1 << rng.randrange(31), sign, -(1 << 31), (1 << 31) - 1, rng.randrange(1, 1 << 31), 0)
-        factor = rng.choice((power, power, power, *anything))
-        number = scaled // (factor or 1)
-        if abs(number) >= 1 << 31 or rng.random() < 0.2:
-            number = rng.choice((-(1 << 31), (1 << 31) - 1, rng.getrandbits(XLEN)))
-        word = scale & ~0xFF3F | (zero & 0xFF) << 8 | places
-        rows.append((word, factor & WORD_MASK, number & WORD_MASK))
-    scales, factors, numbers = (np.array(column, np.uint32) for column in zip(*rows, strict=True))
-    return scales, factors, numbers
-
-
 def _carrying_factors(rng: Random) -> tuple[int, int]:
     """Return factors whose product is next to a multiple of ``2**32``, so that the carry between its words matters."""
     factor = rng.getrandbits(rng.randint(1, XLEN)) or 1
@@ -85,14 +45,9 @@ def sources(insn: Insn, count: int, rng: Random) -> Sources:
         for place in range(count // 2, count):
             rs1[place], rs2[place] = _carrying_factors(rng)
     activation, weight = rs2, rs1
-    if insn.is_exact:
-        rs2, activation, weight = _exact_sources(insn, rs2, rng)
-        weight = weight - rs1
-    elif insn.requantises:
-        # both parameters differ from the operands, so that a mix-up is detected
-        activation = random_words(rng, count)
-        sums = np.array([_requantised_sum(insn, place, rng) for place in (rs2 & _SHIFT_MASK).tolist()], np.uint32)
-        weight = sums - activation * rs1
+    if insn.requantises:
+        operands = [requantisation(insn, *pair, rng) for pair in zip(rs1.tolist(), rs2.tolist(), strict=True)]
+        activation, weight, rs2 = (np.array(column, np.uint32) for column in zip(*operands, strict=True))
     drawn = Sources(
         word=instruction_words(insn, count, rng),
         rs1=rs1,

@@ -13,9 +13,8 @@ from xpulpnn.isa.insn import Insn
 from xpulpnn.isa.machine import FIRST_PARAMETER, NNRF_WORDS, SECOND_PAIR, WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
 from xpulpnn_sim.cosimulation.checks.vectors import Vector, registers_of, states_after
-from xpulpnn_sim.reference.stimuli import corner_words, random_word
+from xpulpnn_sim.reference.stimuli import corner_words, random_word, requantisation
 from xpulpnn_sim.tools.files import write_bytes
-from xpulpnn_sim.verification.random.memory_run import aimed_run
 
 _PARAMETERS = 2
 _BOTH = 0b11000
@@ -35,9 +34,8 @@ def _vector(insn: Insn, entries: int, rng: Random) -> dict[str, Any]:
     before = [_word(rng, width) for _ in range(entries)]
     rs1, rs2, rd_in = rng.getrandbits(XLEN), random_word(rng), _word(rng, width)
     if insn.requantises and rng.random() < _AIMED_CHANCE:
-        operands = aimed_run(insn, rng)
-        before[FIRST_PARAMETER:SECOND_PAIR] = operands.kappa, operands.lam
-        rs1, rs2 = operands.accumulator, operands.shift
+        kappa, lam, rs2 = requantisation(insn, rs1, rs2, rng)
+        before[FIRST_PARAMETER:SECOND_PAIR] = kappa, lam
     selector = rng.randrange(_SELECTORS) | (_BOTH if insn.reloads_other else rng.choice(_UPDATES))
     registers = registers_of(insn)
     chosen = registers | {"nnimm5": selector}

@@ -1,24 +1,20 @@
-"""Sequences of memory accesses and Mac&Loads in a small address range, and requantisations near the clipping bounds."""
+"""Sequences of memory accesses and Mac&Loads in a small address range, and requantisations near bounds."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple
 
 from xpulpnn.isa.fields import FieldKind, Operand
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK, XLEN
+from xpulpnn.isa.machine import WORD_BYTES, XLEN
 from xpulpnn_sim.reference.bare.draw import Draw, Group, written_fields
 from xpulpnn_sim.reference.bare.layout import BASE, LOW_SIZE, MASK, POOL, SCRATCH, SLOT_COUNT, SLOTS, SP
 from xpulpnn_sim.reference.bare.program import ProgramBlock
-from xpulpnn_sim.reference.stimuli import random_word
+from xpulpnn_sim.reference.stimuli import random_word, requantisation
 from xpulpnn_sw.assembly.disasm import ABI_NAMES
 
 _SHIFT_BITS = 5
-_ZERO_LSB, _SCALE_MASK = 8, 0xFF3F  # zero point of a pv.rqx, bits that count
-_LONGEST_SHIFTS, _CORNERS = (62, 63), 8  # shifts that are drawn besides others, and how often those
-_OUTSIDE = 2  # how far beyond the range results are aimed at
-_END_CHANCE = 0.4  # how often it is an end of the range or just beyond
+_ZERO_LSB, _OUTSIDE = 8, 2  # of a pv.rqx: place of its zero point, and how far that is from 0
 _PARAMETERS = 2
 _X6, _SP = ABI_NAMES[SCRATCH], ABI_NAMES[SP]
 
@@ -31,55 +27,6 @@ def shift_register(rng: Random, width: int, *, exact: bool = False) -> int:
     return word & ~(0xFF << _ZERO_LSB) | XLEN | (rng.randrange(-_OUTSIDE, _OUTSIDE + 1) & 0xFF) << _ZERO_LSB
 
 
-def _signed(word: int) -> int:
-    return word - (word >> XLEN - 1 << XLEN)
-
-
-class Aimed(NamedTuple):
-    """Operands of a pv.rq whose result is inside the range of its format or just outside."""
-
-    kappa: int
-    lam: int
-    accumulator: int
-    shift: int  # only the low bits count, of pv.rqx also the zero point
-
-
-def aimed_run(insn: Insn, rng: Random) -> Aimed:
-    """Return operands of a pv.rq: random factor and accumulator, and a lambda that puts the result near its bounds."""
-    width = insn.elements.width
-    low = -(1 << (width - 1)) if insn.a_signed else 0
-    high = low + (1 << width) - 1
-    ends = (low - 1, low, high, high + 1)
-    target = rng.choice(ends) if rng.random() < _END_CHANCE else rng.randint(low - _OUTSIDE, high + _OUTSIDE)
-    if insn.is_exact:
-        return _aimed_exactly(target, rng)
-    # sums are words: above this shift some of the results cannot be reached
-    shift = rng.randrange(XLEN - width - 1) if rng.random() < 0.8 else rng.randrange(XLEN)
-    dropped = rng.choice((0, (1 << shift) - 1, rng.getrandbits(XLEN) & (1 << shift) - 1))
-    kappa, accumulator = random_word(rng), random_word(rng)
-    lam = ((target << shift) + dropped - kappa * accumulator) & WORD_MASK
-    return Aimed(kappa, lam, accumulator, rng.getrandbits(XLEN - _SHIFT_BITS) << _SHIFT_BITS | shift)
-
-
-def _aimed_exactly(target: int, rng: Random) -> Aimed:
-    """Return operands of a pv.rqx with random shift and zero point, with the result ``target`` where possible."""
-    shift = rng.choice((0, 1, XLEN - 1, XLEN, *_LONGEST_SHIFTS, *(rng.randrange(2 * XLEN) for _ in range(_CORNERS))))
-    zero = rng.choice((0, 0, rng.randrange(-(1 << 7), 1 << 7)))
-    most = (1 << XLEN - 1) - 1
-    kappa = rng.choice(
-        (1, -1, most, -most - 1, 1 << rng.randrange(XLEN - 1), _signed(random_word(rng)), most ^ random_word(rng) >> 1)
-    )
-    # at the bounds of rounding, as far as the factor allows
-    half = 1 << shift >> 1
-    dropped = rng.choice((-half, -half - 1, half - 1, half, rng.randrange(-half, half + 1)))
-    value = (((target - zero) << shift) + dropped) // (kappa or 1)
-    near = (value, value, value + 1, most, -most - 1, 0)
-    value = rng.choice(near) if abs(value) <= most else _signed(random_word(rng))
-    lam = random_word(rng)
-    scale = rng.getrandbits(XLEN) & ~_SCALE_MASK | (zero & 0xFF) << _ZERO_LSB | shift
-    return Aimed(kappa & WORD_MASK, lam, (value - lam) & WORD_MASK, scale)
-
-
 def _constant(draw: Draw, register: int, value: int, slot: int) -> list[str]:
     name = ABI_NAMES[register]
     lines = [f"li {name}, 0x{value:x}"]
@@ -89,19 +36,20 @@ def _constant(draw: Draw, register: int, value: int, slot: int) -> list[str]:
 
 
 def aimed_lines(draw: Draw, preserved: Collection[int] = ()) -> tuple[str, ...]:
-    """Return the loads of parameters in random order, then a pv.rq whose result is in the range or just outside."""
+    """Return the loads of parameters in random order, then a pv.rq whose result is often next to a bound."""
     # the registers `preserved` stay as they are
     rng, insn = draw.rng, draw.deal(Group.REQUANTISE)
-    operands = aimed_run(insn, rng)
+    scale, total = rng.getrandbits(XLEN), random_word(rng)
+    kappa, lam, scale = requantisation(insn, total, scale, rng)
     accumulator, shift, *pointers = rng.sample([register for register in POOL if register not in preserved], 4)
     bases = [ABI_NAMES[pointer] for pointer in pointers]
     slot = SLOTS + WORD_BYTES * rng.randrange(SLOT_COUNT - _PARAMETERS)
     lines: list[str] = []
-    for at, word in enumerate((operands.kappa, operands.lam)):
+    for at, word in enumerate((kappa, lam)):
         lines += [f"li {_X6}, 0x{word:x}", f"sw {_X6}, {slot + WORD_BYTES * at}({_SP})"]
     other = slot + WORD_BYTES * _PARAMETERS
-    registers = [_constant(draw, shift, operands.shift, other)]
-    registers.append(_constant(draw, accumulator, operands.accumulator, other))
+    registers = [_constant(draw, shift, scale, other)]
+    registers.append(_constant(draw, accumulator, total, other))
     loads = [f"addi {base}, {_SP}, {slot + WORD_BYTES * at}" for at, base in enumerate(bases)]
     loads += rng.sample([f"pv.rqld {at}, ({base}!)" for at, base in enumerate(bases)], _PARAMETERS)
     rng.shuffle(registers)
