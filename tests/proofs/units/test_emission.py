@@ -101,12 +101,16 @@ def run(*options: str) -> int:
     return execute_command(["prove", "emitter", *options])
 
 
+WORD = r"word(\d after the clock edge)?"
+"""The output, or what is stored next where some words or bits still have the same next values."""
+
+
 @pytest.mark.parametrize(
     ("old", "new", "signal"),
     [
-        ("<= 16 + number", "<= 17 + number", "word"),
-        ("stored[number] = 16", "stored[number] = 15", "word"),
-        ("count = 4'd0", "count = 4'd1", "initial value of count[0]"),
+        ("<= 16 + number", "<= 17 + number", WORD),
+        ("stored[number] = 16", "stored[number] = 15", WORD),
+        ("count = 4'd0", "count = 4'd1", r"initial value of count\[0\]"),
         (
             "number < 4; number = number + 1) stored[number] =",
             "number < 3; number = number + 1) stored[number] =",
@@ -114,7 +118,7 @@ def run(*options: str) -> int:
         ),
         ("count <= 4'd0", "count <= 4'd2", "count after the clock edge"),
         ("if (write) begin", "begin", "count after the clock edge"),
-        ("data[6:1]", "data[7:2]", "word"),
+        ("data[6:1]", "data[7:2]", WORD),
         ("            3'b?1?: value = $signed(data) >>> 2;\n", "", "word"),
         ("posedge", "posedge", None),
         ("3'b?1?", "3'b01?", None),
@@ -122,7 +126,7 @@ def run(*options: str) -> int:
         ("$signed(data) >>> 2", "data >>> 2", "word"),
         ("posedge", "negedge", "word"),
         ("default: value = data[6:1] + word", "default: value = 8'bx", "word"),
-        ("word = stored[index]", "word = index[0] ? stored[{index[1], 1'b0}] : stored[{index[1], 1'b1}]", "word"),
+        ("word = stored[index]", "word = index[0] ? stored[{index[1], 1'b0}] : stored[{index[1], 1'b1}]", WORD),
     ],
 )
 def test_every_fault_is_found_with_a_signal(old: str, new: str, signal: str | None):
@@ -131,7 +135,8 @@ def test_every_fault_is_found_with_a_signal(old: str, new: str, signal: str | No
     if signal is None:
         assert (outcome.verdict, outcome.parts) == (EQUAL, ())
     else:
-        assert (outcome.verdict, outcome.facts["counterexample"]["signal"]) == (DIFFERENT, signal)
+        assert outcome.verdict == DIFFERENT
+        assert re.fullmatch(signal, outcome.facts["counterexample"]["signal"])
 
 
 def test_a_missing_port_is_a_difference():
@@ -175,6 +180,7 @@ def test_command_fails_and_names_module_signal_and_case(monkeypatch, capsys):
 
     monkeypatch.setattr(prove_modules, "emit_top", faulty)
     assert run() == 1
-    names = re.escape("(no register of the Verilog is word0, word1, word2, word3)")
-    shown = rf"^words: different\nword is 0x\w+, must be 0x\w+ {names} when index=0x"
+    shown = (
+        rf"^words: different\n{WORD} is 0x\w+, must be 0x\w+ (\(no register of the Verilog is word0, .*\) )?when \w+=0x"
+    )
     assert re.search(shown, capsys.readouterr().out, re.MULTILINE)
