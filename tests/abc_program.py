@@ -1,4 +1,4 @@
-"""Mark of tests of proofs that need ABC."""
+"""ABC, which some proofs need, by the name that it has on this machine."""
 
 import shutil
 
@@ -6,5 +6,5 @@ import pytest
 
 from xpulpnn_sim.tools.yosys import ABC_PROGRAMS
 
-_FOUND = any(map(shutil.which, ABC_PROGRAMS))
-needs_abc = pytest.mark.skipif(not _FOUND, reason="needs abc: apt-get install berkeley-abc")
+ABC = next((name for name in ABC_PROGRAMS if shutil.which(name)), "")
+needs_abc = pytest.mark.skipif(not ABC, reason="needs abc: apt-get install berkeley-abc")

@@ -1,5 +1,4 @@
 from xpulpnn_sim.api.cosimulation import cosim as cosim
-from xpulpnn_sim.api.cosimulation import cosim_cluster as cosim_cluster
 from xpulpnn_sim.api.programs import check_vectors as check_vectors
 from xpulpnn_sim.api.programs import run as run
 from xpulpnn_sim.api.programs import simulate as simulate

@@ -31,16 +31,16 @@ class ProofOptions(Configuration, Fresh, Timeout, YosysChoice, Json):
 class Workplace(NamedTuple):
     folder: Path
     yosys: Yosys
+    abc: str
 
 
 @contextmanager
 def workplace(options: ProofOptions, name: str) -> Generator[Workplace]:
-    yosys = find_yosys(options.yosys)
-    find_abc()
+    abc, yosys = find_abc(), find_yosys(options.yosys)
     folder = options.output or Path("build", name, options.preset)
     require_folder(folder, "--output")
     with folder_lock(folder, "--output"):
-        yield Workplace(folder, yosys)
+        yield Workplace(folder, yosys, abc)
 
 
 class Result(NamedTuple):

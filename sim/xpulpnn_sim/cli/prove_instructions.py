@@ -52,7 +52,7 @@ def prove_instructions_command(options: InstructionOptions) -> int:
         verilog, manifest = cached_emission("core", replace(config, rvfi=True))
         with progress_bar("gates", None):
             backend = BackendGates(verilog, manifest, work.yosys)
-        prover = InstructionProver(backend=backend, timeout_s=options.timeout)
+        prover = InstructionProver(backend=backend, abc=work.abc, timeout_s=options.timeout)
         if options.self_test:
             return _self_test(options, prover, chosen, work.yosys)
         return _prove(options, prover, chosen, verilog, work.folder)

@@ -56,11 +56,11 @@ def find_abc() -> str:
     return path
 
 
-def run_abc(commands: str, folder: Path, *, timeout_s: float, log: str = "abc.log") -> str:
+def run_abc(abc: str, commands: str, folder: Path, *, timeout_s: float, log: str = "abc.log") -> str:
     """Run commands in ABC until it ends or times out; return its output, and write it to ``log`` in the folder."""
     try:
         done = subprocess.run(
-            [find_abc(), "-c", commands],
+            [abc, "-c", commands],
             cwd=folder,
             capture_output=True,
             errors="replace",

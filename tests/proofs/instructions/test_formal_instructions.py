@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.abc_program import needs_abc
+from tests.abc_program import ABC, needs_abc
 from tests.programs import read_results
 
 from xpulpnn_sim.cli import main as cli
@@ -20,10 +20,10 @@ def test_solver_tells_equal_from_unequal():
     graph = GateGraph()
     x, y = graph.input(), graph.input()
     both = graph.and_(graph.or_(x, y), graph.and_(x, y) ^ 1)
-    assert find_case(graph, graph.xor(both, graph.xor(x, y)), timeout_s=10) is None
-    assert find_case(graph, graph.and_(x, graph.xor(both, y ^ 1)), timeout_s=10) is None
-    assert find_case(graph, FALSE, timeout_s=10) is None
-    assert find_case(graph, graph.and_(y, both), timeout_s=10) == {y}
+    assert find_case(ABC, graph, graph.xor(both, graph.xor(x, y)), timeout_s=10) is None
+    assert find_case(ABC, graph, graph.and_(x, graph.xor(both, y ^ 1)), timeout_s=10) is None
+    assert find_case(ABC, graph, FALSE, timeout_s=10) is None
+    assert find_case(ABC, graph, graph.and_(y, both), timeout_s=10) == {y}
 
 
 @needs_abc
@@ -33,7 +33,7 @@ def test_products_of_equal_words_are_made_alike():
     like_x = [graph.and_(bit, graph.or_(bit, other)) for bit in x]
     product, same = (z.multiply([*word, FALSE], [*y, FALSE]) for word in (x, like_x))
     wrong = graph.any(graph.xor(*bits) for bits in zip(product, same, strict=True))
-    assert find_case(graph, wrong, timeout_s=10) is None
+    assert find_case(ABC, graph, wrong, timeout_s=10) is None
 
 
 def test_outcomes_of_an_earlier_run_count_under_the_same_key(tmp_path: Path):

@@ -6,10 +6,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.abc_program import needs_abc
+from tests.abc_program import ABC, needs_abc
 
 from xpulpnn.config import CoreConfig, preset
-from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import FAILED, PROVED
 from xpulpnn_sim.proofs.faults.catalog import CORE_FAULTS
@@ -56,20 +55,19 @@ smallest = cache(lambda: emit_harness(preset("ri5cy")))
 @pytest.fixture(name="prover")
 def prover_in(tmp_path: Path) -> Prover:
     """The tools that are used unless others are asked for."""
-    return Prover(folder=tmp_path, yosys=find_yosys(), timeout_s=60)
+    return Prover(folder=tmp_path, yosys=find_yosys(), abc=ABC, timeout_s=60)
 
 
 @pytest.mark.flow
 @needs_abc
 @pytest.mark.parametrize("name", ["interrupts", "system"])
-def test_proved_of_every_cycle(prover: Prover, name: str, monkeypatch: pytest.MonkeyPatch):
+def test_proved_of_every_cycle(prover: Prover, name: str):
     """Properties of the smallest preset that take least; `xpulpnn prove pipeline` proves all, and other presets."""
     harness = smallest()
     rule = next(rule for rule in pipeline_properties(harness.description.config) if rule.name == name)
     outcome = prover.prove(rule, harness)
     assert (outcome.verdict, outcome.broken, outcome.trace) == (PROVED, (), ())
-    monkeypatch.setattr(solvers, "run_abc", None)
-    assert replace(prover, resume=True).prove(rule, harness).verdict == PROVED
+    assert replace(prover, resume=True, abc="none").prove(rule, harness).verdict == PROVED
 
 
 def buses(harness: EmittedHarness) -> PipelineProperty:

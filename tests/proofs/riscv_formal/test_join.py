@@ -14,6 +14,7 @@ from xpulpnn_sim.proofs.engine.solvers import CycleSearch
 from xpulpnn_sim.proofs.riscv_formal.model_check import BmcProblem, bmc_problem, with_claims
 from xpulpnn_sim.proofs.riscv_formal.suite import OWN, Check
 from xpulpnn_sim.tools.netlists import ONE, ZERO, NetlistCell, NetlistModule, NetlistWire
+from xpulpnn_sim.tools.yosys import find_abc
 
 
 def netlist(inputs: dict[str, list[int]], outputs: dict[str, list[int]], **cells: dict[str, int]) -> ClockedGates:
@@ -121,5 +122,5 @@ def test_a_check_that_claims_nothing(tmp_path: Path, made: int, assumed: int, ve
     cells = {"_NOT_": {"A": 4, "Y": 6}, "assume": {"A": assumed, "EN": ONE}, "assert": {"A": ONE, "EN": made}}
     problem, check = join(TOGGLE, netlist(SEEN, {}, **cells)), Check(name="check", checker=OWN, cycle=9)
     passed = Outcome(name="check", verdict=PASSED, seconds=0)
-    searching = CycleSearch(tmp_path, time.monotonic() + 10)
+    searching = CycleSearch(find_abc(), tmp_path, time.monotonic() + 10)
     assert with_claims(passed, check, problem.claims[0], problem.graph, searching).verdict == verdict

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from tests.abc_program import needs_abc
 from tests.programs import read_results
 
 from xpulpnn.config import Adders, preset
@@ -20,7 +19,7 @@ from xpulpnn_sim.proofs.units import dotp
 from xpulpnn_sim.proofs.units.dotp import LANES, SAMPLED, dot_products, unit_structures
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, ProvenUnit
 
-pytestmark = [pytest.mark.flow, needs_abc]
+pytestmark = pytest.mark.flow
 
 CONFIG = preset("xpulpnn")
 STRUCTURES = unit_structures(CONFIG)

@@ -9,7 +9,6 @@ import pytest
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
-from tests.abc_program import needs_abc
 from tests.programs import read_results
 
 from xpulpnn.errors import ToolError
@@ -20,7 +19,7 @@ from xpulpnn_sim.proofs.emitter.emission import elaborate, emission_sources, pro
 from xpulpnn_sim.proofs.engine.outcomes import Outcome
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL
 
-pytestmark = [pytest.mark.flow, needs_abc]
+pytestmark = pytest.mark.flow
 
 
 class Words(wiring.Component):

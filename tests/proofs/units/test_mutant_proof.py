@@ -29,7 +29,7 @@ from xpulpnn_sim.proofs.mutants.mutant_comparison import (
 )
 from xpulpnn_sim.proofs.mutants.mutated_gates import MutatedGates, read_mutated
 from xpulpnn_sim.proofs.mutants.unobserved_registers import UnobservedRegisters
-from xpulpnn_sim.tools.yosys import find_yosys
+from xpulpnn_sim.tools.yosys import find_abc, find_yosys
 
 pytestmark = [pytest.mark.flow, needs_abc]
 
@@ -98,7 +98,7 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> MutatedGates:
 
 def judge(gates: MutatedGates, number: int, *situations: InputCase, **environment: Any) -> MutantComparison:
     constraints = InputConstraints(situations, **environment)
-    return MutantComparer(gates=gates, timeout_s=10, constraints=constraints).compare(number)
+    return MutantComparer(gates=gates, abc=find_abc(), timeout_s=10, constraints=constraints).compare(number)
 
 
 THREE = InputCase({"op": {3}}, {"y"})
@@ -135,9 +135,9 @@ def test_words_that_occur(gates: MutatedGates):
 def test_without_a_difference_near_the_change_there_is_none(gates: MutatedGates, number: int):
     graph, changed = gates.graph, gates.changed(number)
     differs = graph.any(graph.xor(a, b) for _, a, b in gates.differences(number))
-    assert find_case(graph, graph.and_(differs, changed ^ 1), timeout_s=10) is None
+    assert find_case(find_abc(), graph, graph.and_(differs, changed ^ 1), timeout_s=10) is None
     # what is not inverted everywhere is in some cases what it was
-    never = find_case(graph, changed ^ 1, timeout_s=10) is None
+    never = find_case(find_abc(), graph, changed ^ 1, timeout_s=10) is None
     assert never == (number == OR_0)
 
 
@@ -204,7 +204,7 @@ def test_registers_may_differ_while_nothing_reads_them(tmp_path: Path, result: s
         number=1,
         assumed=TRUE,
         observable=lambda bits: graph.any(graph.xor(a, b) for _, a, b in bits),
-        solve=lambda literal: find_case(graph, literal, timeout_s=10),
+        solve=lambda literal: find_case(find_abc(), graph, literal, timeout_s=10),
     )
     assert search.holds() == holds
     assert (judge(gates, 1).verdict == EQUIVALENT) == holds
@@ -249,5 +249,5 @@ def test_rows_of_a_memory_change_places(gates: MutatedGates, tmp_path: Path) -> 
     changes = dict(enumerate(MOVES, 1))
     whole = mutated(tmp_path, MEMORIES, changes, "memory -nomap\n", whole_memories=True)
     assert [whole.moves_rows(number) for number in changes] == list(MOVES.values())
-    judged = MutantComparer(gates=gates, timeout_s=10, moves_rows=lambda number: number == ENDS)
+    judged = MutantComparer(gates=gates, abc=find_abc(), timeout_s=10, moves_rows=lambda number: number == ENDS)
     assert [judged.compare(number).scope for number in (ENDS, SUM)] == [ROWS, OUTPUTS]

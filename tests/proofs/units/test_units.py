@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.abc_program import needs_abc
 from tests.programs import read_results
 
 from xpulpnn.config import PRESETS, preset
@@ -24,7 +23,7 @@ from xpulpnn_sim.proofs.units.quantiser import QUANTISER
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, Claim, Definition, ProvenUnit
 from xpulpnn_sim.reference.golden.compressed import expanded
 
-pytestmark = [pytest.mark.flow, needs_abc]
+pytestmark = pytest.mark.flow
 
 CONFIG = preset("xpulpnn2")
 UNITS = {"mult": MULTIPLIER, "div": DIVIDER, "quantiser": QUANTISER, "dotp": dot_products()}

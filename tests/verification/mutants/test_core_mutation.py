@@ -91,7 +91,7 @@ def test_a_mutant_of_a_unit_is_one_of_the_unit_alone(tmp_path: Path) -> None:
     part = write_part("lsu", tmp_path, yosys)
     changes = {mutant.number: command_in(part, "lsu", mutant) for mutant in mutants}
     gates = read_mutated(tmp_path / f"{part}.il", part, changes, yosys)
-    judge = MutantComparer(gates=gates, timeout_s=1)
+    judge = MutantComparer(gates=gates, abc="", timeout_s=1)
     verdicts = {mutant.cell: judge.compare(mutant.number).verdict for mutant in mutants}
     assert verdicts == dict(zip(cells, (DIFFERENT, DIFFERENT, EQUIVALENT), strict=True))
 

@@ -1,6 +1,5 @@
 """Compare each emitted Verilog module with Amaranth's RTLIL of the same component."""
 
-import itertools
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +9,11 @@ from xpulpnn.emit.names import port_name
 from xpulpnn.verilog import EmittedVerilog
 from xpulpnn_sim.proofs.emitter import correspondence
 from xpulpnn_sim.proofs.emitter.correspondence import ModuleLogic, NetDifference, Pair, Pin, Prover
+from xpulpnn_sim.proofs.engine import solvers
 from xpulpnn_sim.proofs.engine.clocked_gates import netlists
 from xpulpnn_sim.proofs.engine.gate_graph import GateGraph
 from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, Outcome
-from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError
 from xpulpnn_sim.proofs.units.unit_proof import DIFFERENT, EQUAL, UNDECIDED
 from xpulpnn_sim.tools.yosys import find_yosys
 
@@ -100,7 +100,8 @@ def prove_emission(elaborated: Elaborated, *, timeout_s: float, initial: bool = 
     def prover(graph: GateGraph, pairs: Sequence[tuple[int, int]]) -> frozenset[int] | None:
         nonlocal bits_by_sat
         bits_by_sat = len(pairs)
-        return find_case(graph, graph.any(itertools.starmap(graph.xor, pairs)), timeout_s=timeout_s)
+        words = ([literal for literal, _ in pairs], [other for _, other in pairs])
+        return solvers.prove_equal(graph, words, timeout_s=int(timeout_s), sweep=True)
 
     verdict, reason, difference = _compare(elaborated, initial, prover)
     if verdict == UNDECIDED:

@@ -1,4 +1,4 @@
-"""Decide with ABC whether a literal can be 1, in one case or in cycles from reset.
+"""Decide with ABC or Yosys' SAT solver whether a literal can be 1, in one case or in cycles from reset.
 
 Graphs with registers are passed as AIGER files; a counterexample consists of inputs of the graph.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from xpulpnn.errors import ToolError
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph, GateKind
-from xpulpnn_sim.tools.yosys import run_abc
+from xpulpnn_sim.tools.yosys import find_yosys, run_abc
 
 Latches = Mapping[int, tuple[int, int]]  # Literals of the next value, and reset value, of each register by its literal
 
@@ -97,10 +97,14 @@ def read_witness(text: str, inputs: Sequence[int]) -> list[frozenset[int]]:
 
 WITNESS = "counterexample.aiw"  # counterexample written by ABC
 
+_START_S = 60  # seconds for Yosys besides solving
+
 _GRACE_S, _LONG_GRACE_S = 15.0, 120.0
 """Seconds after the time limit in which ABC can read, simplify and exit; the second value is for whole cores."""
 
 _NO_STATE, _ALL_STATES = "Does not work for combinational networks", "reachable states are visited"
+
+_SWEEP = "strash\n&get -n\n&fraig -x\n&put\nmap\n"  # ABC commands that merge equivalent gates
 
 
 class GaveUpError(Exception):
@@ -111,7 +115,7 @@ class VacuousError(Exception):
     """The assumptions of a claim contradict each other."""
 
 
-def ask_abc(aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[int]] | None:
+def ask_abc(abc: str, aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[int]] | None:
     """Return None if ABC proves the output constant 0, else the inputs that are 1 in each cycle of a counterexample.
 
     Raises :class:`GaveUpError` on timeout.
@@ -121,7 +125,7 @@ def ask_abc(aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[
         (folder / "graph.aig").write_bytes(aiger.content)
         began = time.monotonic()
         script = f"read_aiger graph.aig; {commands}; print_status; write_cex -a {WITNESS}"
-        text = run_abc(script, folder, timeout_s=timeout_s + _GRACE_S)
+        text = run_abc(abc, script, folder, timeout_s=timeout_s + _GRACE_S)
         status = re.search(r"^Status = (-?\d)", text, re.MULTILINE)
         if status is None and time.monotonic() - began < timeout_s:
             raise ToolError(f"abc must say what it found, not end with: {' '.join(text.split())[-300:]}")
@@ -133,16 +137,17 @@ def ask_abc(aiger: Aiger, commands: str, *, timeout_s: float) -> list[frozenset[
         return read_witness((folder / WITNESS).read_text(), aiger.inputs) or [frozenset()]
 
 
-def find_case(graph: GateGraph, literal: int, *, timeout_s: float) -> frozenset[int] | None:
+def find_case(abc: str, graph: GateGraph, literal: int, *, timeout_s: float) -> frozenset[int] | None:
     """Return None if the literal is constant 0, else the inputs that are 1 in a case in which the literal is 1."""
     if literal <= TRUE:
         return frozenset() if literal else None
-    frames = ask_abc(to_aiger(graph, [literal]), "strash; iprove", timeout_s=timeout_s)
+    frames = ask_abc(abc, to_aiger(graph, [literal]), "strash; iprove", timeout_s=timeout_s)
     return frames[0] if frames else None
 
 
 @dataclass(frozen=True, slots=True)
 class CycleSearch:
+    abc: str
     folder: Path
     ends: float
     log: str = "abc.log"
@@ -161,7 +166,7 @@ class CycleSearch:
         (self.folder / WITNESS).unlink(missing_ok=True)
         limit = round(self._left_s)
         commands = f"{read}bmc3 -g -v -S {first} -F {last + 1} -T {limit}; write_cex -a {WITNESS}"
-        text = run_abc(commands, self.folder, timeout_s=limit + _LONG_GRACE_S, log=self.log)
+        text = run_abc(self.abc, commands, self.folder, timeout_s=limit + _LONG_GRACE_S, log=self.log)
         deepest = max((int(number) for number in re.findall(r"^ *(\d+) \+ :", text, re.MULTILINE)), default=-1)
         failing = re.search(r"was asserted in frame (\d+)", text)
         if failing:
@@ -178,25 +183,44 @@ class CycleSearch:
 
     def simplify(self, read: str, write: str) -> list[int]:
         commands = f"{read}dc2; scorr; dc2; write_aiger {write}"
-        run_abc(commands, self.folder, timeout_s=self._left_s + _LONG_GRACE_S)
+        run_abc(self.abc, commands, self.folder, timeout_s=self._left_s + _LONG_GRACE_S)
         if not (self.folder / write).exists():
             raise ToolError(f"abc must be able to simplify {self.folder.name}: see {self.folder}/abc.log")
         return read_outputs(self.folder / write)
 
 
+def prove_equal(
+    graph: GateGraph, words: tuple[Sequence[int], Sequence[int]], *, timeout_s: int, sweep: bool = False
+) -> frozenset[int] | None:
+    """Return None if Yosys' SAT solver proves two words equal, else the inputs that are 1 in a counterexample."""
+    differs = graph.any(graph.xor(bit, other) for bit, other in zip(*words, strict=True))
+    if differs == FALSE:
+        return None
+    merge = "abc -g AND,XOR,MUX -script sweep.abc\n" if sweep else ""
+    aiger = to_aiger(graph, [differs])
+    symbols = "".join(f"i{place} n{literal}\n" for place, literal in enumerate(aiger.inputs)) + "o0 differs\n"
+    script = (
+        "read_aiger -module_name miter miter.aig\n"
+        f"{merge}tee -q -o sat.txt sat -prove differs 0 -show-inputs -timeout {timeout_s} miter\n"
+    )
+    with tempfile.TemporaryDirectory(prefix="xpulpnn-sat-") as name:
+        folder = Path(name)
+        (folder / "miter.aig").write_bytes(aiger.content + symbols.encode())
+        (folder / "sweep.abc").write_text(_SWEEP)
+        find_yosys().run(script, folder, what="miter", results=["sat.txt"], timeout_s=timeout_s + _START_S)
+        answer = (folder / "sat.txt").read_text()
+    if "SUCCESS!" in answer:
+        return None
+    if "FAIL!" not in answer:
+        raise GaveUpError
+    return frozenset(map(int, re.findall(r"^\s+\\n(\d+)\s+1\s", answer, re.MULTILINE)))
+
+
 _CASES = 1 << 10  # random cases tried before the solver
 
 
-def require_met(graph: GateGraph, assumed: int, *, timeout_s: float) -> None:
+def require_met(graph: GateGraph, assumed: int, *, timeout_s: int) -> None:
     """Raise :class:`VacuousError` if no case makes the literal ``assumed`` 1, and :class:`GaveUpError` on timeout."""
     case = graph.random_case([(assumed, FALSE)], _CASES, Random(1))
-    if case is None and find_case(graph, assumed, timeout_s=timeout_s) is None:
+    if case is None and prove_equal(graph, ([assumed], [FALSE]), timeout_s=timeout_s) is None:
         raise VacuousError
-
-
-def find_difference(graph: GateGraph, assumed: int, differs: int, *, timeout_s: float) -> frozenset[int] | None:
-    """Return a case in which both literals are 1, as :func:`find_case`; raise as :func:`require_met` without one."""
-    ones = find_case(graph, graph.and_(assumed, differs), timeout_s=timeout_s)
-    if ones is None:
-        require_met(graph, assumed, timeout_s=timeout_s)
-    return ones

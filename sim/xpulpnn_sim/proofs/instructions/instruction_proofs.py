@@ -14,7 +14,7 @@ from xpulpnn.isa.semantics import definition, statements
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, GateGraph
 from xpulpnn_sim.proofs.engine.integers import low
 from xpulpnn_sim.proofs.engine.outcomes import PROVED, REFUTED, UNDECIDED, VACUOUS, Ledger, Outcome, assembly_of
-from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError, find_difference
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
 from xpulpnn_sim.proofs.instructions.interpreter import GateEffects, execute_statements
 from xpulpnn_sim.proofs.instructions.statement_gates import is_executable
 from xpulpnn_sim.proofs.instructions.unrolling import BackendGates, Unrolling, register_field, stall_invariants
@@ -178,6 +178,7 @@ def provable(insn: Insn) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionProver:
     backend: BackendGates
+    abc: str
     timeout_s: float  # for each instruction
 
     def invariants(self) -> Iterator[Outcome]:
@@ -205,13 +206,13 @@ class InstructionProver:
         The claim is that each pair of literals is equal if its condition and all assumptions hold.
         """
         differs = graph.any(graph.and_(condition, graph.xor(actual, other)) for condition, actual, other in pairs)
+        ones, met = None, graph.all(assumed)
         try:
-            ones = find_difference(graph, graph.all(assumed), differs, timeout_s=self.timeout_s)
-        except VacuousError:
-            return VACUOUS, frozenset()
+            ones = find_case(self.abc, graph, graph.and_(differs, met), timeout_s=self.timeout_s)
+            is_met = ones is not None or find_case(self.abc, graph, met, timeout_s=self.timeout_s) is not None
         except GaveUpError:
             return UNDECIDED, frozenset()
-        return (PROVED, frozenset()) if ones is None else (REFUTED, ones)
+        return (REFUTED, ones) if ones is not None else (PROVED if is_met else VACUOUS, frozenset())
 
 
 def _counterexample(unrolling: Unrolling, claims: Sequence[Equality], ones: frozenset[int]) -> list[str]:

@@ -80,13 +80,14 @@ class MutantComparer:
         self,
         *,
         gates: MutatedGates,
+        abc: str,
         timeout_s: float,
         constraints: InputConstraints = _ANYTHING,
         moves_rows: Callable[[int], bool] = lambda _: False,
     ) -> None:
         self.assumes = constraints != _ANYTHING
         self._gates, self._graph, self._constraints = gates, gates.graph, constraints
-        self._timeout_s = timeout_s
+        self._abc, self._timeout_s = abc, timeout_s
         self._generator, self._moves_rows = random.Random(1), moves_rows
 
     def compare(self, number: int) -> MutantComparison:
@@ -165,7 +166,7 @@ class MutantComparer:
             left_s = ends - time.monotonic()
             if left_s <= 0:
                 raise GaveUpError
-            return find_case(self._graph, literal, timeout_s=min(left_s, self._timeout_s))
+            return find_case(self._abc, self._graph, literal, timeout_s=min(left_s, self._timeout_s))
 
         return solve
 
@@ -186,12 +187,12 @@ class MutantComparer:
         aiger = to_aiger(graph, [literal], latches=latches)
         seconds = self._timeout_s
         with suppress(GaveUpError):
-            if frames := ask_abc(aiger, f"bmc3 -F {_FRAMES} -T {seconds:.0f}", timeout_s=seconds):
+            if frames := ask_abc(self._abc, aiger, f"bmc3 -F {_FRAMES} -T {seconds:.0f}", timeout_s=seconds):
                 return frames
         with suppress(GaveUpError):
             # first without merging equal registers, which suffices if few registers decide
-            return ask_abc(aiger, f"strash; pdr -T {seconds:.0f}", timeout_s=seconds)
-        return ask_abc(aiger, f"scorr; pdr -T {seconds:.0f}", timeout_s=seconds)
+            return ask_abc(self._abc, aiger, f"strash; pdr -T {seconds:.0f}", timeout_s=seconds)
+        return ask_abc(self._abc, aiger, f"scorr; pdr -T {seconds:.0f}", timeout_s=seconds)
 
     def _is_stable(self, held: StableInputs, latches: dict[int, tuple[int, int]]) -> int:
         """Return a literal that is 1 if the inputs are stable during an operation, using new monitor registers."""
@@ -238,7 +239,7 @@ class MutantComparer:
         ones = self._graph.random_case([(literal, FALSE)], _CASES, self._generator)
         if ones is None:
             try:
-                ones = find_case(self._graph, literal, timeout_s=self._timeout_s)
+                ones = find_case(self._abc, self._graph, literal, timeout_s=self._timeout_s)
             except GaveUpError:
                 return MutantComparison(verdict=UNDECIDED)
             if ones is None:

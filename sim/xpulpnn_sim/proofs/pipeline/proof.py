@@ -41,6 +41,7 @@ class PropertyGraph(ClockedGraph):
 class Prover:
     folder: Path  # with a folder for each property
     yosys: Yosys
+    abc: str
     timeout_s: float  # for each search
     resume: bool = False  # if a stored outcome for the same core, property and depth counts
 
@@ -118,12 +119,12 @@ class Prover:
             return depth, ()
         if not any(node << 1 in graph.latches for node in graph.cone([literal])):
             # without registers, all cycles are the same
-            case = find_case(graph, literal, timeout_s=self.timeout_s)
+            case = find_case(self.abc, graph, literal, timeout_s=self.timeout_s)
             return depth, () if case is None else graph.replay([case], graph.signals)
         aiger = graph.aiger([literal])
         (folder / f"{name}.aig").write_bytes(aiger.content)
         read = f"read_aiger {name}.aig; strash; scleanup; dc2; "
-        searching = CycleSearch(folder, time.monotonic() + self.timeout_s, f"{name}.log")
+        searching = CycleSearch(self.abc, folder, time.monotonic() + self.timeout_s, f"{name}.log")
         failing, deepest = searching.search(read, 0, depth)
         if failing is None and deepest < 0:
             # simplification may have removed all registers, which is no timeout

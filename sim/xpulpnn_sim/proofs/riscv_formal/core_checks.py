@@ -31,6 +31,7 @@ class CoreChecks:
     design: EmittedVerilog
     folder: Path  # with the gates, and a folder for each check
     yosys: Yosys
+    abc: str
     timeout_s: float  # for each search
     like: Path | None = None  # gates of a core that differs in the module `changed` only
     changed: str = ""
@@ -73,7 +74,7 @@ class CoreChecks:
 def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
     """Search a group of checks together and, unless all of them pass, each separately; return their outcomes."""
     core, manifest = _core(checked, checks[0].cutpoints), checked.design.manifest
-    limit_s = checked.timeout_s
+    abc, limit_s = checked.abc, checked.timeout_s
     graphs: list[ClockedGates] = []
     for check in checks:
         folder = checked.folder / check.name
@@ -83,7 +84,7 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
     together = model_check.bmc_problem(checks, graphs, core) if len(checks) > 1 else None
     seconds = None
     if together:
-        seconds = model_check.search_all(checks, together, checked.folder / checks[0].name, limit_s)
+        seconds = model_check.search_all(checks, together, checked.folder / checks[0].name, abc, limit_s)
     for place, (check, graph) in enumerate(zip(checks, graphs, strict=True)):
         folder = checked.folder / check.name
         if together and seconds is not None:
@@ -91,9 +92,9 @@ def _check_group(checks: Sequence[Check], checked: CoreChecks) -> list[Outcome]:
             problem, claim = together, together.claims[place]
         else:
             problem = model_check.bmc_problem([check], [graph], core)
-            outcome = model_check.search(check, problem, folder, limit_s, shortest=bool(checked.changed))
+            outcome = model_check.search(check, problem, folder, abc, limit_s, shortest=bool(checked.changed))
             (claim,) = problem.claims
-        searching = CycleSearch(folder, time.monotonic() + limit_s)
+        searching = CycleSearch(abc, folder, time.monotonic() + limit_s)
         outcomes.append(model_check.with_claims(outcome, check, claim, problem.graph, searching))
         if outcomes[-1].verdict != FAILED:
             for name in ("check.json", model_check.BAD, model_check.SIMPLE, model_check.CLAIMS):

@@ -229,7 +229,7 @@ def with_claims(outcome: Outcome, check: Check, claims: int, graph: ClockedGraph
     return replace(outcome, verdict=VACUOUS if deepest >= last else UNDECIDED)
 
 
-def search(check: Check, problem: BmcProblem, folder: Path, timeout_s: float, *, shortest: bool) -> Outcome:
+def search(check: Check, problem: BmcProblem, folder: Path, abc: str, timeout_s: float, *, shortest: bool) -> Outcome:
     """Search for a counterexample of a check.
 
     Only the last cycle is searched at first, since any failure in an earlier cycle also occurs in the last one if
@@ -242,12 +242,12 @@ def search(check: Check, problem: BmcProblem, folder: Path, timeout_s: float, *,
     last = check.cycle - 1
     failed = decided = False
     if not shortest:
-        searching = CycleSearch(folder, began + timeout_s)
+        searching = CycleSearch(abc, folder, began + timeout_s)
         failed, decided = _last_cycle(searching, last, merge_equal=len(problem.bad) > 1)
     if decided and not failed:
         return Outcome(name=check.name, verdict=PASSED, cycle=check.cycle, seconds=time.monotonic() - began)
     # first failing cycle, or depth of the search
-    searching = CycleSearch(folder, time.monotonic() + timeout_s)
+    searching = CycleSearch(abc, folder, time.monotonic() + timeout_s)
     failing, deepest = searching.search(f"read_aiger {BAD}; strash; ", check.first - 1, last)
     seconds = time.monotonic() - began
     if failing is not None:
@@ -260,10 +260,10 @@ def search(check: Check, problem: BmcProblem, folder: Path, timeout_s: float, *,
     return Outcome(name=check.name, verdict=verdict, cycle=deepest + 1, seconds=seconds)
 
 
-def search_all(checks: Sequence[Check], problem: BmcProblem, folder: Path, timeout_s: float) -> float | None:
+def search_all(checks: Sequence[Check], problem: BmcProblem, folder: Path, abc: str, timeout_s: float) -> float | None:
     """Search all checks at once; return the seconds if all pass, or None if one fails or time runs out."""
     began = time.monotonic()
-    searching = CycleSearch(folder, began + timeout_s)
+    searching = CycleSearch(abc, folder, began + timeout_s)
     (folder / BAD).write_bytes(problem.graph.aiger(problem.bad).content)
     if all(literal == FALSE for literal in searching.simplify(_READ, SIMPLE)):
         return time.monotonic() - began

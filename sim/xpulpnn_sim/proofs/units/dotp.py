@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations, product, starmap
+from itertools import combinations, product
 from random import Random
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -20,7 +20,7 @@ from xpulpnn_sim.proofs.engine import algebra
 from xpulpnn_sim.proofs.engine.adders import AdderGraph
 from xpulpnn_sim.proofs.engine.gate_graph import FALSE, TRUE, Word, first_case
 from xpulpnn_sim.proofs.engine.integers import Integers
-from xpulpnn_sim.proofs.engine.solvers import GaveUpError, find_case
+from xpulpnn_sim.proofs.engine.solvers import GaveUpError, prove_equal
 from xpulpnn_sim.proofs.units.unit_models import dot_product, with_fields
 from xpulpnn_sim.proofs.units.unit_proof import (
     DIFFERENT,
@@ -229,11 +229,10 @@ def _algebra(build: _Build, deadline: float) -> _Answer:
 
 def _sat(build: _Build, deadline: float) -> _Answer:
     for lane in map(build, range(build().fmt.lanes)):
-        left_s = deadline - time.monotonic()
+        left_s = int(deadline - time.monotonic())
         if left_s < 1:
             raise GaveUpError
-        pairs = zip(lane.result, lane.expected, strict=True)
-        ones = find_case(lane.graph, lane.graph.any(starmap(lane.graph.xor, pairs)), timeout_s=left_s)
+        ones = prove_equal(lane.graph, (lane.result, lane.expected), timeout_s=left_s)
         if ones is not None:
             return DIFFERENT, lane.case(ones)
     return LANES, ""

@@ -14,6 +14,7 @@ from xpulpnn_sim.proofs.engine.outcomes import VACUOUS, Outcome
 from xpulpnn_sim.proofs.engine.solvers import GaveUpError, VacuousError, find_case, require_met
 from xpulpnn_sim.proofs.faults.fault import Fault
 from xpulpnn_sim.proofs.units.unit_proof import UNDECIDED, Claim
+from xpulpnn_sim.tools.yosys import find_abc
 
 _RESET = "rst"
 _BEYOND, _FAR_BEYOND = 3, 10
@@ -122,7 +123,7 @@ class _Cycles:
 
     def _counterexample(self, claim: str, literal: int) -> Trace | None:
         try:
-            ones = find_case(self._graph, literal, timeout_s=self._timeout_s)
+            ones = find_case(find_abc(), self._graph, literal, timeout_s=self._timeout_s)
         except GaveUpError:
             return None
         if ones is None:

@@ -1,6 +1,5 @@
 """Claims about units, verdicts on the claims, and faults that each proof must find."""
 
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -125,9 +124,10 @@ def unequal(graph: GateGraph, assumed: int, equalities: Sequence[Equality], word
     Raises :class:`VacuousError` if ``assumed`` cannot be 1.
     """
     pairs = [pair for each in equalities for pair in zip(each.actual, each.expected, strict=True) if pair[0] != pair[1]]
-    differs = graph.any(itertools.starmap(graph.xor, pairs))
-    different = solvers.find_difference(graph, assumed, differs, timeout_s=timeout_s)
+    sides = tuple([graph.and_(assumed, pair[side]) for pair in pairs] for side in (0, 1))
+    different = solvers.prove_equal(graph, (sides[0], sides[1]), timeout_s=int(timeout_s), sweep=True)
     if different is None:
+        solvers.require_met(graph, assumed, timeout_s=int(timeout_s))
         return ""
     case = shown(graph, words, different)
     for equality in equalities:

@@ -38,7 +38,7 @@ from xpulpnn_sim.tools.probes import UNIT_INSTANCES
 from xpulpnn_sim.tools.processes import Forks, limit_computing, silence
 from xpulpnn_sim.tools.results import Results, digest, sources_digest
 from xpulpnn_sim.tools.worker_process import CallError
-from xpulpnn_sim.tools.yosys import Yosys
+from xpulpnn_sim.tools.yosys import Yosys, find_abc
 from xpulpnn_sim.verification.mutants import judgement, programs
 from xpulpnn_sim.verification.mutants.judgement import Judged, Mutant, MutantProver, MutationSettings, Progress, Proof
 from xpulpnn_sim.verification.mutants.programs import Finding
@@ -226,7 +226,7 @@ class CoreProver:
                 yield mutant, _proof(judge.compare(mutant.number))
 
     def _judge(self, gates: MutatedGates, occurring: InputConstraints) -> MutantComparer:
-        return MutantComparer(gates=gates, timeout_s=self._timeout_s, constraints=occurring)
+        return MutantComparer(gates=gates, abc=find_abc(), timeout_s=self._timeout_s, constraints=occurring)
 
     def gates(self, mutants: Sequence[Mutant]) -> MutatedGates:
         if self._whole is None:

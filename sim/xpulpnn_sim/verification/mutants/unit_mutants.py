@@ -22,7 +22,7 @@ from xpulpnn_sim.proofs.mutants.mutant_comparison import Handshake, InputCase, I
 from xpulpnn_sim.proofs.mutants.mutated_gates import SELECT, read_mutated
 from xpulpnn_sim.proofs.mutants.unit_constraints import CONSTRAINTS
 from xpulpnn_sim.tools.results import Results, digest
-from xpulpnn_sim.tools.yosys import Yosys
+from xpulpnn_sim.tools.yosys import Yosys, find_abc
 from xpulpnn_sim.verification.mutants import judgement
 from xpulpnn_sim.verification.mutants.judgement import Judged, Mutant, MutantProver, MutationSettings, Progress, Proof
 
@@ -234,6 +234,7 @@ def judge_unit(
         whole = cache(lambda: read_mutated(folder / judgement.BASE, top, changes, yosys, whole_memories=True))
         proof = mutant_comparison.MutantComparer(
             gates=gates,
+            abc=find_abc(),
             timeout_s=settings.proof_s,
             constraints=occurring,
             moves_rows=lambda number: whole().moves_rows(number),
