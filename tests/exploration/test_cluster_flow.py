@@ -1,7 +1,7 @@
 """Clusters mapped part by part: sums, memories apart, and the path of a grant, on a cluster of two small cores."""
 
 import re
-from itertools import product
+from itertools import combinations, product
 
 import pytest
 from tests.exploration import sample_results
@@ -12,6 +12,7 @@ from xpulpnn_sim.exploration.cluster_flow import ClusterFlow, extract_module, jo
 from xpulpnn_sim.exploration.liberty import Expression
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
+from xpulpnn_sim.exploration.placement import Placer
 from xpulpnn_sim.exploration.results import EmittedDesign
 from xpulpnn_sim.tools.netlists import NetlistCell, sort_gates
 
@@ -145,6 +146,7 @@ def test_an_assembly_computes_what_its_parts_do(library: Library) -> None:
         inputs={"a": 2, "b[0]": 3, "b[1]": 5},
         outputs={"y": 4, "z": 5},
         names={2: "a", 3: "b[0]", 4: "y", 5: "b[1]"},
+        wires_ff={2: 1.0, 3: 2.0, 4: 4.0, 5: 8.0},
     )
 
     def instance(name: str, a: int, b: list[int], y: int, z: int) -> NetlistCell:
@@ -170,3 +172,32 @@ def test_an_assembly_computes_what_its_parts_do(library: Library) -> None:
     assert [gate.path for gate in netlist.gates] == ["one", "two"]
     assert nets["one.y"] == nets["two.a"]
     assert netlist.names[nets["two.a"]] == "net5"
+    # wires of joined nets add up; those of constants count nowhere
+    assert netlist.wires_ff[nets["one.y"]] == 4.0 + 1.0
+    assert sum(netlist.wires_ff.values()) == 2 * (1.0 + 2.0 + 4.0 + 8.0) - 8.0
+
+
+@pytest.mark.flow
+@pytest.mark.usefixtures("own_cache")
+def test_parts_are_placed_on_a_floorplan(library: Library, design: EmittedDesign) -> None:
+    pytest.importorskip("coloquinte")
+    wired = library.with_placement(Placer(row_um=3.0, wire_ff_um=0.5))
+    output = ClusterFlow(AsicFlow(wired, "builtin", "area", keep=True)).run(design)
+    result, placed = output.result, output.result.placement
+    assert {block.name for block in placed.blocks} == {"core0", "core1", "tcdm", "rest", "tcdm.bank0"}
+    for one, other in combinations(placed.blocks, 2):
+        beside = one.x_um >= other.x_um + other.width_um or other.x_um >= one.x_um + one.width_um
+        assert beside or one.y_um >= other.y_um + other.height_um or other.y_um >= one.y_um + one.height_um
+    # data__rdata of four bits, requests and grants; the bank also has an enable
+    nets = {wires.between: wires.nets for wires in placed.wires}
+    assert nets["core, tcdm"] + nets["core, rest, tcdm"] == 2 * 3 + 2 + 2
+    assert nets["tcdm, tcdm.bank"] >= 1 + 3
+    assert placed.wireless_ps < min(placed.unsized_ps, result.delay_ps)
+    assert result.grant.path.delay_ps <= result.path.delay_ps
+    # OpenSTA, where it is installed, reads the same wires
+    assert all(other == pytest.approx(result.delay_ps, rel=0.02) for other in result.path.others.values())
+    plain = ClusterFlow(AsicFlow(library, "builtin", "area", keep=True)).run(design).result
+    assert result.area_kge > plain.area_kge
+    assert sum(module.own_ge for module in result.modules) == pytest.approx(1e3 * result.area_kge)
+    assert result.modules[0].total_ge == pytest.approx(1e3 * result.area_kge)
+    assert result.flip_flops == plain.flip_flops

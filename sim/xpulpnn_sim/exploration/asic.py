@@ -36,6 +36,7 @@ from xpulpnn_sim.exploration.mapped_netlist import (
     with_origins,
 )
 from xpulpnn_sim.exploration.placement import module_tiles
+from xpulpnn_sim.exploration.placement_result import PlacementResult
 from xpulpnn_sim.exploration.results import (
     CriticalPath,
     EmittedDesign,
@@ -43,7 +44,6 @@ from xpulpnn_sim.exploration.results import (
     FlowResult,
     FlowRun,
     ModuleArea,
-    PlacementResult,
 )
 from xpulpnn_sim.exploration.sizing import SizedNetlist, place_and_size
 from xpulpnn_sim.exploration.timing import at_corner, find_opensta, longest_paths, opensta_delays

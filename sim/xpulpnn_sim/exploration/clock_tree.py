@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist
 from xpulpnn_sim.exploration.placement import Placement, Points, tree_um
-from xpulpnn_sim.exploration.results import ClockTree
+from xpulpnn_sim.exploration.placement_result import ClockTree
 
 FANOUT = 16  # of each buffer, at most
 

@@ -2,15 +2,18 @@
 
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
+from math import sqrt
 from typing import Any
 
 from xpulpnn_sim.exploration.asic import AsicFlow
+from xpulpnn_sim.exploration.floorplan import Block, Floorplan, floorplan
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, instance_path, pin_bits, unpacked
 from xpulpnn_sim.exploration.memories import MACROS, memory_paths, memory_table, memory_uses
+from xpulpnn_sim.exploration.placement_result import ClockTree, PlacementResult
 from xpulpnn_sim.exploration.results import (
     CriticalPath,
     EmittedDesign,
@@ -21,7 +24,7 @@ from xpulpnn_sim.exploration.results import (
     ModuleArea,
     cached_flow,
 )
-from xpulpnn_sim.exploration.timing import at_corner, longest_paths, opensta_delays
+from xpulpnn_sim.exploration.timing import Analysis, at_corner, longest_paths, opensta_delays
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 from xpulpnn_sim.tools.results import digest
 
@@ -79,6 +82,7 @@ def join_netlists(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tup
     """Replace black boxes by the netlists in ``parts``; also return the nets of their port bits."""
     driver: dict[int, int] = {}
     gates, names, pins = list(top.gates), dict(top.names), dict[str, int]()
+    wires = [*top.wires_ff.items()]
     apart = [cell for cell in top.unmapped if cell.type not in parts]
     offset = 0
 
@@ -117,11 +121,15 @@ def join_netlists(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tup
             inner_pins = {pin: [moved(net) for net in nets] for pin, nets in cell.pins.items()}
             apart.append(replace(cell, name=f"{instance.name}.{cell.name}", pins=inner_pins))
         names |= {moved(net): f"{instance.name}.{name}" for net, name in part.names.items() if net > ONE}
+        wires += [(moved(net), load_ff) for net, load_ff in part.wires_ff.items()]
     inputs = {name: net for name, net in top.inputs.items() if name not in pins}
     outputs = {name: net for name, net in top.outputs.items() if name not in pins}
     for cell in apart:
         inputs |= dict(pin_bits(cell, outputs=True))
         outputs |= dict(pin_bits(cell, outputs=False))
+    wires_ff: defaultdict[int, float] = defaultdict(float)
+    for net, load_ff in wires:
+        wires_ff[joined_net(net)] += load_ff
     netlist = MappedNetlist(
         module=top.module,
         gates=[replace(gate, pins=all_of(gate.pins)) for gate in gates],
@@ -130,15 +138,25 @@ def join_netlists(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tup
         # the top's own names win over names in the parts
         names={joined_net(net): name for net, name in reversed(names.items())},
         unmapped=apart,
+        wires_ff={net: load_ff for net, load_ff in wires_ff.items() if net > ONE},
     )
     return netlist, all_of(pins)
 
 
 MEMORIES = "memories"  # part of reports in which all memories are
-REVISION = "2"  # part of the cache key: raised when results change although no setting does
+REST = "rest"  # block of a floorplan: what is in no part
+REVISION = "3"  # part of the cache key: raised when results change although no setting does
 CORE = "xpulpnn.core.core.Core"
 _REQUEST = ("data__req", "data__addr", "data__we", "data__be", "data__wdata")
 _GRANT = "data__gnt"
+
+
+_FLOORPLAN = (
+    "Floorplan: each part is placed by itself, with memories outside of it, those of a cache in a square. Rows of such "
+    "blocks, by simulated annealing, make the wires between blocks short; each begins behind the smallest buffer that "
+    "is almost the fastest for it. Gates are sized in each part for its own longest paths: what sizes the whole makes "
+    "paths across parts shorter. Wires from ports of the cluster, and of the clock to the parts, are not counted."
+)
 
 
 class ClusterFlow:
@@ -170,22 +188,31 @@ class ClusterFlow:
         table, clock_ps = memory_table(self.library), self._asic.clock_ps
         uses = memory_uses(design, table)
         whole = replace(whole, read_fo4=_read_fo4(whole, design, self.library, uses))
+        placement, wires_um2 = None, 0.0
+        if self.library.placer:
+            plan = self._plan(
+                design, whole, pins, {"": unpacked(rest.netlist), **parts}, {REST: rest.result, **of_parts}
+            )
+            placement, wires_um2 = self._placement(plan, whole, results), plan.buffer_um2
+            whole = plan.netlist
         path, grant = self._paths(design, whole, pins, files)
         leakage_nw = sum(use.count * use.leakage_nw for use in uses.values())
         areas = [result.area_um2 for result in results if result.area_um2 is not None]
         memory_um2 = sum(use.count * use.area_um2 for use in uses.values())
         result = replace(
             rest.result,
-            area_um2=round(sum(areas) + memory_um2, 4) if len(areas) == len(results) else None,
-            area_kge=sum(result.area_kge or 0.0 for result in results) + memory_um2 / self.library.ge_area / 1e3,
-            cells=sum(result.cells or 0 for result in results),
+            area_um2=round(sum(areas) + memory_um2 + wires_um2, 4) if len(areas) == len(results) else None,
+            area_kge=sum(result.area_kge or 0.0 for result in results)
+            + (memory_um2 + wires_um2) / self.library.ge_area / 1e3,
+            cells=len(whole.gates),
             flip_flops=sum(result.flip_flops or 0 for result in results),
             **asdict(at_corner(whole, self.library, clock_ps, path and path.delay_ps, leakage_nw)),
             other_corners=[at_corner(whole, other, clock_ps, None, leakage_nw) for other in self._asic.other_corners],
             path=path,
             grant=grant,
-            modules=list(_modules(design, rest.result, of_parts, uses, self.library.ge_area)),
+            modules=list(_modules(design, rest.result, of_parts, uses, wires_um2, self.library.ge_area)),
             memories=list(uses.values()),
+            placement=placement,
             origins=_origins(results),
             runs=[],
             area_run=1,
@@ -214,6 +241,62 @@ class ClusterFlow:
         fo4 = granted.delay_ps / self.library.fo4_ps
         return path, GrantPath(path=granted, request_ps=times[0], grant_ps=times[1], fo4=fo4)
 
+    def _plan(
+        self,
+        design: EmittedDesign,
+        whole: MappedNetlist,
+        pins: Mapping[str, int],
+        netlists: Mapping[str, MappedNetlist],
+        results: Mapping[str, FlowResult],
+    ) -> Floorplan:
+        placer, uses = self.library.placer, memory_uses(design, memory_table(self.library))
+        assert placer is not None
+        memories, instances = memory_paths(design), part_instances(design)
+
+        def block_of(path: str) -> str:
+            if path in memories:
+                return ".".join(path.split(".")[:2])
+            head = path.partition(".")[0]
+            return head if head in instances else REST
+
+        placed = {name: result.placement for name, result in results.items() if result.placement}
+        blocks: dict[str, Block] = {name: (one.width_um, one.height_um) for name, one in placed.items()}
+        inside: defaultdict[str, list[MemoryUse]] = defaultdict(list)
+        for path, module in memories.items():
+            inside[block_of(path)].append(uses[module])
+        for name, (first, *others) in inside.items():
+            side = sqrt(sum(use.area_um2 for use in (first, *others)) / placer.utilisation)
+            blocks[name] = (side, side) if others else (first.width_um, first.height_um)
+        driven_ff = dict(netlists[""].wires_ff)
+        for instance, module in instances.items():
+            part = netlists[module]
+            outputs = ((pins.get(f"{instance}.{name}"), net) for name, net in part.outputs.items())
+            driven_ff |= {joined: part.wires_ff.get(net, 0.0) for joined, net in outputs if joined is not None}
+        return floorplan(whole, blocks, block_of, driven_ff, self.library)
+
+    def _placement(self, plan: Floorplan, joined: MappedNetlist, results: list[FlowResult]) -> PlacementResult:
+        placed = [result.placement for result in results if result.placement]
+        trees, names = [one.clock for one in placed if one.clock], [item.name for item in fields(ClockTree)]
+        clock = {name: (max if name.endswith("_ps") else sum)(getattr(tree, name) for tree in trees) for name in names}
+        (width, height), (modules, tiles) = plan.size_um, plan.tiles()
+        delays = (Analysis(replace(joined, **wires), self.library).worst_ns for wires in ({"wires_ff": {}}, {}))
+        wireless_ps, unsized_ps = (round(1e3 * delay, 2) for delay in delays)
+        return replace(
+            placed[0],
+            width_um=round(width, 2),
+            height_um=round(height, 2),
+            wire_mm=round(sum(one.wire_mm for one in (*placed, *plan.wires)), 3),
+            resized=sum(one.resized for one in placed),
+            buffers=sum(one.buffers for one in placed) + len(plan.netlist.gates) - len(joined.gates),
+            wireless_ps=wireless_ps,
+            unsized_ps=unsized_ps,
+            modules=modules,
+            tiles=tiles,
+            clock=ClockTree(**clock),
+            blocks=plan.places,
+            wires=plan.wires,
+        )
+
     def _conditions(self, design: EmittedDesign, memories: str) -> list[str]:
         counted = Counter(part_instances(design).values())
         counts = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in counted.items())
@@ -225,6 +308,7 @@ class ClusterFlow:
                 "ports included."
             ),
             *self._asic.repetitions(),
+            *([_FLOORPLAN] if self.library.placer else []),
             memories,
             (
                 "Each memory is built of the macros that take least area. A path may begin with a word that one reads, "
@@ -261,6 +345,7 @@ def _modules(
     rest: FlowResult,
     parts: Mapping[str, FlowResult],
     memories: Mapping[str, MemoryUse],
+    wires_um2: float,
     ge_area: float,
 ) -> Iterator[ModuleArea]:
     sizes = {name: use.count * use.area_um2 / ge_area for name, use in memories.items()}
@@ -268,9 +353,10 @@ def _modules(
     for area in rest.modules:
         name = area.path.removeprefix(f"{design.module}.")
         if name not in parts:
-            inside = memory_ge + sum(result.modules[0].total_ge for result in parts.values())
-            inside *= area.path == design.module
-            yield replace(area, total_ge=area.total_ge + inside)
+            is_top = area.path == design.module
+            wires = wires_um2 / ge_area * is_top
+            inside = (memory_ge + sum(result.modules[0].total_ge for result in parts.values())) * is_top
+            yield replace(area, own_ge=area.own_ge + wires, total_ge=area.total_ge + inside + wires)
             continue
         for inner in parts[name].modules:
             _, dot, below = inner.path.partition(".")

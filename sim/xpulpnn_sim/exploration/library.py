@@ -57,8 +57,8 @@ class Library:
         inverter = inverters[min(1, len(inverters) - 1)]
         self.fo4_inverter, self.fo4_ps = inverter.name, round(fo4_delay_ps(inverter), 1)
         # drives every input: the medium one of the buffers that no other beats in both area and drive
-        buffers = required("a buffer with delay tables", filter(_timed, by_table(_BUFFER, 1)))
-        self.driving_cell = _middle(buffers).name
+        self.buffers = required("a buffer with delay tables", filter(_timed, by_table(_BUFFER, 1)))
+        self.driving_cell = _middle(self.buffers).name
         # the smallest rising-edge flip-flop, which `dfflibmap` picks too
         self.flip_flop = required("a D flip-flop", filter(_is_d_flip_flop, usable))[0].name
         # clock-to-output and setup time of that flip-flop, if the file has them

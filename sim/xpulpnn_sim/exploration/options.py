@@ -170,7 +170,10 @@ class ExploreOptions:
             (absent, "{} must be a file, not {}".format(*absent or ("", ""))),
             (self.memories and self.component not in WHOLE_CLUSTERS, "memories must come with a cluster as top"),
             (self.placement and not self.liberty, "placement must come with liberty, whose cells are placed"),
-            (self.placement and self.component in CLUSTER_NAMES, f"placement must be left out with {self.component}"),
+            (
+                self.placement and part and self.component in CLUSTER_NAMES,
+                f"placement must be left out with {self.component}",
+            ),
             (
                 self.paper and self.top not in (None, CLUSTER),
                 f"top must be left out or {CLUSTER} with paper, not {self.top}",

@@ -159,13 +159,13 @@ def module_tiles(netlist: MappedNetlist, placement: Placement) -> tuple[list[str
     return modules, tiles.tolist()
 
 
-def _signal_pins(gate: MappedGate) -> list[int]:
+def signal_pins(gate: MappedGate) -> list[int]:
     clock = gate.cell.flip_flop.clocked_on if gate.cell.flip_flop else ""
     return [net for pin, net in gate.pins.items() if pin != clock and not gate.cell.pins[pin].clock]
 
 
 def netlist_cells(netlist: MappedNetlist) -> list[Cell]:
-    return [(gate.cell.area, _signal_pins(gate)) for gate in netlist.gates]
+    return [(gate.cell.area, signal_pins(gate)) for gate in netlist.gates]
 
 
 def netlist_ports(netlist: MappedNetlist) -> list[int]:

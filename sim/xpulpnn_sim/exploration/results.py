@@ -13,6 +13,7 @@ from xpulpnn.debug.config import DebugConfig
 from xpulpnn.errors import InputError
 from xpulpnn.xif.config import XifConfig
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
+from xpulpnn_sim.exploration.placement_result import PlacementResult
 from xpulpnn_sim.tools.results import cached_results, digest, sources_digest
 
 Configuration = CoreConfig | ClusterConfig | DebugConfig | XifConfig
@@ -81,34 +82,6 @@ class GrantPath:
     request_ps: float  # arrival time at the core's request output
     grant_ps: float  # arrival time at the core's grant input
     fo4: float  # the whole path in FO4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockTree:
-    buffers: int
-    wire_mm: float
-    area_um2: float  # of the buffers
-    energy_pj: float  # of wires and pins in each cycle, those of the flip-flops included
-    latency_ps: float  # to the flip-flops behind the most loaded buffers of all levels
-    skew_ps: float  # by how much those behind the least loaded buffers are earlier: the margin to keep
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementResult:
-    """Where the cells of the netlist are whose delay is shown, and what their wires cost."""
-
-    seed: int
-    width_um: float
-    height_um: float
-    utilisation: float  # share of the rows that cells take
-    wire_mm: float
-    resized: int  # gates that became other cells for their wires
-    buffers: int  # gates that were added
-    wireless_ps: float | None  # delay of the netlist before placement, without wires
-    unsized_ps: float  # delay with the wires of the first placement, before any gate was changed
-    modules: list[str] = field(default_factory=list[str])
-    clock: ClockTree | None = None  # estimate
-    tiles: list[list[int]] = field(default_factory=list[list[int]])  # module by row and column of square tiles, or -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from xpulpnn_sim.exploration.liberty import LibraryCell
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedGate, MappedNetlist
 from xpulpnn_sim.exploration.placement import Placement, Placer, netlist_cells, netlist_ports
-from xpulpnn_sim.exploration.results import PlacementResult
+from xpulpnn_sim.exploration.placement_result import PlacementResult
 from xpulpnn_sim.exploration.timing import FALL, RISE, Analysis, CellArc, NetArc, timing_arcs
 from xpulpnn_sim.tools.netlists import ONE
 

@@ -11,11 +11,15 @@ from tests.programs import plots_of
 
 from xpulpnn.errors import InputError, ToolError
 from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
+from xpulpnn_sim.exploration.placement_result import PlacementResult
 from xpulpnn_sim.exploration.report import comparison, tables
 from xpulpnn_sim.exploration.report.files import write_csv
 from xpulpnn_sim.exploration.report.html import write_report
 from xpulpnn_sim.exploration.report.trade_offs import trade_offs
-from xpulpnn_sim.exploration.results import UNFINISHED, Constraint, PlacementResult
+from xpulpnn_sim.exploration.results import (
+    UNFINISHED,
+    Constraint,
+)
 from xpulpnn_sim.tools import pages
 from xpulpnn_sim.tools.named_table import Column, NamedTable, TerminalTable
 

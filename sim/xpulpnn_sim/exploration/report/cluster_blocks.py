@@ -53,7 +53,10 @@ def block_energies(energy: EnergyResult) -> dict[str, float]:
 
 
 def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
-    tables = (_area_table(points), _memory_table(points), _grant_table(points), cluster_energy_table(points))
+    tables = (
+        *(_area_table(points), _memory_table(points), _wire_table(points)),
+        *(_grant_table(points), cluster_energy_table(points)),
+    )
     return [table for table in tables if table.rows]
 
 
@@ -109,6 +112,27 @@ def _memory_table(points: Sequence[PointResult]) -> NamedTable:
     )
 
 
+def _wire_table(points: Sequence[PointResult]) -> NamedTable:
+    rows: list[list[TableCell]] = []
+    for names, flow in _clusters(points):
+        if flow.placement:
+            whole = sum(wires.wire_mm for wires in flow.placement.wires) or 1.0
+            for wires in flow.placement.wires:
+                share = 100 * wires.wire_mm / whole
+                rows.append([*names, wires.between, wires.nets, wires.wire_mm, share, wires.longest_um])
+    numbers = (("nets", "", 0), ("wires", "mm", 1), ("share", "%", 1), ("longest", "um", 0))
+    return NamedTable(
+        title="Wires between the blocks of the clusters",
+        columns=[
+            *POINT_COLUMNS,
+            *text_columns("flow", "between"),
+            *(Column(name=name, unit=unit, digits=digits) for name, unit, digits in numbers),
+        ],
+        rows=rows,
+        notes=["On the floorplan; wires inside of parts are not in it."],
+    )
+
+
 def _grant_table(points: Sequence[PointResult]) -> NamedTable:
     rows: list[list[TableCell]] = []
     for names, flow in _clusters(points):
@@ -139,7 +163,9 @@ def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
         blocks = [block * cycles_per_mac for block in block_energies(energy).values()]
         counts = [energy.accesses.get(name, 0.0) * cycles_per_mac * _PER_KILO for name in accesses]
         whole = [comparison.per_mac_pj(energy), comparison.per_cycle_pj(energy)]
-        rows.append([*at, energy.workload, *blocks, *whole, *counts])
+        mhz_milli = (comparison.power_mw(points[at[0] - 1], energy) or 0.0) / (comparison.per_cycle_pj(energy) or 1.0)
+        powers = [block * mhz_milli for block in block_energies(energy).values()]
+        rows.append([*at, energy.workload, *blocks, *whole, *powers, sum(powers), *counts])
     per_mac = "energy [pJ/MAC]"
     return NamedTable(
         title="Energy of the clusters by block",
@@ -149,11 +175,13 @@ def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
             *number_columns(*BLOCKS, REST, group=per_mac, digits=3),
             Column(name="sum", group=per_mac, digits=3, better="less"),
             Column(name="sum", unit="pJ/cycle", digits=1),
+            *number_columns(*BLOCKS, REST, "sum", group="power [mW]", digits=2),
             *number_columns(*accesses, group="accesses per 1000 MAC", digits=2),
         ],
         rows=rows,
         notes=[
             _dominance("energy", [block_energies(energy) for _, energy in energies]),
+            "Power: at the clock that was asked for, else at the best one of the point, without wires between blocks.",
             "Accesses: of a bank to a word; a lookup of a cache reads tag and line of one way, a write fills both.",
         ],
     )

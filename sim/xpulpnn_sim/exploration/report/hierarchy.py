@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from xpulpnn_sim.exploration.placement_result import PlacementResult
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.cluster_blocks import block_energies, block_of, is_cluster
 from xpulpnn_sim.exploration.results import (
     FlowResult,
     ModuleArea,
     ModuleEnergy,
-    PlacementResult,
     PointResult,
 )
 from xpulpnn_sim.tools.pages import INK, PALETTE, Figure, Plot, bar, figure, layout
