@@ -18,7 +18,7 @@ from xpulpnn.errors import ConfigError
 from xpulpnn.field_values import apply_settings
 from xpulpnn_sim.benches.launcher_data import configured
 from xpulpnn_sim.publishing.packages import documents
-from xpulpnn_sim.publishing.packages.assemble import package_files
+from xpulpnn_sim.publishing.packages.assemble import constraints, package_files
 from xpulpnn_sim.publishing.packages.design import Design
 from xpulpnn_sim.publishing.packages.documents import NAMESPACE
 from xpulpnn_sim.tools.components import CLUSTER_TOPS, TOPS, emit_top
@@ -262,6 +262,14 @@ def test_axi_interfaces_are_those_of_its_definition():
     physical, logical = ([name.text for name in interface.iterfind(f".//x:{side}/x:name", SPACE)] for side in sides)
     assert logical == [name.removeprefix("axi__").upper() for name in physical]
     assert len(logical) == 16
+
+
+@pytest.mark.parametrize("suffix", ["sdc", "xdc"])
+def test_jtag_has_half_a_period(suffix):
+    """Who drives TCK changes its outputs at falling edges and samples at rising ones; so does ``tdo``."""
+    lines = constraints(design("jtag-dtm", DebugConfig()), suffix).splitlines()
+    edges = {line.split("get_ports ")[1]: "-clock_fall" in line for line in lines if "-clock tck" in line}
+    assert edges == {"{tck_rst tms tdi}]": True, "{tdo tdo_enable}]": False}
 
 
 def test_a_memory_too_small_for_the_program_is_named():
