@@ -235,7 +235,7 @@ class Clocked:
             reset, value = async_reset
             resets.append(Assign(Slice(register, 0, width), value))
             wire = self._nets.whole_net(reset)
-            name = self._nets.names[wire] if wire is not None else ""
+            name = self._nets.names.get(wire or "", "")
             if self._nets.is_inverted(wire):
                 event += f" or negedge {name}"
             elif self._nets.style.inverts(name):

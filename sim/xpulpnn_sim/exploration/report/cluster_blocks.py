@@ -163,9 +163,10 @@ def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
         blocks = [block * cycles_per_mac for block in block_energies(energy).values()]
         counts = [energy.accesses.get(name, 0.0) * cycles_per_mac * _PER_KILO for name in accesses]
         whole = [comparison.per_mac_pj(energy), comparison.per_cycle_pj(energy)]
-        mhz_milli = (comparison.power_mw(points[at[0] - 1], energy) or 0.0) / (comparison.per_cycle_pj(energy) or 1.0)
-        powers = [block * mhz_milli for block in block_energies(energy).values()]
-        rows.append([*at, energy.workload, *blocks, *whole, *powers, sum(powers), *counts])
+        power, per_cycle = comparison.power_mw(points[at[0] - 1], energy), comparison.per_cycle_pj(energy)
+        parts = (*block_energies(energy).values(), per_cycle)
+        powers = [part * power / per_cycle if part is not None and power and per_cycle else None for part in parts]
+        rows.append([*at, energy.workload, *blocks, *whole, *powers, *counts])
     per_mac = "energy [pJ/MAC]"
     return NamedTable(
         title="Energy of the clusters by block",
