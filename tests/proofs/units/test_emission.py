@@ -172,6 +172,10 @@ def test_modules_of_a_core(tmp_path: Path):
     assert all(record["counterexample"] is None for record in records)
 
 
+def test_a_module_and_its_instance_with_resets_of_other_names():
+    assert run("--top", "core-debug", "--reset", "async-low", "--modules", "core_debug,core") == 0
+
+
 def test_command_fails_and_names_module_signal_and_case(monkeypatch, capsys):
     def faulty(*args: object, **options: object) -> EmittedVerilog:
         design = emit(Words(), "words", config={})

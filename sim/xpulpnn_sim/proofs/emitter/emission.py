@@ -19,9 +19,7 @@ from xpulpnn_sim.tools.yosys import find_yosys
 
 _INSTANCE = re.compile(r"^\s*cell \\(?P<type>\S+) \\(?P<name>\S+)$", re.MULTILINE)
 _RTLIL_HEAD = re.compile(r"^module \\\S+$", re.MULTILINE)
-_SCRIPT = """read_rtlil definition.il
-read_verilog image.v
-proc
+_PASSES = """proc
 memory_collect
 memory_map
 dffunmap -ce-only
@@ -31,6 +29,14 @@ simplemap t:* t:$*latch* t:$sr %u %d
 techmap t:$sh* t:$lt t:$le t:$gt t:$ge
 simplemap t:* t:$*latch* t:$sr %u %d
 clean
+"""
+# Instances in RTLIL must not find the Verilog modules, which may have other ports: clean drops what drives unknown ones.
+_SCRIPT = f"""read_rtlil definition.il
+{_PASSES}
+design -stash definitions
+read_verilog image.v
+{_PASSES}
+design -copy-from definitions *
 """
 
 
