@@ -156,6 +156,8 @@ refused:  error <= COMMAND_ERROR_BUSY ~>  error <= access__reads ? COMMAND_ERROR
 read: {15'h4000, busy, 12'h0} ~> {15'h4000, under_way, 12'h0}
 == halts
 once: repeats ? 1'b0 : own & ~port__we ~> repeats ? own & port__addr[2] : own & ~port__we
+== halts
+willing: port__gnt = waits_for == WAIT_NONE ~> port__gnt = 1'b1
 """
 """Faults ``CLAIM: TEXT ~> WRONG TEXT``, below the unit that has them at the same time; each refutes another claim."""
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.programs import read_results
 
-from xpulpnn.config import PRESETS, preset
+from xpulpnn.config import PRESETS, ClusterConfig, preset
 from xpulpnn_sim.cli.main import execute_command
 from xpulpnn_sim.cosimulation.model.libraries import cached_emission
-from xpulpnn_sim.proofs.cluster.arbiter import ArbiterClaims
+from xpulpnn_sim.proofs.cluster.parts import PARTS
 from xpulpnn_sim.proofs.engine.clocked_gates import clocked_gates
 from xpulpnn_sim.proofs.engine.outcomes import Outcome
 from xpulpnn_sim.proofs.units.decoder import COMPRESSED, DECODER
@@ -133,7 +133,8 @@ def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "0 of 1 injected faults were found" in capsys.readouterr().out
 
 
-def test_parts_of_the_cluster():
-    obligation = ArbiterClaims(2, "strict")
-    assert verdicts(induction_claims(obligation, obligation.emit().text)) == {EQUAL}
-    assert [verdicts(wrong) for wrong in faulty_induction_claims(obligation)] == [{DIFFERENT}]
+@pytest.mark.parametrize("part", PARTS)
+def test_parts_of_the_cluster(part: str):
+    for obligation in PARTS[part](ClusterConfig(cores=2)):
+        assert verdicts(induction_claims(obligation, obligation.emit().text)) == {EQUAL}
+        assert [verdicts(wrong) for wrong in faulty_induction_claims(obligation)] == [{DIFFERENT}], obligation.title

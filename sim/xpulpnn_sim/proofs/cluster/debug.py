@@ -114,6 +114,7 @@ _HALT_CLAIMS = {
     "remembered": "an aborted load that waited for events is remembered until the next such load",
     "once": "the same load triggers nothing again",
     "all": "every other load triggers what it addresses",
+    "willing": "a request is granted unless an access waits",
 }
 
 
@@ -150,4 +151,5 @@ class HaltClaims(CoreUnitClaims):
             self.remembered.eq((self.kept == again) & (self.waited_at == where)),
             self.once.eq(~(repeats & unit.access.read)),
             self.all.eq(~loads | repeats | unit.access.read),
+            self.willing.eq(port.gnt == (self.waits_for == Wait.NONE)),
         ]

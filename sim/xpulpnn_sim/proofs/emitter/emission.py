@@ -30,7 +30,7 @@ techmap t:$sh* t:$lt t:$le t:$gt t:$ge
 simplemap t:* t:$*latch* t:$sr %u %d
 clean
 """
-# Instances in RTLIL must not find the Verilog modules, which may have other ports: clean drops what drives unknown ones.
+# RTLIL is read before the Verilog, whose modules may have other ports: clean would drop what drives unknown ports.
 _SCRIPT = f"""read_rtlil definition.il
 {_PASSES}
 design -stash definitions
