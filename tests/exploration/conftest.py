@@ -1,17 +1,31 @@
-"""Steps that stand for flows."""
+"""Steps that stand for flows, and the interpreter of netlists without a design."""
 
 import importlib
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from xpulpnn_sim.exploration.energy.gate_model import gate_sources
 from xpulpnn_sim.exploration.generic_library import generic_library
 from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.tools.yosys import require_verilator
 
 
 @pytest.fixture(scope="session")
 def library() -> Library:
     return generic_library()
+
+
+@pytest.fixture(scope="session")
+def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("gates")
+    ((name, source),) = gate_sources().items()
+    (folder / name).write_text(source)
+    include = require_verilator() / "include" / "vltstd"
+    command = ["g++", "-std=c++17", "-O1", "-shared", "-fPIC", f"-I{include}", name, "-o", "gates.so"]
+    subprocess.run(command, cwd=folder, check=True)
+    return folder / "gates.so"
 
 
 @pytest.fixture

@@ -1,18 +1,18 @@
-"""Transitions and energies of circuits small enough to work out by hand."""
+"""Transitions and energies of circuits small enough to work out by hand, run by the native code."""
 
-from collections.abc import Mapping, Sequence
+import ctypes
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from tests.exploration.sample_results import Cells, netlist
 
 from xpulpnn.config import PRESETS
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
-from xpulpnn_sim.exploration.energy.gate_model import CLOCK_GATE, Circuit
+from xpulpnn_sim.exploration.energy.charges import Charges
+from xpulpnn_sim.exploration.energy.gate_model import CLOCK_GATE, Activity, Circuit, Gates
 from xpulpnn_sim.exploration.energy.programs import general_code
 from xpulpnn_sim.exploration.liberty import Liberty, read_liberty
 from xpulpnn_sim.exploration.mapped_netlist import GATED
@@ -87,18 +87,31 @@ def circuit(
     return Circuit(netlist(folder, cells, inputs, outputs, {}), "top", liberty, "DFF")
 
 
-def bits(*columns: Sequence[int]) -> NDArray[np.uint64]:
-    """Words of one chunk; the last value of each column goes on to its end."""
-    padded = [[*column, *([column[-1]] * (BITS - len(column)))] for column in columns]
-    return pack_cycles(np.array(padded, np.uint8).T)
+CYCLES = 64
 
 
-def none(cycles: int = BITS) -> NDArray[np.uint64]:
-    return np.zeros((0, cycles // BITS), np.uint64)
+def follow(library: Path, of: Circuit, ports: Iterable[int], name: str = "here") -> None:
+    """Clock an instance once with each of these values of its ports, inputs in the lowest bits."""
+    native, words = ctypes.CDLL(str(library)), (len(of.sources) + len(of.sinks)) // 32 + 1
+    number = native.gate_instance(name.encode())
+    for value in ports:
+        for word in range(words):
+            native.gate_port(number, word, ctypes.c_int(value >> 32 * word & 0xFFFF_FFFF))
+        native.gate_follow(number)
 
 
-def calm(of: Circuit) -> NDArray[np.int64]:
-    return np.zeros(len(of.gates), np.int64)
+def activity(
+    library: Path, of: Circuit, *columns: Sequence[int], delays: Sequence[int] = (), chunks: int = 1
+) -> Activity:
+    """Run with the values of each input; the last one goes on to the end of the chunks."""
+    of.delays = np.array(delays or [1] * len(of.gates), np.uint32)
+    gates = Gates(library)
+    gates.create(of, "here", [number * CYCLES for number in range(chunks)], CYCLES)
+    cycles = range(chunks * CYCLES)
+    follow(
+        library, of, (sum(column[min(at, len(column) - 1)] << n for n, column in enumerate(columns)) for at in cycles)
+    )
+    return gates.activity(0)
 
 
 def charges(of: Circuit, liberty: Liberty) -> Charges:
@@ -112,14 +125,17 @@ GATES: Cells = {
 }
 
 
-def test_energy_of_three_gates(tmp_path: Path, liberty: Liberty) -> None:
+SLOW = [1, 1, 3]  # the exclusive or swallows what the others do one after the other
+
+
+def test_energy_of_three_gates(tmp_path: Path, liberty: Liberty, interpreter: Path) -> None:
     design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
     # a: 0 1 0 0, b: 1 1 1 0 -> inv: 1 0 1 1, nand: 0 1 0 1, xor: 0 0 0 1
-    seen = Activity(design, bits([0, 1, 0, 0], [1, 1, 1, 0]), none(), BITS, calm(design))
+    seen = activity(interpreter, design, [0, 1, 0, 0], [1, 1, 1, 0], delays=SLOW)
     assert seen.toggles[2:7].tolist() == [2, 1, 2, 3, 1]
-    assert seen.transitions == BITS - 1
+    assert seen.transitions == CYCLES - 1
     top, left = charges(design, liberty).modules(seen, {"top": "top", "top.left": "left"})
-    per_cycle, half = 1 / (BITS - 1), VOLTAGE**2 / 2
+    per_cycle, half = 1 / (CYCLES - 1), VOLTAGE**2 / 2
     # internal tables are in fF V^2 = fJ: INV 0.5 per edge, NAND2 1.5; XOR2.B 1 in the state that the file singles out
     assert left.switching == pytest.approx((2 * 2 + 3 * 4) * half * per_cycle)
     assert left.internal == pytest.approx((2 * 0.5 + 3 * 1.5) * per_cycle)
@@ -129,14 +145,14 @@ def test_energy_of_three_gates(tmp_path: Path, liberty: Liberty) -> None:
     assert (top.path, left.path, left.module, top.clock) == ("top", "left", "left", 0)
 
 
-def test_wires_are_a_part_of_the_switching(tmp_path: Path, liberty: Liberty) -> None:
+def test_wires_are_a_part_of_the_switching(tmp_path: Path, liberty: Liberty, interpreter: Path) -> None:
     design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
-    seen = Activity(design, bits([0, 1, 0, 0], [1, 1, 1, 0]), none(), BITS, calm(design))
+    seen = activity(interpreter, design, [0, 1, 0, 0], [1, 1, 1, 0], delays=SLOW)
     bare = charges(design, liberty).modules(seen, {"top": "top", "top.left": "left"})
     wired = Charges(design, liberty, "ICG", {2: 5.0, 4: 3.0}, slew_ns=0.1, period_ns=PERIOD_NS)
     top, left = wired.modules(seen, {"top": "top", "top.left": "left"})
     # the input a, of 2 transitions, is the top's; the output of the inverter, of 2 as well, is left's
-    per_cycle = VOLTAGE**2 / 2 / (BITS - 1)
+    per_cycle = VOLTAGE**2 / 2 / (CYCLES - 1)
     assert (top.wires, left.wires) == pytest.approx((2 * 5 * per_cycle, 2 * 3 * per_cycle))
     assert [top.switching - top.wires, left.switching - left.wires] == pytest.approx([part.switching for part in bare])
     assert [part.wires for part in bare] == [0, 0]
@@ -157,25 +173,16 @@ def counter(width: int, *, gated: bool) -> Cells:
     return cells
 
 
-def counted(width: int, cycles: int) -> NDArray[np.uint64]:
-    return pack_cycles((np.arange(cycles)[:, None] >> np.arange(width) & 1).astype(np.uint8))
-
-
-def test_chunks_do_not_touch(tmp_path: Path, liberty: Liberty) -> None:
+def test_chunks_do_not_touch(tmp_path: Path, liberty: Liberty, interpreter: Path) -> None:
     design = circuit(tmp_path, liberty, counter(2, gated=False), {"clk": 2, "en": 3}, {"y": 11})
-    states = counted(2, BITS)
-    twice = np.concatenate((states, ~states), axis=1)
-    with pytest.raises(ToolError, match="next state of register 0 must be what the simulation did next, not another"):
-        Activity(design, np.zeros((1, 2), np.uint64), twice, 2 * BITS, calm(design))
-    backwards = np.concatenate((states, states), axis=1)
-    seen = Activity(design, np.zeros((1, 2), np.uint64), backwards, BITS, calm(design))
-    assert seen.toggles[10:12].tolist() == [2 * (BITS - 1), 2 * (BITS // 2 - 1)]
-    assert seen.transitions == 2 * (BITS - 1)
+    seen = activity(interpreter, design, [0], chunks=2)
+    assert seen.toggles[10:12].tolist() == [2 * (CYCLES - 1), 2 * (CYCLES // 2 - 1)]
+    assert (seen.cycles, seen.transitions) == (2 * CYCLES, 2 * (CYCLES - 1))
 
 
-def test_energy_of_clocks(tmp_path: Path, liberty: Liberty) -> None:
+def test_energy_of_clocks(tmp_path: Path, liberty: Liberty, interpreter: Path) -> None:
     free = circuit(tmp_path, liberty, counter(1, gated=False), {"clk": 2, "en": 3}, {"y": 10})
-    seen = Activity(free, bits([0]), counted(1, BITS), BITS, calm(free))
+    seen = activity(interpreter, free, [0])
     (module,) = charges(free, liberty).modules(seen, {"top": "top"})
     # C V^2 per cycle; D = 1 and Q = 0 in every other cycle: 0 + 4, else 1 + 2
     assert module.clock == pytest.approx(1.5 * VOLTAGE**2 + (4 + 3) / 2)
@@ -183,10 +190,9 @@ def test_energy_of_clocks(tmp_path: Path, liberty: Liberty) -> None:
     assert module.internal == pytest.approx(5 + 1.5 + 1.5 + 0.5)
 
     gated = circuit(tmp_path, liberty, counter(1, gated=True), {"clk": 2, "en": 3}, {"y": 10})
-    enable = [0, 1] * (BITS // 2)
-    states = [cycle // 2 % 2 for cycle in range(BITS)]
-    seen = Activity(gated, bits(enable), bits(states), BITS, calm(gated))
-    assert seen.clocked.sum() == BITS // 2
+    enable = [0, 1] * (CYCLES // 2)
+    seen = activity(interpreter, gated, enable)
+    assert seen.clocked.sum() == CYCLES // 2
     (module,) = charges(gated, liberty).modules(seen, {"top": "top"})
     register = (1.5 * VOLTAGE**2 + (4 + 3) / 2) / 2
     gate = 2 * VOLTAGE**2 + (1 + 2) + (3 + 4) / 2 + 7
@@ -204,25 +210,22 @@ def behind_a_gate(cells: Cells, clock: int, enable: int) -> Cells:
     return {**moved, "gate": (CLOCK_GATE, {"clk": clock, "enable": enable, "test_en": "0", "gated": 4})}
 
 
-def test_energy_behind_a_clock_gate_of_the_design(tmp_path: Path, liberty: Liberty) -> None:
+def test_energy_behind_a_clock_gate_of_the_design(tmp_path: Path, liberty: Liberty, interpreter: Path) -> None:
     inputs = {"clk": 2, "en": 3, "awake": 5}
-    enable, awake = [0, 1] * (BITS // 2), [0] * (BITS // 2) + [1] * (BITS // 2)
-    clocked = [open_ & on for open_, on in zip(enable, awake, strict=True)]
-    states = [sum(clocked[:cycle]) % 2 for cycle in range(BITS)]
+    enable, awake = [0, 1] * (CYCLES // 2), [0] * (CYCLES // 2) + [1] * (CYCLES // 2)
     behind = circuit(tmp_path, liberty, behind_a_gate(counter(1, gated=True), 2, 5), inputs, {"y": 10})
-    seen = Activity(behind, bits(enable, awake), bits(states), BITS, calm(behind))
-    assert seen.clocked.sum() == BITS // 4
+    seen = activity(interpreter, behind, enable, awake)
+    assert seen.clocked.sum() == CYCLES // 4
     (module,) = charges(behind, liberty).modules(seen, {"top": "top"})
     register = (1.5 * VOLTAGE**2 + (4 + 3) / 2) / 4
     clock_pin = 2 * VOLTAGE**2 + (1 + 2)
     inner = clock_pin / 2 + (3 + 4) / 4 + 7
-    outer = clock_pin + (3 + 4) / 2 + 7 / (BITS - 1)
+    outer = clock_pin + (3 + 4) / 2 + 7 / (CYCLES - 1)
     assert module.clock == pytest.approx(register + inner + outer)
     assert charges(behind, liberty).clock_gates == 2
     # without an enable of its own, the register stands behind the gate of the design alone
     free = circuit(tmp_path, liberty, behind_a_gate(counter(1, gated=False), 2, 5), inputs, {"y": 10})
-    states = [sum(awake[:cycle]) % 2 for cycle in range(BITS)]
-    seen = Activity(free, bits(enable, awake), bits(states), BITS, calm(free))
+    seen = activity(interpreter, free, enable, awake)
     (module,) = charges(free, liberty).modules(seen, {"top": "top"})
     assert module.clock == pytest.approx((1.5 * VOLTAGE**2 + (4 + 3) / 2) / 2 + outer)
 
@@ -235,35 +238,35 @@ HAZARD: Cells = {
 
 
 @pytest.mark.parametrize(("delays", "glitches"), [([1, 1, 1], 2), ([3, 2, 1], 2), ([1, 2, 1], 0), ([3, 1, 4], 0)])
-def test_glitches(tmp_path: Path, liberty: Liberty, delays: list[int], glitches: int) -> None:
+def test_glitches(tmp_path: Path, liberty: Liberty, interpreter: Path, delays: list[int], glitches: int) -> None:
     """When a rises, the NAND of a and its inverse falls for the delay of the inverter, unless it is slower itself."""
     design = circuit(tmp_path, liberty, HAZARD, {"a": 2}, {"y": 5})
-    ordered = np.array([delays[gate.output - 3] for gate in design.gates])
-    seen = Activity(design, bits([0, 0, 1, 1, 0, 1]), none(), BITS, ordered)
+    ordered = [delays[gate.output - 3] for gate in design.gates]
+    seen = activity(interpreter, design, [0, 0, 1, 1, 0, 1], delays=ordered)
     # a rises twice; the last gate of the last case swallows what the one before lets pass
     assert seen.toggles[5] == 2 * glitches
     assert seen.toggles[4] == (4 if delays == [3, 1, 4] else 2 * glitches)
 
 
-def random_activity(design: Circuit, delays: NDArray[np.int64]) -> Activity:
-    rng = np.random.default_rng(3)
-    sources = rng.integers(0, 1 << 64, (len(design.sources), 4), dtype=np.uint64)
-    return Activity(design, sources, np.zeros((0, 4), np.uint64), 2 * BITS, delays)
-
-
-def test_modules_add_up_and_a_wide_step_loses_no_settled_transition(tmp_path: Path, liberty: Liberty) -> None:
+def test_modules_add_up_and_a_wide_step_loses_no_settled_transition(
+    tmp_path: Path, liberty: Liberty, interpreter: Path
+) -> None:
     design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
-    seen = random_activity(design, quantised([0.1, 0.1, 0.1], 0.1))
+    a, b = np.random.default_rng(3).integers(0, 2, (2, CYCLES)).tolist()
+    seen = activity(interpreter, design, a, b)
     whole = charges(design, liberty).modules(seen, {"top": "top"})
     parts = charges(design, liberty).modules(seen, {"top": "top", "top.left": "left"})
     assert len(whole) == 1
     assert len(parts) == 2
     assert sum(part.total for part in parts) == pytest.approx(whole[0].total)
     assert parts[1].total > 0
-    seen = random_activity(design, np.array([2, 1, 3]))
-    settled = random_activity(design, calm(design)).toggles
-    assert (seen.toggles >= settled).all()
-    assert ((seen.toggles - settled) % 2 == 0).all()
+    left = [a_bit | 1 - b_bit for a_bit, b_bit in zip(a, b, strict=True)]
+    values = [a, b, [1 - bit for bit in a], left, [n ^ bit for n, bit in zip(left, a, strict=True)]]
+    settled = np.array([np.abs(np.diff(column)).sum() for column in values])
+    for delays in ([1, 1, 1], [2, 1, 3]):
+        toggles = activity(interpreter, design, a, b, delays=delays).toggles[2:7].astype(int)
+        assert (toggles >= settled).all()
+        assert ((toggles - settled) % 2 == 0).all()
 
 
 @pytest.mark.parametrize(

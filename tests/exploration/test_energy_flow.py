@@ -1,18 +1,17 @@
 """Energy of emitted designs, mapped by Yosys onto the built-in library."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from tests.exploration.test_energy import CYCLES, activity
 
 from xpulpnn.config import PRESETS, CoreConfig, DotpConfig, Isolation
 from xpulpnn.isa.formats import ElemFmt
 from xpulpnn.isa.machine import Interrupt
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.exploration.energy import estimate
-from xpulpnn_sim.exploration.energy.charges import BITS, Activity, pack_cycles
 from xpulpnn_sim.exploration.energy.estimate import (
     METHOD,
     clock_gated_netlist,
@@ -20,75 +19,48 @@ from xpulpnn_sim.exploration.energy.estimate import (
     kernel_workload,
     program_workload,
 )
-from xpulpnn_sim.exploration.energy.gate_model import Circuit
+from xpulpnn_sim.exploration.energy.gate_model import CLOCK, Circuit
 from xpulpnn_sim.exploration.energy.programs import sleeping
 from xpulpnn_sim.exploration.flows import KernelSpec
 from xpulpnn_sim.exploration.generic_library import generic_library
-from xpulpnn_sim.exploration.liberty import expression
 from xpulpnn_sim.exploration.library import NO_TECHNOLOGY
 from xpulpnn_sim.exploration.results import EnergyResult, emit_design, from_json
-from xpulpnn_sim.tools.netlists import ONE
 
 pytestmark = pytest.mark.flow
 
-CHUNKS = 4  # simulated side by side, one in each bit of a value
 ISOLATIONS: tuple[Isolation, ...] = ("none", "and", "register")
 
 PLAIN = CoreConfig(xpulpv2=False, xpulpnn=False, mac_load_nn=False, dotp=PRESETS["ri5cy"].dotp)
 KERNEL = "matmul:8:rv32im_2x2:4x16x4"
 
 
-def simulated(circuit: Circuit, stimuli: list[dict[str, list[int]]]) -> list[tuple[list[int], list[int]]]:
-    """Sources and states of each cycle of a chunk from 0 on."""
-    every, states = (1 << CHUNKS) - 1, [0] * len(circuit.registers)
-    seen: list[tuple[list[int], list[int]]] = []
-    for stimulus in stimuli:
-        values = dict.fromkeys(range(circuit.net_count), 0) | {ONE: every}
-        for name, nets in circuit.inputs.items():
-            values |= zip(nets, stimulus.get(name, [0] * len(nets)), strict=True)
-        for register, state in zip(circuit.registers, states, strict=True):
-            values |= {net: state ^ inverted * every for _, net, inverted in register.outputs}
-        for gate in circuit.gates:
-            operands = {pin: values[net] for pin, net in gate.inputs.items()}
-            values[gate.output] = expression(gate.cell.pins[gate.pin].function).evaluate(operands, every)
-        seen.append(([values[net] for net in circuit.sources], states))
-        states = [
-            values[register.data] & values[register.enable] | state & ~values[register.enable]
-            for register, state in zip(circuit.registers, states, strict=True)
-        ]
-    return seen
-
-
-def in_chunks(rows: Sequence[list[int]]) -> NDArray[np.uint64]:
-    values = np.array(rows, np.uint8)
-    return pack_cycles(np.concatenate([values >> chunk & 1 for chunk in range(CHUNKS)]))
-
-
-def idle_toggles(isolation: Isolation) -> tuple[float, float]:
+def idle_toggles(interpreter: Path, isolation: Isolation) -> tuple[float, float]:
     """Transitions per cycle in the 4-bit and in the 2-bit region while only 2-bit operands come."""
     dotp = DotpConfig(widths=frozenset({4, 2}), multipliers="replicated", isolation=isolation)
     library = generic_library()
     path, _ = clock_gated_netlist(emit_design("dotp", replace(PRESETS["xpulpnn"], dotp=dotp)), library)
     circuit = Circuit(path, "dotp", library.liberty, library.flip_flop)
     rng = np.random.default_rng(5)
-    every = (1 << CHUNKS) - 1
-    control = {"ctrl": [(ElemFmt.C.value >> bit & 1) * every for bit in range(2)] + [every] * 3, "enable": [every]}
-    stimuli = [
-        {**control, **{name: rng.integers(0, 1 << CHUNKS, 32).tolist() for name in ("rs1", "rs2", "rd")}}
-        for _ in range(BITS)
-    ]
-    sources, states = (in_chunks(rows) for rows in zip(*simulated(circuit, stimuli), strict=True))
-    activity = Activity(circuit, sources, states, BITS, np.zeros(len(circuit.gates), np.int64))
+    fixed = {"ctrl": [ElemFmt.C.value >> bit & 1 for bit in range(2)] + [1] * 3, "enable": [1]}
+    columns: list[list[int]] = []
+    for name, nets in circuit.inputs.items():
+        if name in fixed:
+            columns += [[bit] for bit in fixed[name]]
+        elif name in ("rs1", "rs2", "rd"):
+            columns += rng.integers(0, 2, (len(nets), CYCLES)).tolist()
+        elif name != CLOCK:
+            columns += [[0]] * len(nets)
+    seen = activity(interpreter, circuit, *columns)
 
     def inside(region: str) -> float:
         nets = [gate.output for gate in circuit.gates if gate.path == region]
-        return activity.toggles[nets].sum() / activity.transitions
+        return float(seen.toggles[nets].sum()) / seen.transitions
 
     return inside("region_n"), inside("region_c")
 
 
-def test_isolation_quiets_the_idle_region() -> None:
-    idle, busy = zip(*map(idle_toggles, ISOLATIONS), strict=True)
+def test_isolation_quiets_the_idle_region(interpreter: Path) -> None:
+    idle, busy = zip(*(idle_toggles(interpreter, isolation) for isolation in ISOLATIONS), strict=True)
     assert min(idle[0], *busy) > 100
     assert idle[1] == 0
     # the operands still reach the data inputs of the region's registers

@@ -1,172 +1,16 @@
-"""Count the transitions of every net, 64 clock cycles per word operation, and compute energies from Liberty tables."""
+"""Compute the energy of a netlist from its activity and the Liberty tables of its cells."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.exploration.energy.gate_model import Circuit, Gate, Register
-from xpulpnn_sim.exploration.liberty import Expression, Liberty, LibraryCell, Pin, Table, expression
+from xpulpnn_sim.exploration.energy.gate_model import Activity, Circuit, Register
+from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, Pin, Table, expression
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, ModuleEnergy
 from xpulpnn_sim.tools.netlists import ONE, ZERO
-
-NetWords = NDArray[np.uint64]  # values of a net, one bit per clock cycle, the first cycle in the least significant bit
-BITS = 64
-BLOCK_WORDS = 64  # words evaluated at a time, so that waveforms stay in the processor's cache
-_ONES = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
-_ONE = np.uint64(1)
-_TOP = np.uint64(BITS - 1)
-
-
-def pack_cycles(states: NDArray[np.uint8]) -> NetWords:
-    """Pack an array of bits [cycles, nets] into 64-bit words [nets, cycles / 64]; cycles must be a multiple of 64."""
-    packed = np.packbits(states.T, axis=1, bitorder="little")
-    return np.ascontiguousarray(packed).view(np.uint64)
-
-
-def ones(words: NetWords) -> int:
-    return int(np.bitwise_count(words).sum(dtype=np.int64))
-
-
-class Activity:
-    """Transitions of every net in chunks (consecutive cycles); with glitches unless all gate ``delays`` are 0."""
-
-    def __init__(
-        self, circuit: Circuit, sources: NetWords, states: NetWords, chunk_cycles: int, delays: NDArray[np.int64]
-    ) -> None:
-        self._circuit, self._chunk, self._delays = circuit, chunk_cycles // BITS, delays
-        self._functions = [expression(gate.cell.pins[gate.pin].function) for gate in circuit.gates]
-        self.cycles = states.shape[1] * BITS  # clock cycles seen
-        # pairs of consecutive cycles in which transitions were counted
-        self.transitions = self.cycles - states.shape[1] // self._chunk
-        self.toggles = np.zeros(circuit.net_count, np.int64)  # transitions of each net
-        # cycles in which the clock reached a register, by its next and its current state
-        self.clocked = np.zeros((len(circuit.registers), 2, 2), np.int64)
-        # cycles in which a clock gate of the design let the clock through, by its enable
-        self.opened = Counter[int]({ONE: self.cycles})
-        step = max(BLOCK_WORDS // self._chunk, 1) * self._chunk
-        for first in range(0, states.shape[1], step):
-            self._add(sources[:, first : first + step], states[:, first : first + step])
-
-    def _add(self, sources: NetWords, states: NetWords) -> None:
-        values = self._settle(sources, states)
-        self._check(values, states)
-        previous = np.empty_like(values)
-        for net, words in enumerate(values):
-            previous[net] = self._delayed(words, words)
-        self._glitches(values, previous)
-
-    def _settle(self, sources: NetWords, states: NetWords) -> NetWords:
-        circuit = self._circuit
-        values = np.zeros((circuit.net_count, states.shape[1]), np.uint64)
-        values[ONE] = _ONES
-        values[circuit.sources] = sources
-        for register, state in zip(circuit.registers, states, strict=True):
-            for _, net, inverted in register.outputs:
-                values[net] = ~state if inverted else state
-        for gate, function in zip(circuit.gates, self._functions, strict=True):
-            values[gate.output] = function.evaluate({pin: values[net] for pin, net in gate.inputs.items()}, _ONES)
-        return values
-
-    def _delayed(self, words: NetWords, first: NetWords) -> NetWords:
-        """Delay packed values by one cycle; the first cycle of a chunk, which none precedes, is that of ``first``."""
-        delayed = words << _ONE
-        delayed[1:] |= words[:-1] >> _TOP
-        delayed[:: self._chunk] = delayed[:: self._chunk] & ~_ONE | first[:: self._chunk] & _ONE
-        return delayed
-
-    def _check(self, values: NetWords, states: NetWords) -> None:
-        """Compare computed next states with the recorded states, and count the clock edges of each register."""
-        self.opened.update({net: ones(values[net]) for net in self._circuit.clock_gates})
-        for number, (register, state) in enumerate(zip(self._circuit.registers, states, strict=True)):
-            data, enable = values[register.data], values[register.enable] & values[register.clock]
-            following = data & enable | state & ~enable
-            if (self._delayed(following, state) != state).any():
-                names = " ".join(filter(None, (register.path, str(number))))
-                raise ToolError(f"next state of register {names} must be what the simulation did next, not another")
-            high, low = ones(enable & data & state), ones(enable & state)
-            both = ones(enable & data)
-            self.clocked[number] += [[ones(enable) - low - both + high, low - high], [both - high, high]]
-
-    def _glitches(self, values: NetWords, previous: NetWords) -> None:
-        """Count transitions, glitches included; in each clock cycle, registers and inputs change at time 0."""
-        circuit = self._circuit
-        uses = Counter(net for gate in circuit.gates for net in set(gate.inputs.values()))
-        waves: dict[int, tuple[int, NetWords]] = {}
-        for net in {*circuit.sources, *(net for item in circuit.registers for _, net, _ in item.outputs)}:
-            if changes := ones(values[net] ^ previous[net]):
-                waves[net] = (0, values[net : net + 1])
-                self.toggles[net] += changes
-        for gate, function, delay in zip(circuit.gates, self._functions, self._delays.tolist(), strict=True):
-            wave, changes = _gate_wave(gate, function, delay, waves, values, previous)
-            if wave is not None:
-                waves[gate.output] = wave
-                self.toggles[gate.output] += changes
-            for net in set(gate.inputs.values()):
-                uses[net] -= 1
-                if not uses[net]:
-                    waves.pop(net, None)
-
-
-def _gate_wave(
-    gate: Gate,
-    function: Expression,
-    delay: int,
-    waves: dict[int, tuple[int, NetWords]],
-    values: NetWords,
-    previous: NetWords,
-) -> tuple[tuple[int, NetWords] | None, int]:
-    """Return the waveform of a gate's output (None if it is constant) and the number of transitions in it."""
-    input_waves = [waves[net] for net in gate.inputs.values() if net in waves]
-    if not input_waves:
-        return None, 0
-    start = min(first for first, _ in input_waves)
-    end = max(first + len(rows) for first, rows in input_waves)
-    pin_values = {
-        pin: _stretched(waves[net], previous[net], start, end) if net in waves else values[net]
-        for pin, net in gate.inputs.items()
-    }
-    rows = _inertial(function.evaluate(pin_values, _ONES), previous[gate.output], delay)
-    changes = np.empty_like(rows)
-    changes[0] = rows[0] ^ previous[gate.output]
-    np.bitwise_xor(rows[1:], rows[:-1], out=changes[1:])
-    moves = np.flatnonzero(changes.any(axis=1))
-    if not len(moves):
-        return None, 0
-    first, last = int(moves[0]), int(moves[-1])
-    return (start + delay + first, rows[first : last + 1]), ones(changes[first : last + 1])
-
-
-def _stretched(wave: tuple[int, NetWords], previous: NetWords, start: int, end: int) -> NetWords:
-    first, rows = wave
-    if first == start and first + len(rows) == end:
-        return rows
-    stretched = np.empty((end - start, rows.shape[1]), np.uint64)
-    stretched[: first - start] = previous
-    stretched[first - start : first - start + len(rows)] = rows
-    stretched[first - start + len(rows) :] = rows[-1]
-    return stretched
-
-
-def _inertial(rows: NetWords, previous: NetWords, delay: int) -> NetWords:
-    if delay == 1 or len(rows) == 1:
-        return rows
-    passed = rows.copy()
-    unstable = np.zeros_like(rows)
-    for distance in range(1, min(delay, len(rows))):
-        unstable[:-distance] |= rows[distance:] ^ rows[:-distance]
-    for row in np.flatnonzero(unstable.any(axis=1)).tolist():
-        held = passed[row - 1] if row else previous
-        passed[row] ^= (passed[row] ^ held) & unstable[row]
-    return passed
-
-
-def quantised(delays_ns: Sequence[float], step_ns: float) -> NDArray[np.int64]:
-    return np.maximum(np.rint(np.asarray(delays_ns) / step_ns), 1).astype(np.int64)
-
 
 _FJ_PER_NW_NS = 1e-3
 _Sums = dict[str, float]  # energy of an instance per cycle, fJ, by component
@@ -183,7 +27,7 @@ class Charges:
         slew_ns: float,
         period_ns: float,
     ) -> None:
-        self._circuit, self._voltage = circuit, liberty.voltage
+        self.circuit, self._voltage = circuit, liberty.voltage
         self._slew_ns, self._period_ns = slew_ns, period_ns
         self._gate = liberty.cells.get(clock_gate)
         self._known_edges: dict[tuple[object, ...], tuple[float, float]] = {}
@@ -208,29 +52,29 @@ class Charges:
 
     @property
     def clock_gates(self) -> int:
-        return len(self._groups) + len(self._circuit.clock_gates) if self._gate else 0
+        return len(self._groups) + len(self.circuit.clock_gates) if self._gate else 0
 
     @property
     def area(self) -> float:
-        gates = sum(gate.cell.area for gate in self._circuit.gates)
-        registers = sum(register.cell.area for register in self._circuit.registers)
+        gates = sum(gate.cell.area for gate in self.circuit.gates)
+        registers = sum(register.cell.area for register in self.circuit.registers)
         return gates + registers + (self._gate.area * self.clock_gates if self._gate else 0.0)
 
-    def delays_ns(self) -> list[float]:
-        """Return the delay of each gate at its load, averaged over all timing arcs and both edges."""
+    def delays(self, step_ns: float) -> NDArray[np.uint32]:
+        """Return the delay of each gate at its load in steps, averaged over all timing arcs and both edges."""
         known: dict[tuple[str, str, float], float] = {}
         delays: list[float] = []
-        for gate in self._circuit.gates:
+        for gate in self.circuit.gates:
             key = gate.cell.name, gate.pin, float(self.loads_ff[gate.output])
             if key not in known:
                 arcs = gate.cell.pins[gate.pin].timing
                 tables = [table for arc in arcs for table in (arc.cell_rise, arc.cell_fall) if table is not None]
                 known[key] = self._mean(tables, key[2])
             delays.append(known[key])
-        return delays
+        return np.maximum(np.rint(np.array(delays) / step_ns), 1).astype(np.uint32)
 
     def modules(self, activity: Activity, names: Mapping[str, str]) -> list[ModuleEnergy]:
-        top = self._circuit.top
+        top = self.circuit.top
         paths = {"", *("" if path == top else path.removeprefix(f"{top}.") for path in names)}
         sums: dict[str, _Sums] = {path: dict.fromkeys((*ENERGY_PARTS, "wires"), 0.0) for path in paths}
         rates = activity.toggles / max(activity.transitions, 1)
@@ -258,7 +102,7 @@ class Charges:
         return sum(table.value_at(self._slew_ns, load_ff) for table in tables) / max(len(tables), 1)
 
     def _gates(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
-        for gate in self._circuit.gates:
+        for gate in self.circuit.gates:
             own, net = _innermost_sums(sums, gate.path), gate.output
             load, rate = float(self.loads_ff[net]), float(rates[net])
             if rate:
@@ -289,7 +133,7 @@ class Charges:
 
     def _registers(self, sums: dict[str, _Sums], rates: NDArray[np.float64], activity: Activity) -> None:
         edges = activity.clocked / max(activity.cycles, 1)
-        for number, register in enumerate(self._circuit.registers):
+        for number, register in enumerate(self.circuit.registers):
             own, cell, tied = _innermost_sums(sums, register.path), register.cell, _inactive_values(register)
             own["leakage"] += self._leakage(cell)
             for pin, net, _ in register.outputs:
@@ -315,19 +159,19 @@ class Charges:
         clock, enable, out = (_role(cell, role) for role in ("clock", "enable", "out"))
         always = 2 * self._half_cv2(clock.capacitance_ff) + sum(self._edges(cell, clock.name, {}, 0.0))
         each_enable = sum(self._edges(cell, enable.name, {}, 0.0)) / 2
-        loads = dict.fromkeys(self._circuit.clock_gates, 0.0)
-        for register in self._circuit.registers:
+        loads = dict.fromkeys(self.circuit.clock_gates, 0.0)
+        for register in self.circuit.registers:
             if register.clock in loads and register.enable == ONE:
                 loads[register.clock] += register.cell.pins[register.clock_pin].capacitance_ff
         gates: list[tuple[str, int, int, float, float]] = []  # path, enable, enable before it, load, pulses per cycle
         for (path, net, before), members in self._groups.items():
-            registers = [self._circuit.registers[number] for number in members]
+            registers = [self.circuit.registers[number] for number in members]
             load = sum(item.cell.pins[item.clock_pin].capacitance_ff for item in registers)
             gates.append((path, net, before, load, float(activity.clocked[members[0]].sum()) / cycles))
             if before in loads:
                 loads[before] += clock.capacitance_ff
-        opened = {net: count / cycles for net, count in activity.opened.items()}
-        gates += [(path, net, ONE, loads[net], opened[net]) for net, path in self._circuit.clock_gates.items()]
+        opened = dict(zip(self.circuit.clock_gates, (activity.opened / cycles).tolist(), strict=True)) | {ONE: 1.0}
+        gates += [(path, net, ONE, loads[net], opened[net]) for net, path in self.circuit.clock_gates.items()]
         for path, net, before, load, passed in gates:
             own = _innermost_sums(sums, path)
             own["clock"] += opened[before] * always + passed * sum(self._edges(cell, out.name, {}, load))
@@ -335,7 +179,7 @@ class Charges:
             own["leakage"] += self._leakage(cell)
 
     def _ports(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
-        for net in self._circuit.sources:
+        for net in self.circuit.sources:
             self._switch(sums[""], net, float(rates[net]))
 
 

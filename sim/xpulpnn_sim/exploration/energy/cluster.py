@@ -1,52 +1,26 @@
 """Estimate the energy of a kernel on a cluster: netlists of its modules run beside a simulation of the RTL."""
 
 import re
-import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from xpulpnn.config import ClusterConfig
 from xpulpnn.errors import ToolError
-from xpulpnn_sim.cosimulation.workloads.cluster_run import ClusterKernel, cluster_kernel, cluster_of
+from xpulpnn_sim.cosimulation.workloads.cluster_run import cluster_kernel, cluster_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.exploration.cluster_flow import MEMORIES, extract_module, part_instances
-from xpulpnn_sim.exploration.energy.estimate import (
-    DIGITS,
-    chunk_starts,
-    clock_gated_netlist,
-    conditions,
-    energy_result,
-    evaluate,
-    mapped_circuit,
-)
-from xpulpnn_sim.exploration.energy.gate_model import Circuit, ShadowedDesign
+from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, Netlists, Seen, estimate
+from xpulpnn_sim.exploration.energy.gate_model import Activity, Circuit
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.memories import MemoryTable, memory_paths, memory_table, memory_uses
-from xpulpnn_sim.exploration.results import (
-    ENERGY_PARTS,
-    PERIOD_NS,
-    EnergyResult,
-    ModuleEnergy,
-    cached,
-    design_sources_digest,
-    emit_design,
-)
+from xpulpnn_sim.exploration.results import PERIOD_NS, EnergyResult, ModuleEnergy, emit_design
 from xpulpnn_sim.reference.programs.elf import Executable
-from xpulpnn_sim.tools.results import digest
-from xpulpnn_sim.tools.yosys import find_yosys
-
-CORES = "cores"
-"""Name that reports use for all cores together."""
 
 _TOP = "cluster"
-_CORE = re.compile(r"core\d+")
 _CHUNK_CYCLES = 128  # consecutive cycles: short, since a layer has many phases
 _BANK = r"banks__\d+__req"
 _MEMORIES = {"TCDM": r"tcdm\.", "private cache": r"icache\.private", "shared cache": r"icache\.shared"}
@@ -63,95 +37,42 @@ _ACCESSES: Mapping[str, tuple[str, int | None]] = {
 """Memory accesses by name in reports: a pattern of request ports, and the value of write enable (None for any)."""
 
 
-class _Netlists:
-    def __init__(self, config: ClusterConfig, library: Library, yosys: str) -> None:
-        self._library = library
-        design = emit_design(_TOP, replace(config, rvfi=False, memories="ports"))
-        instances = part_instances(design)
-        macros = frozenset(memory_paths(design).values())
-        self.top = design.module
-        # module of each instance; the top has the empty path
-        self.instances = {"": design.module, **instances}
-        self.designs = {module: extract_module(design, module, macros) for module in instances.values()}
-        self.designs[design.module] = extract_module(design, design.module, frozenset(instances.values()))
-        self.files = {f"{design.top}.v": design.verilog}
-        self.netlist_paths: dict[str, Path] = {}
-        for module, part_design in self.designs.items():
-            self.netlist_paths[module], files = clock_gated_netlist(part_design, library, yosys)
-            self.files |= {f"{module}/{name}": text for name, text in files.items()}
-
-    def circuits(self) -> dict[str, Circuit]:
-        return {
-            module: mapped_circuit(design, self.netlist_paths[module], self._library)
-            for module, design in self.designs.items()
-        }
+_ON_CLUSTER = (
+    "each part of the cluster and what is left by itself; run at register-transfer level with its results checked and "
+    "the netlist of every instance beside it, their outputs equal in every cycle: {counted} of the {cycles} cycles of "
+    "the kernel, in pieces of {chunk} spread over it, which the cores share"
+)
 
 
 def estimate_cluster(
     case: Case, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
     """Return the energy of a kernel on a cluster, text files by name, and whether the energy was cached."""
-    netlists = _Netlists(cluster_of(case), library, yosys)
+    config, table = cluster_of(case), memory_table(library)
+    design = emit_design(_TOP, replace(config, rvfi=False, memories="ports"))
+    instances = part_instances(design)
+    macros = frozenset(memory_paths(design).values())
+    parts = [extract_module(design, module, macros) for module in dict.fromkeys(instances.values())]
+    parts.append(extract_module(design, design.module, frozenset(instances.values())))
+    netlists = Netlists(parts, {"": design.module, **instances}, library, yosys)
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
-    mapped = sorted(place.parent.name for place in netlists.netlist_paths.values())
-    settings = name, case.machine, case.placement, case.config, window, library.sha256, memory_table(library)
-    key = digest(_TOP, mapped, settings, design_sources_digest())
-    make = partial(_estimate, name, case, netlists, library, window, yosys)
-    result, known = cached("energies", key, EnergyResult, make)
-    return result, netlists.files, known
-
-
-def _estimate(name: str, case: Case, netlists: _Netlists, library: Library, window: int, yosys: str) -> EnergyResult:
-    started = time.monotonic()
-    work, circuits = cluster_kernel(case), netlists.circuits()
-    shadowed = ShadowedDesign("cluster", cluster_of(work.case), circuits)
-    begin, end = _span(work, shadowed.library)
-    starts, chunk = chunk_starts(begin, end, window, _CHUNK_CYCLES)
-    groups = group_instances(netlists.instances)
-    # instances of one module share the window
-    own = {
-        instance: starts[number :: len(instances)]
-        for instances in groups.values()
-        for number, instance in enumerate(instances)
-    }
-    rows = shadowed.watch(lambda library: _span(work, library), netlists.instances, own, chunk)
-    counted, cycles = len(starts) * chunk, end - begin
-    modules: list[ModuleEnergy] = []
-    accesses: Counter[str] = Counter()
-    area, clock_gates = 0.0, 0
-    for path, instances in groups.items():
-        module, count = netlists.instances[instances[0]], len(instances)
-        bits = np.concatenate([rows[instance] for instance in instances])
-        charges, activity = evaluate(circuits[module], bits, chunk, library)
-        design = netlists.designs[module]
-        named = charges.modules(activity, design.manifest["hierarchy"])
-        own = [energy for energy in named if energy.module not in design.black_boxes]
-        modules += placed_modules(own, ".".join(filter(None, (netlists.top, path))), count)
-        area, clock_gates = area + charges.area * count, clock_gates + charges.clock_gates * count
-        accesses += memory_accesses(circuits[module], bits)
-    run = (
-        "each part of the cluster and what is left by itself; run at register-transfer level with its results checked "
-        "and the netlist of every instance beside it, their outputs equal in every cycle: "
-        f"{counted} of the {cycles} cycles of the kernel, in pieces of {chunk} spread over it, which the cores share"
-    )
-    rates = {kind: accesses[kind] / counted for kind in _ACCESSES}
-    memories = memory_table(library)
-    modules += memory_energies(cluster_of(work.case), memories, rates)
-    return energy_result(
-        name,
-        float(case.layer.macs),
-        modules,
-        (counted, cycles),
+    workload = EnergyWorkload(
+        name=name,
         top=_TOP,
-        tools=find_yosys(yosys).tools,
-        conditions=[*conditions(library, run, clock_gates), memories.text],
-        area_kge=area / library.ge_area / 1e3,
-        accesses={kind: round(rate, DIGITS) for kind, rate in rates.items()},
-        wall_s=round(time.monotonic() - started, 2),
+        key=repr((name, case.machine, case.placement, case.config, table)),
+        macs=float(case.layer.macs),
+        run=partial(_run, case),
+        how=_ON_CLUSTER,
+        chunk_cycles=_CHUNK_CYCLES,
+        memories=partial(_memories, config, table),
+        remarks=[table.text],
     )
+    result, known = estimate(config, workload, netlists, window)
+    return result, {f"{design.top}.v": design.verilog, **netlists.files}, known
 
 
-def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
+def _run(case: Case, library: Path) -> tuple[int, int]:
+    work = cluster_kernel(case)
     assert isinstance(work.executable, Executable)
     outcome = run_program(work.executable, work.config, work.machine, library=library)
     wrong = [comparison.report for comparison in work.compared(outcome) if comparison.wrong]
@@ -161,32 +82,20 @@ def _span(work: ClusterKernel, library: Path) -> tuple[int, int]:
     return work.span(outcome)
 
 
-def group_instances(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Group instances for reports: all cores form one group, and every other instance is a group of its own."""
-    groups: defaultdict[str, list[str]] = defaultdict(list)
-    for path in paths:
-        groups[CORES if _CORE.fullmatch(path) else path].append(path)
-    return groups
+def _memories(
+    config: ClusterConfig, table: MemoryTable, seen: Seen, cycles: int
+) -> tuple[dict[str, float], Iterator[ModuleEnergy]]:
+    accesses = sum((memory_accesses(circuit, activity) for circuit, activity in seen), Counter[str]())
+    rates = {kind: accesses[kind] / cycles for kind in _ACCESSES}
+    return rates, memory_energies(config, table, rates)
 
 
-def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
-    top = modules[0].path
-    for energy in modules:
-        suffix = "" if energy.path == top else f".{energy.path}"
-        yield replace(energy, path=f"{path}{suffix}", **{name: count * getattr(energy, name) for name in ENERGY_PARTS})
-
-
-def memory_accesses(circuit: Circuit, rows: NDArray[np.uint8]) -> Counter[str]:
-    first = len(circuit.sources) + len(circuit.registers)
-    names = (name for name, nets in circuit.outputs.items() for _ in nets)
-    columns = {name: number for number, name in enumerate(names, first)}
+def memory_accesses(circuit: Circuit, activity: Activity) -> Counter[str]:
     accesses: Counter[str] = Counter()
-    for kind, (pattern, writes) in _ACCESSES.items():
-        for name in filter(re.compile(pattern).fullmatch, columns):
-            requests = rows[:, columns[name]] == 1
-            if writes is not None:
-                requests &= rows[:, columns[name.replace("__req", "__we")]] == writes
-            accesses[kind] += int(requests.sum())
+    for name, (requests, writes) in zip(circuit.requests, activity.requests.tolist(), strict=True):
+        for kind, (pattern, writing) in _ACCESSES.items():
+            if re.fullmatch(pattern, name):
+                accesses[kind] += {None: requests, 0: requests - writes, 1: writes}[writing]
     return accesses
 
 

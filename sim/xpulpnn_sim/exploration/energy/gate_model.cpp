@@ -1,7 +1,7 @@
 // Interpreter of mapped netlists (gate_model.py). They get what instances of modules have at their ports, and are compared
-// with them. Values of chosen clock cycles are recorded.
+// with them. In chosen clock cycles, transitions of nets are counted, glitches included.
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <string>
 #include <utility>
@@ -26,8 +26,10 @@ struct Netlist {
     std::vector<uint32_t> outputs;  // likewise
     std::vector<uint64_t> tables;   // of the gates in topological order; bit i: value for inputs that spell i
     std::vector<uint32_t> driven;   // their outputs
+    std::vector<uint32_t> delays;   // their delays in steps of time, 1 at least
     std::vector<uint32_t> begins;   // of the pins of each net in `fanout`, and their end
     std::vector<uint32_t> fanout;   // PINS * gate + pin
+    std::vector<uint32_t> pairs;    // nets that are counted, each before one that is counted with it
 };
 
 class Instance {
@@ -38,23 +40,27 @@ class Instance {
         spelt_.assign(netlist.tables.size(), 0);
         values_.assign(netlist.nets, 0);
         set(ONE, 1);
+        due_.assign(netlist.tables.size(), 0);
+        steps_.resize(netlist.delays.empty() ? 1 : *std::max_element(netlist.delays.begin(), netlist.delays.end()) + 1);
         state_.assign(netlist.registers.size(), 0);
         for (uint32_t i = 0; i < state_.size(); ++i) set_state(i, 0);
         ports.assign((netlist.inputs.size() + netlist.outputs.size()) / PORT_WORD + 1, 0);
+        toggles.assign(netlist.nets, 0);
+        clocked.assign(4 * netlist.registers.size(), 0);
+        together.assign(netlist.pairs.size(), 0);
     }
 
-    // For each of the chunks the values before `length` edges from number `begins[i]` on go to `row`: a byte for each
-    // input, then one for each register, then one for each output.
-    void watch(const uint64_t* starts, uint64_t count, uint64_t cycles, uint8_t* rows) {
+    // Counts are made in the `cycles` cycles from each of `starts` on.
+    void watch(const uint64_t* starts, uint64_t count, uint64_t cycles) {
         begins_.assign(starts, starts + count);
         length_ = cycles;
-        row_ = rows;
     }
 
     // A cycle that ends with the values `ports` at the ports: inputs, then outputs, which must be those of the gates unless
     // there is a reset.
     void follow() {
-        settle();
+        const bool counted = chunk_ < begins_.size() && cycle >= begins_[chunk_];
+        settle(counted && cycle > begins_[chunk_]);
         const uint64_t first = netlist_.inputs.size();
         if (differs_at == NEVER && !(reset_ != NO_RESET && values_[reset_])) {
             for (uint64_t i = 0; i < netlist_.outputs.size() && differs_at == NEVER; ++i) {
@@ -63,42 +69,84 @@ class Instance {
                 different = i;
             }
         }
-        clock();
+        clock(counted);
     }
 
     const std::string name;
     std::vector<uint32_t> ports;
     uint64_t cycle = 0;
     uint64_t differs_at = NEVER, different = 0;  // the first cycle in which an output differed, and which did
+    std::vector<uint64_t> toggles;   // of each net: its transitions between counted cycles that follow each other
+    std::vector<uint64_t> clocked;   // of each register: cycles in which the clock reaches it, by 2 * next state + state
+    std::vector<uint64_t> together;  // of each pair: cycles in which its first net is 1, and in which both are
 
   private:
-    void settle() {
+    // With `timed`, gates follow their inputs after their delays, unless these change back before.
+    void settle(bool timed) {
+        timed_ = timed;
+        for (const auto& [number, value] : changes_) set_state(number, value);
         for (uint64_t i = 0; i < netlist_.inputs.size(); ++i) set(netlist_.inputs[i], ports[i / PORT_WORD] >> i % PORT_WORD & 1);
+        if (!timed) {
+            for_each_waiting([this](uint64_t gate) { set(netlist_.driven[gate], output(gate)); });
+            return;
+        }
+        uint64_t pending = 0;
+        for (uint64_t step = 1; step == 1 || pending; ++step) {
+            auto& arriving = steps_[step % steps_.size()];
+            for (const uint32_t gate : arriving) {
+                if (due_[gate] != step) continue;
+                due_[gate] = 0;
+                --pending;
+                set(netlist_.driven[gate], !values_[netlist_.driven[gate]]);
+            }
+            arriving.clear();
+            for_each_waiting([&](uint64_t gate) {
+                const bool changes = due_[gate];
+                if (output(gate) == (values_[netlist_.driven[gate]] ^ changes)) return;
+                due_[gate] = changes ? 0 : step + netlist_.delays[gate];
+                if (changes) --pending;
+                else {
+                    ++pending;
+                    steps_[due_[gate] % steps_.size()].push_back(gate);
+                }
+            });
+        }
+    }
+
+    template <typename Use>
+    void for_each_waiting(Use use) {
         for (uint64_t word = 0; word < waiting_.size(); ++word) {
             while (waiting_[word]) {
                 const uint32_t bit = __builtin_ctzll(waiting_[word]);
                 waiting_[word] &= waiting_[word] - 1;
-                const uint64_t gate = word * WORD + bit;
-                set(netlist_.driven[gate], netlist_.tables[gate] >> spelt_[gate] & 1);
+                use(word * WORD + bit);
             }
         }
     }
 
-    void clock() {
-        record();
-        ++cycle;
+    uint8_t output(uint64_t gate) const { return netlist_.tables[gate] >> spelt_[gate] & 1; }
+
+    void clock(bool counted) {
         changes_.clear();
         for (uint32_t i = 0; i < state_.size(); ++i) {
             const Register& one = netlist_.registers[i];
+            if (!values_[one.clock] || !values_[one.enable]) continue;
             const uint8_t next = values_[one.data];
-            if (values_[one.clock] && values_[one.enable] && next != state_[i]) changes_.emplace_back(i, next);
+            clocked[4 * i + 2 * next + state_[i]] += counted;
+            if (next != state_[i]) changes_.emplace_back(i, next);
         }
-        for (const auto& [number, value] : changes_) set_state(number, value);
+        for (uint32_t i = 0; counted && i < together.size(); i += 2) {
+            together[i] += values_[netlist_.pairs[i]];
+            together[i + 1] += values_[netlist_.pairs[i]] & values_[netlist_.pairs[i + 1]];
+        }
+        ++cycle;
+        if (counted && cycle == begins_[chunk_] + length_) ++chunk_;
     }
 
     void set(uint32_t net, uint8_t value) {
         if (values_[net] == value) return;
         values_[net] = value;
+        if (timed_) ++toggles[net];
         const uint32_t* end = netlist_.fanout.data() + netlist_.begins[net + 1];
         for (const uint32_t* one = netlist_.fanout.data() + netlist_.begins[net]; one != end; ++one) {
             const uint32_t gate = *one / PINS;
@@ -114,25 +162,18 @@ class Instance {
         }
     }
 
-    void record() {
-        if (chunk_ == begins_.size() || cycle < begins_[chunk_]) return;
-        if (cycle + 1 == begins_[chunk_] + length_) ++chunk_;
-        for (const uint32_t net : netlist_.inputs) *row_++ = values_[net];
-        std::memcpy(row_, state_.data(), state_.size());
-        row_ += state_.size();
-        for (const uint32_t net : netlist_.outputs) *row_++ = values_[net];
-    }
-
     const Netlist& netlist_;
     uint32_t reset_;  // net of the reset
     std::vector<uint8_t> values_;    // of the nets
     std::vector<uint8_t> spelt_;     // of each gate: what its inputs spell
     std::vector<uint8_t> state_;     // of the registers
     std::vector<uint64_t> waiting_;  // bit per gate: an input has changed
-    std::vector<std::pair<uint32_t, uint8_t>> changes_;
+    std::vector<uint64_t> due_;      // of each gate: the step in which its output changes, or 0
+    std::vector<std::vector<uint32_t>> steps_;  // gates whose output may change, by step modulo the number of these
+    bool timed_ = false;
+    std::vector<std::pair<uint32_t, uint8_t>> changes_;  // of registers, at the edge before
     uint64_t chunk_ = 0, length_ = 0;  // `chunk_`: the one under way or ahead
     std::vector<uint64_t> begins_;     // of the chunks
-    uint8_t* row_ = nullptr;
 };
 
 std::deque<Netlist> netlists;
@@ -164,18 +205,19 @@ EXPORT void gate_clear() {
 // Takes a netlist, the next one in number.
 EXPORT void gate_load(uint64_t nets, const Register* registers, uint64_t register_count, const uint32_t* in,
                       uint64_t in_count, const uint32_t* out, uint64_t out_count, const uint64_t* tables,
-                      uint64_t gate_count, const uint32_t* driven, uint64_t, const uint32_t* begins, uint64_t begin_count,
-                      const uint32_t* fanout, uint64_t fanout_count) {
+                      uint64_t gate_count, const uint32_t* driven, uint64_t, const uint32_t* delays, uint64_t,
+                      const uint32_t* begins, uint64_t begin_count, const uint32_t* fanout, uint64_t fanout_count,
+                      const uint32_t* pairs, uint64_t pair_count) {
     netlists.push_back({nets, {registers, registers + register_count}, {in, in + in_count}, {out, out + out_count},
-                        {tables, tables + gate_count}, {driven, driven + gate_count}, {begins, begins + begin_count},
-                        {fanout, fanout + fanout_count}});
+                        {tables, tables + gate_count}, {driven, driven + gate_count}, {delays, delays + gate_count},
+                        {begins, begins + begin_count}, {fanout, fanout + fanout_count}, {pairs, pairs + pair_count}});
 }
 
-// Makes an instance of a netlist, in which everything is 0 first, and whose values in some cycles are kept.
+// Makes an instance of a netlist, in which everything is 0 first, and of which some cycles are counted.
 EXPORT void gate_create(uint64_t netlist, const char* name, uint64_t reset, const uint64_t* starts, uint64_t count,
-                        uint64_t cycles, uint8_t* rows) {
+                        uint64_t cycles) {
     instances.emplace_back(netlists[netlist], name, static_cast<uint32_t>(reset));
-    instances.back().watch(starts, count, cycles, rows);
+    instances.back().watch(starts, count, cycles);
 }
 
 // Edges since an instance was made.
@@ -186,4 +228,12 @@ EXPORT uint64_t gate_cycles(uint64_t instance) { return instances[instance].cycl
 EXPORT uint64_t gate_difference(uint64_t instance, uint64_t* output) {
     *output = instances[instance].different;
     return instances[instance].differs_at;
+}
+
+// Copies the counts of an instance.
+EXPORT void gate_counts(uint64_t instance, uint64_t* toggles, uint64_t* clocked, uint64_t* together) {
+    const Instance& one = instances[instance];
+    std::copy(one.toggles.begin(), one.toggles.end(), toggles);
+    std::copy(one.clocked.begin(), one.clocked.end(), clocked);
+    std::copy(one.together.begin(), one.together.end(), together);
 }

@@ -1,10 +1,11 @@
-"""Simulate netlists: a compiled model evaluates their gates beside the modules of the RTL, and compares them."""
+"""Simulate netlists: a compiled model evaluates their gates beside the modules of the RTL, compares and counts."""
 
 import ctypes
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,9 @@ class Register:
     enable: int  # net of the clock enable; ONE if the register is not gated
     clock: int  # net that lets the clock through a clock gate of the design; ONE if it is not behind one
     outputs: list[tuple[str, int, bool]]  # name and net of each output, and whether it is inverted
+
+
+_REQUESTS = ("__req", ".read", ".write")  # ends of the names of requests to memories
 
 
 class Circuit:
@@ -89,6 +93,13 @@ class Circuit:
         self.sinks = [net for nets in self.outputs.values() for net in nets]
         # one more than the highest net number
         self.net_count = max(net for nets in (*used, *self.inputs.values()) for net in (ONE, *nets)) + 1
+        self.delays = np.ones(len(self.gates), np.uint32)  # of each gate, in steps of time
+        # nets of a request to a memory and of its write enable (ONE without one), by name of the request
+        self.requests = {
+            name: (nets[0], self.outputs.get(name.replace("__req", "__we"), [ONE])[0])
+            for name, nets in self.outputs.items()
+            if name.endswith(_REQUESTS)
+        }
 
 
 def _register(
@@ -121,35 +132,56 @@ _SOURCE = Path(__file__).with_name("gate_model.cpp")
 _PINS = 8  # inputs of a gate, at most
 
 
+class Activity(NamedTuple):
+    """What an instance of a netlist did in the cycles that were counted, or several instances together."""
+
+    cycles: int  # clock cycles seen
+    transitions: int  # pairs of consecutive cycles in which transitions were counted
+    toggles: NDArray[np.uint64]  # transitions of each net, glitches included
+    clocked: NDArray[np.uint64]  # cycles in which the clock reached a register, by its next and its current state
+    opened: NDArray[np.uint64]  # cycles in which each clock gate of the design let the clock through
+    requests: NDArray[np.uint64]  # cycles with each request to a memory, and those of them that wrote
+
+    @staticmethod
+    def total(activities: Iterable["Activity"]) -> "Activity":
+        counts: list[Any] = list(map(sum, zip(*activities, strict=True)))
+        return Activity(*counts)
+
+
 class Gates:
     """Netlist instances that a compiled model evaluates; the constructor removes all earlier ones of the model."""
 
     def __init__(self, library: Path) -> None:
         self._loaded = ctypes.CDLL(str(library))
         self._loaded.gate_cycles.restype = self._loaded.gate_difference.restype = ctypes.c_uint64
-        self._rows: list[NDArray[Any]] = []  # buffers that instances write to
+        self._created: list[tuple[Circuit, int, int]] = []  # circuit of each instance, chunks and cycles of a chunk
         self._numbers: dict[int, int] = {}  # number of each netlist by its circuit's id()
         self._loaded.gate_clear()
 
-    def create(self, circuit: Circuit, name: str, starts: Sequence[int] = (), cycles: int = 0) -> NDArray[np.uint8]:
-        """Create an instance; return bits [cycle, signal] that a run fills, ``cycles`` from each of ``starts``."""
+    def create(self, circuit: Circuit, name: str, starts: Sequence[int] = (), cycles: int = 0) -> None:
+        """Create an instance, of which a run counts ``cycles`` from each of ``starts``."""
         if id(circuit) not in self._numbers:
             self._numbers[id(circuit)] = len(self._numbers)
             arrays = _native_circuit(circuit)
             counted = [ctypes.c_uint64(number) for array in arrays for number in (array.ctypes.data, len(array))]
             self._loaded.gate_load(ctypes.c_uint64(circuit.net_count), *counted)
         begins = np.array(starts, np.uint64)
-        width = len(circuit.sources) + len(circuit.registers) + len(circuit.sinks)
-        rows = np.zeros((len(begins) * cycles, width), np.uint8)
-        self._rows.append(rows)
         reset = circuit.inputs.get(RESET, [NO_RESET])[0]
-        numbers = [reset, begins.ctypes.data, len(begins), cycles, rows.ctypes.data]
-        places = map(ctypes.c_uint64, numbers)
+        places = map(ctypes.c_uint64, [reset, begins.ctypes.data, len(begins), cycles])
         self._loaded.gate_create(ctypes.c_uint64(self._numbers[id(circuit)]), name.encode(), *places)
-        return rows
+        self._created.append((circuit, len(begins), cycles))
 
     def cycles(self, instance: int) -> int:
         return int(self._loaded.gate_cycles(ctypes.c_uint64(instance)))
+
+    def activity(self, instance: int) -> Activity:
+        circuit, chunks, cycles = self._created[instance]
+        clock_gates = len(circuit.clock_gates)
+        shapes = circuit.net_count, (len(circuit.registers), 2, 2), (clock_gates + len(circuit.requests), 2)
+        toggles, clocked, together = counts = [np.zeros(shape, np.uint64) for shape in shapes]
+        self._loaded.gate_counts(*map(ctypes.c_uint64, (instance, *(array.ctypes.data for array in counts))))
+        opened, requests = together[:clock_gates, 0], together[clock_gates:]
+        return Activity(chunks * cycles, chunks * (cycles - 1), toggles, clocked, opened, requests)
 
     def difference(self, instance: int) -> tuple[int, int] | None:
         """Return the first cycle and output in which an instance differs from the RTL module beside it, or None."""
@@ -159,7 +191,7 @@ class Gates:
 
 
 def _native_circuit(circuit: Circuit) -> list[NDArray[Any]]:
-    """Return registers, sources, sinks, tables and outputs of the gates, and the pins that each net drives."""
+    """Return registers, sources, sinks, tables, outputs and delays of gates, pins of each net, and pairs to count."""
     cells = {gate.cell.name: gate.cell for gate in circuit.gates}
     tables = {name: cell.truth_table() or 0 for name, cell in cells.items()}
     registers = np.zeros((len(circuit.registers), 5), np.uint32)
@@ -174,8 +206,9 @@ def _native_circuit(circuit: Circuit) -> list[NDArray[Any]]:
     nets, places = np.array(sorted(pins), np.uint32).reshape(-1, 2).T
     begins = np.searchsorted(nets, np.arange(circuit.net_count + 1))
     table_of = np.array([tables[gate.cell.name] for gate in circuit.gates], np.uint64)
-    numbers = circuit.sources, circuit.sinks, [gate.output for gate in circuit.gates], begins, places
-    sources, sinks, *others = (np.array(listed, np.uint32) for listed in numbers)
+    pairs = [(net, ONE) for net in circuit.clock_gates] + [*circuit.requests.values()]
+    numbers = circuit.sources, circuit.sinks, [gate.output for gate in circuit.gates], circuit.delays, begins, places
+    sources, sinks, *others = (np.array(listed, np.uint32) for listed in (*numbers, [*chain(*pairs)]))
     return [registers, sources, sinks, table_of, *others]
 
 
@@ -221,10 +254,11 @@ class ShadowedDesign:
         self._gates = Gates(self.library)  # without instances, nothing is shadowed
         self._top_path = f"{TOP}.{TOP}.{rig.manifest['top']}"  # the model and its wrapper have the same name
 
-    def count(self, run: Callable[[Path], object]) -> int:
-        (top,) = self._circuits
-        self.watch(run, {"": top})
-        return self._gates.cycles(0)
+    def span(self, run: Callable[[Path], tuple[int, int] | None], top: str) -> tuple[int, int]:
+        """Run the design with the netlist ``top``; return the first cycle and the end that the run tells, or of all."""
+        told: list[tuple[int, int] | None] = []
+        self.watch(lambda library: told.append(run(library)), {"": top})
+        return told[0] or (0, self._gates.cycles(0))
 
     def watch(
         self,
@@ -232,13 +266,12 @@ class ShadowedDesign:
         instances: Mapping[str, str],
         starts: Mapping[str, Sequence[int]] | None = None,
         cycles: int = 0,
-    ) -> dict[str, NDArray[np.uint8]]:
-        """Run the design; return bits [cycle, signal] of each instance, ``cycles`` from each of its ``starts``."""
+    ) -> dict[str, Activity]:
+        """Run the design; return the counts of each instance in ``cycles`` from each of its ``starts``."""
         self._gates = gates = Gates(self.library)
-        rows: dict[str, NDArray[np.uint8]] = {}
         for path, module in instances.items():
             name = ".".join(filter(None, (self._top_path, path, _SHADOW)))
-            rows[path] = gates.create(self._circuits[module], name, (starts or {}).get(path, ()), cycles)
+            gates.create(self._circuits[module], name, (starts or {}).get(path, ()), cycles)
         run(self.library)
         for number, (path, module) in enumerate(instances.items()):
             if (difference := gates.difference(number)) is not None:
@@ -248,4 +281,4 @@ class ShadowedDesign:
                 raise ToolError(f"{port} of the netlist must be what the design has in cycle {cycle}, not another")
             if not gates.cycles(number):
                 raise ToolError(f"netlist of {path or module} must follow the design, not rest")
-        return rows
+        return {path: gates.activity(number) for number, path in enumerate(instances)}
