@@ -2,21 +2,18 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from xpulpnn.config import CoreConfig
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, WorkPiece, piece_of
-from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
-from xpulpnn_sim.cosimulation.workloads.workload import executable_of
-from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, estimate_energy, kernel_on_core
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, KernelProgram
+from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, estimate_energy
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.results import ENERGY_PARTS, EnergyResult
 from xpulpnn_sim.reference.golden.network import run_reference
 from xpulpnn_sw.kernels.layout import Ints
-from xpulpnn_sw.kernels.programs.bare import bare_program
 from xpulpnn_sw.networks.network import NETWORK_INPUT, Stage
 
 PIECE_CYCLES = 6000  # approximate cycles of a piece on the core
@@ -55,10 +52,11 @@ def piece_workload(piece: WorkPiece, variant: str, config: CoreConfig) -> Energy
     name = f"{stage.kind.name}:{stage.precision}:{variant}:{stage.layer}"
     tensors = stage.with_inputs(*piece.maps)
     kernel = stage.kind.build(stage.layer, stage.precision, variant, tensors, cores=1, specialise=True)
-    key = repr(executable_of(bare_program(kernel), name))
-    run = partial(kernel_on_core, stage.name, kernel, reference(stage.layer, tensors, stage.precision), config)
+    case = Case(layer=stage.layer, precision=stage.precision, variant=variant, config=config)
+    work = KernelProgram(case, tensors, kernel)
+    work.output = stage.name
     macs = float(stage.layer.macs) if stage.multiplies else 0.0
-    return EnergyWorkload(name=name, top="core", key=key, macs=macs, run=run)
+    return EnergyWorkload(name=name, top="core", key=repr(work.executable), macs=macs, run=work.run_on)
 
 
 def add_energies(record: dict[str, Any], energies: Mapping[str, LayerEnergy]) -> None:

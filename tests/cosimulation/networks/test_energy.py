@@ -13,6 +13,7 @@ from xpulpnn.errors import ToolError
 from xpulpnn_sim.cosimulation.model.libraries import model_library
 from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.networks.network_work import NetworkCase, piece_of
+from xpulpnn_sim.cosimulation.workloads import kernel_run
 from xpulpnn_sim.cosimulation.workloads.kernel_run import reference
 from xpulpnn_sim.exploration import network_energy as energy
 from xpulpnn_sim.exploration.network_energy import LayerEnergy, add_energies, layer_energies, piece_workload
@@ -79,8 +80,8 @@ def test_pieces_run_and_what_they_compute_is_checked(monkeypatch):
         workload = piece_workload(piece, variant, FULL)
         workload.run(library)
         assert (workload.top, workload.macs) == ("core", piece.stage.layer.macs if piece.stage.multiplies else 0)
-    right = energy.reference
-    monkeypatch.setattr(energy, "reference", lambda *operands: right(*operands) ^ 1)
+    right = kernel_run.reference
+    monkeypatch.setattr(kernel_run, "reference", lambda *operands: right(*operands) ^ 1)
     with pytest.raises(ToolError, match=r"^the core must compute what the reference does, not conv1"):
         piece_workload(*variants[0], FULL).run(library)
 

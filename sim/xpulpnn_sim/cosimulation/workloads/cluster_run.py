@@ -13,7 +13,7 @@ from xpulpnn.isa.cluster import TCDM_BASE
 from xpulpnn_sim.cosimulation.model.machine import hart_ids
 from xpulpnn_sim.cosimulation.model.session import RunResult, stalls_of
 from xpulpnn_sim.cosimulation.workloads import workload
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, KernelWork, case_kernel, case_tensors, run_case
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, KernelWork, case_kernel, case_tensors, kernel_work
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.reference.programs.elf import Executable, require_fitting
 from xpulpnn_sw.kernels.kernel import KernelRun
@@ -129,12 +129,12 @@ def run_kernel(case: Case, engine: str = "stream", progress: workload.Progress |
     With instruction caches a kernel without tiles runs twice, and the cycles of the first pass are subtracted.
     ``cycles`` count from barrier to barrier; with tiles from the first DMA command to the last result in L2.
     """
-    if isinstance(case.config, ClusterConfig):
-        return cluster_kernel(case).run(progress)
-    return run_case(case, engine, progress=progress)
+    return work_of(case, engine).run(progress)
 
 
-def cluster_kernel(case: Case) -> "ClusterKernel":
+def work_of(case: Case, engine: str) -> KernelWork:
+    if not isinstance(case.config, ClusterConfig):
+        return kernel_work(case, engine)
     tensors = case_tensors(case)
     kernel = case_kernel(case, tensors)
     tiles = tiles_of(case, kernel)
@@ -145,8 +145,7 @@ class ClusterKernel(KernelWork):
     engine = ENGINE
 
     @abstractmethod
-    def span(self, outcome: RunResult) -> tuple[int, int]:
-        """Return the cycles, counted from the end of reset, in which the measurement begins and ends."""
+    def span(self, outcome: RunResult) -> tuple[int, int]: ...
 
     @abstractmethod
     def shares(self, outcome: RunResult) -> list[int]:

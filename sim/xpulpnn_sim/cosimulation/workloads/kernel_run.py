@@ -139,11 +139,15 @@ def run_case(
     case: Case, engine: str = "stream", waves: Waves | None = None, progress: Progress | None = None
 ) -> Result:
     """Run a case on one of :data:`ENGINES` and compare its results with the reference layer."""
+    return kernel_work(case, engine).run(progress, waves)
+
+
+def kernel_work(case: Case, engine: str) -> "KernelWork":
     tensors = case_tensors(case)
     work = {work_class.engine: work_class for work_class in (KernelStream, KernelProgram)}[engine]
     if case.host is not None:
         work = HostProgram
-    return work(case, tensors, case_kernel(case, tensors)).run(progress, waves)
+    return work(case, tensors, case_kernel(case, tensors))
 
 
 def write_waves(path: Path, window: tuple[int, int] | None, cases: Sequence[Case], results: Sequence[Result]) -> None:
@@ -161,6 +165,7 @@ def write_waves(path: Path, window: tuple[int, int] | None, cases: Sequence[Case
 
 class KernelWork(Workload):
     engine = ""
+    output = "output"  # name of the results in reports
 
     def __init__(self, case: Case, tensors: Any, kernel: KernelRun, executable: Executable | ExecutedStream) -> None:
         super().__init__(case.config, case.machine, executable, macs=case.layer.macs, checked=case.checked)
@@ -170,7 +175,7 @@ class KernelWork(Workload):
         return outcome.memory[self.kernel.image.base]
 
     def compared(self, outcome: RunResult) -> list[Comparison]:
-        return [compared_results(self.kernel, self.memory(outcome), self.case, self.tensors)]
+        return [compared_results(self.kernel, self.memory(outcome), self.case, self.tensors, self.output)]
 
     def kernel_figures(self, rows: NDArray[np.uint64], cycles: int) -> dict[str, Any]:
         """Return the record of a kernel from the cycles spent in its function, ``[core][instruction][cause]``."""
@@ -276,6 +281,8 @@ def case_kernel(case: Case, tensors: Any, cores: int | None = None) -> KernelRun
     )
 
 
-def compared_results(kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: Any) -> Comparison:
+def compared_results(
+    kernel: KernelRun, memory: NDArray[np.uint8], case: Case, tensors: Any, name: str = "output"
+) -> Comparison:
     got = kernel.output.decode(kernel.image, memory)
-    return Comparison.of("output", reference(case.layer, tensors, case.precision), got)
+    return Comparison.of(name, reference(case.layer, tensors, case.precision).reshape(got.shape), got)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn.config import ClusterConfig, CoreConfig
-from xpulpnn.errors import InputError
+from xpulpnn.errors import InputError, ToolError
 from xpulpnn.isa.machine import HALF_BYTES, WORD_BYTES
 from xpulpnn_sim.cosimulation.checks.retirements import Checker, RetirementCheck
 from xpulpnn_sim.cosimulation.model.host import Host
@@ -188,13 +188,29 @@ class Workload(ABC):
     def figures(self, outcome: RunResult, compared: Sequence[Comparison]) -> dict[str, Any]:
         """Return the measurements of this workload; :meth:`run` adds the mismatches, the seconds and the speed."""
 
+    def outcome(self, **options: Any) -> RunResult:
+        """Run the program with options of :func:`run_program`, or of :func:`run_stream` for a stream."""
+        if isinstance(self.executable, ExecutedStream):
+            return run_stream(self.executable, self.config.core, self.machine, **options)
+        return run_program(self.executable, self.config, self.machine, host=self.host, **options)
+
+    def span(self, outcome: RunResult) -> tuple[int, int] | None:
+        """Return the cycles from the end of reset in which the measurement begins and ends; None for the whole run."""
+        return None
+
+    def run_on(self, library: Path) -> tuple[int, int] | None:
+        """Run the program on a compiled model and return :meth:`span`; raise :class:`ToolError` for wrong results."""
+        outcome = self.outcome(check=False, library=library)
+        wrong = [comparison.report for comparison in self.compared(outcome) if comparison.wrong]
+        if wrong or not outcome.exit.ok:
+            design = "cluster" if isinstance(self.config, ClusterConfig) else "core"
+            told = wrong[0] if outcome.exit.ok else outcome.exit.text
+            raise ToolError(f"the {design} must compute what the reference does, not {told}")
+        return self.span(outcome)
+
     def run(self, progress: Progress | None = None, waves: Waves | None = None) -> Result:
         """Run the program and compare its results with the expected ones; with ``waves`` the model writes waveforms."""
-        options: dict[str, Any] = {"check": self.checked, "account": True, "progress": progress, "waves": waves}
-        if isinstance(self.executable, ExecutedStream):
-            outcome = run_stream(self.executable, self.config.core, self.machine, **options)
-        else:
-            outcome = run_program(self.executable, self.config, self.machine, host=self.host, **options)
+        outcome = self.outcome(check=self.checked, account=True, progress=progress, waves=waves)
         compared = list(self.compared(outcome))
         mismatches = outcome.mismatches + sum(comparison.wrong for comparison in compared)
         record = self.figures(outcome, compared) | {

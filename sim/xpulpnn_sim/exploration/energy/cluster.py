@@ -5,20 +5,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from xpulpnn.config import ClusterConfig
-from xpulpnn.errors import ToolError
-from xpulpnn_sim.cosimulation.workloads.cluster_run import cluster_kernel, cluster_of
+from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, cluster_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
-from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.exploration.cluster_flow import MEMORIES, extract_module, part_instances
-from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, Netlists, Seen, estimate
+from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, Netlists, Seen, estimate, run_kernel
 from xpulpnn_sim.exploration.energy.gate_model import Activity, Circuit
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.memories import MemoryTable, memory_paths, memory_table, memory_uses
 from xpulpnn_sim.exploration.results import PERIOD_NS, EnergyResult, ModuleEnergy, emit_design
-from xpulpnn_sim.reference.programs.elf import Executable
 
 _TOP = "cluster"
 _CHUNK_CYCLES = 128  # consecutive cycles: short, since a layer has many phases
@@ -61,7 +57,7 @@ def estimate_cluster(
         top=_TOP,
         key=repr((name, case.machine, case.placement, case.config, table)),
         macs=float(case.layer.macs),
-        run=partial(_run, case),
+        run=partial(run_kernel, case, ENGINE),
         how=_ON_CLUSTER,
         chunk_cycles=_CHUNK_CYCLES,
         memories=partial(_memories, config, table),
@@ -69,17 +65,6 @@ def estimate_cluster(
     )
     result, known = estimate(config, workload, netlists, window)
     return result, {f"{design.top}.v": design.verilog, **netlists.files}, known
-
-
-def _run(case: Case, library: Path) -> tuple[int, int]:
-    work = cluster_kernel(case)
-    assert isinstance(work.executable, Executable)
-    outcome = run_program(work.executable, work.config, work.machine, library=library)
-    wrong = [comparison.report for comparison in work.compared(outcome) if comparison.wrong]
-    if wrong or not outcome.exit.ok:
-        text = wrong[0] if outcome.exit.ok else outcome.exit.text
-        raise ToolError(f"the cluster must compute what the reference does, not {text}")
-    return work.span(outcome)
 
 
 def _memories(

@@ -8,17 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Literal
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import ToolError, require
 from xpulpnn_sim.cosimulation.model.machine import Machine
-from xpulpnn_sim.cosimulation.workloads.kernel_run import Case, case_kernel, case_tensors, kernel_stream, reference
+from xpulpnn_sim.cosimulation.workloads.cluster_run import work_of
+from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.cosimulation.workloads.workload import Comparison, executable_of, run_stream
 from xpulpnn_sim.exploration.cluster_flow import extract_module
 from xpulpnn_sim.exploration.energy.charges import Charges
 from xpulpnn_sim.exploration.energy.gate_model import CLOCK_GATE, Activity, Circuit, ShadowedDesign
@@ -47,8 +44,6 @@ from xpulpnn_sim.exploration.results import (
 from xpulpnn_sim.reference.programs.elf import Executable
 from xpulpnn_sim.tools.results import cached_results, digest
 from xpulpnn_sim.tools.yosys import find_yosys
-from xpulpnn_sw.kernels.kernel import KernelRun
-from xpulpnn_sw.kernels.programs.bare import bare_program
 
 CORES = "cores"
 """Name that reports use for all cores of a cluster together."""
@@ -82,12 +77,13 @@ class EnergyWorkload:
 def kernel_workload(case: Case, top: Literal["backend", "core"]) -> EnergyWorkload:
     case.check()
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
-    tensors = case_tensors(case)
-    kernel, expected = case_kernel(case, tensors), reference(case.layer, tensors, case.precision)
-    run = partial(kernel_on_core, "output", kernel, expected, case.config.core)
-    if top == "backend":
-        run = partial(_kernel_on_backend, kernel, expected, case)
+    run = partial(run_kernel, replace(case, config=case.config.core), "core" if top == "core" else "stream")
     return EnergyWorkload(name=name, top=top, key=f"{name} {case.machine}", macs=float(case.layer.macs), run=run)
+
+
+def run_kernel(case: Case, engine: str, library: Path) -> tuple[int, int] | None:
+    # each run with new memory, which it changes
+    return work_of(case, engine).run_on(library)
 
 
 def program_workload(executable: Executable, config: CoreConfig, machine: Machine) -> EnergyWorkload:
@@ -96,39 +92,13 @@ def program_workload(executable: Executable, config: CoreConfig, machine: Machin
         top="core",
         key=f"{executable!r} {machine}",
         macs=0.0,
-        run=partial(_program_on_core, executable, config, machine),
+        run=partial(_run_program, executable, config, machine),
     )
 
 
-def _program_on_core(executable: Executable, config: CoreConfig, machine: Machine, library: Path) -> None:
-    run_on_core(executable, config, machine, library)
-
-
-def _kernel_on_backend(kernel: KernelRun, expected: NDArray[Any], case: Case, library: Path) -> None:
-    stream = kernel_stream(kernel)
-    outcome = run_stream(stream, case.config.core, case.machine, check=False, library=library)
-    require(outcome.exit.ok, f"the core must compute what the reference does, not {outcome.exit.text}", ToolError)
-    _compare("output", kernel, expected, stream.memory[kernel.image.base])
-
-
-def kernel_on_core(name: str, kernel: KernelRun, expected: NDArray[Any], config: CoreConfig, library: Path) -> None:
-    program = bare_program(kernel)
-    memory = run_on_core(executable_of(program, "kernel"), config, Machine(), library)
-    _compare(name, kernel, expected, memory[program.data_base])
-
-
-def _compare(name: str, kernel: KernelRun, expected: NDArray[Any], memory: NDArray[np.uint8]) -> None:
-    got = kernel.output.decode(kernel.image, memory)
-    if wrong := Comparison.of(name, expected.reshape(got.shape), got).report:
-        raise ToolError(f"the core must compute what the reference does, not {wrong}")
-
-
-def run_on_core(
-    executable: Executable, config: CoreConfig, machine: Machine, library: Path
-) -> dict[int, NDArray[np.uint8]]:
+def _run_program(executable: Executable, config: CoreConfig, machine: Machine, library: Path) -> None:
     outcome = run_program(executable, replace(config, rvfi=True), machine, library=library)
     require(outcome.exit.ok, f"the core must run the program to its end, not {outcome.exit.text}", ToolError)
-    return outcome.memory
 
 
 def chunk_starts(first: int, end: int, window: int, longest: int) -> tuple[list[int], int]:
