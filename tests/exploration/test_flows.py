@@ -9,7 +9,7 @@ from tests.exploration.sample_results import RecordingFlow, design, energy
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, ClusterConfig, preset
 from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration import flows
-from xpulpnn_sim.exploration.energy import cluster, estimate
+from xpulpnn_sim.exploration.energy import estimate
 from xpulpnn_sim.exploration.energy.programs import GENERAL_CODE
 from xpulpnn_sim.exploration.flows import (
     INFERRED,
@@ -20,7 +20,7 @@ from xpulpnn_sim.exploration.flows import (
     kernel_step,
     parse_clock,
 )
-from xpulpnn_sim.exploration.library import FlowError, flow_folder
+from xpulpnn_sim.exploration.library import FlowError, Library, flow_folder
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.paper import VARIANTS
 from xpulpnn_sim.exploration.report.comparison import kernel_conditions
@@ -138,15 +138,17 @@ def test_the_fastest_kernel_of_each_core_is_that_of_the_comparison_of_the_paper(
 CLUSTER = design(top="cluster", config=replace(CLUSTER_PRESETS["cluster"], core=PRESETS["xpulpnn-full"]))
 
 
-def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_energy_of_a_kernel_is_that_of_the_cluster(monkeypatch: pytest.MonkeyPatch, library: Library) -> None:
     result = energy(workload="kernel", top="cluster")
     estimated = Mock(return_value=(result, {"mapped.v": "module"}, True))
-    monkeypatch.setattr(cluster, "estimate_cluster", estimated)
-    outcome = energy_step(None, SPEC, window=512).run(CLUSTER)
+    monkeypatch.setattr(estimate, "estimate_energy", estimated)
+    outcome = energy_step(library, SPEC, window=512).run(CLUSTER)
     assert outcome == StepOutcome(result=result, cached=True, files={"mapped.v": "module"})
-    case, _, window, _ = estimated.call_args.args
+    config, workload, _, window, _ = estimated.call_args.args
+    case = workload.run.args[0]
     # the cores as they are mapped, not as they are simulated
-    assert (case.config, case.variant, str(case.layer), window) == (CLUSTER.config, SPEC.variant, str(SPEC.layer), 512)
+    assert (config, case.config, workload.top, window) == (CLUSTER.config, CLUSTER.config, "cluster", 512)
+    assert (case.variant, str(case.layer)) == (SPEC.variant, str(SPEC.layer))
 
 
 def test_energy_of_general_code_is_that_of_one_core_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

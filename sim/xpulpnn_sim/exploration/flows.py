@@ -138,17 +138,18 @@ def _energy_settings(library: Library, *, core: bool, yosys: str, window: int) -
 def _run_energy(
     library: Library, spec: KernelSpec | str, design: EmittedDesign, *, core: bool, yosys: str, window: int
 ) -> StepOutcome:
-    from xpulpnn_sim.exploration.energy.cluster import estimate_cluster
+    from xpulpnn_sim.exploration.energy.cluster import cluster_workload
     from xpulpnn_sim.exploration.energy.estimate import estimate_energy, kernel_workload, program_workload
 
     assert not isinstance(design.config, DebugConfig | XifConfig)
     config = design.config.core
     if isinstance(spec, KernelSpec):
-        case = replace(spec.case(design.config), config=design.config)
-        if isinstance(design.config, ClusterConfig):
-            result, files, known = estimate_cluster(case, library, window, yosys)
-            return StepOutcome(result=result, cached=known, files=files)
-        workload = kernel_workload(case, "core" if core else "backend")
+        config = design.config
+        case = replace(spec.case(config), config=config)
+        if isinstance(config, ClusterConfig):
+            workload = cluster_workload(case, memory_table(library))
+        else:
+            workload = kernel_workload(case, "core" if core else "backend")
     elif spec == GENERAL_CODE:
         workload = program_workload(general_code(), config, Machine())
     else:
@@ -156,7 +157,7 @@ def _run_energy(
         woken = Machine(irqs=((SLEEP_CYCLES, Interrupt.EXTERNAL),))
         workload = program_workload(sleeping(spec, Interrupt.EXTERNAL), config, woken)
     result, files, known = estimate_energy(config, workload, library, window, yosys)
-    if isinstance(design.config, ClusterConfig):
+    if isinstance(design.config, ClusterConfig) and workload.top != "cluster":
         result = replace(result, conditions=[_ONE_CORE, *result.conditions])
     return StepOutcome(result=result, cached=known, files=files)
 

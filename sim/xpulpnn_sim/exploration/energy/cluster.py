@@ -1,4 +1,4 @@
-"""Estimate the energy of a kernel on a cluster: netlists of its modules run beside a simulation of the RTL."""
+"""Kernels on clusters as workloads of energy estimates, with the accesses to memories and their energy."""
 
 import re
 from collections import Counter
@@ -9,12 +9,11 @@ from functools import partial
 from xpulpnn.config import ClusterConfig
 from xpulpnn_sim.cosimulation.workloads.cluster_run import ENGINE, cluster_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
-from xpulpnn_sim.exploration.cluster_flow import MEMORIES, extract_module, part_instances
-from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, Netlists, Seen, estimate, run_kernel
+from xpulpnn_sim.exploration.cluster_flow import MEMORIES
+from xpulpnn_sim.exploration.energy.estimate import EnergyWorkload, Seen, run_kernel
 from xpulpnn_sim.exploration.energy.gate_model import Activity, Circuit
-from xpulpnn_sim.exploration.library import Library
-from xpulpnn_sim.exploration.memories import MemoryTable, memory_paths, memory_table, memory_uses
-from xpulpnn_sim.exploration.results import PERIOD_NS, EnergyResult, ModuleEnergy, emit_design
+from xpulpnn_sim.exploration.memories import MemoryTable, memory_paths, memory_uses
+from xpulpnn_sim.exploration.results import PERIOD_NS, ModuleEnergy, emit_design
 
 _TOP = "cluster"
 _CHUNK_CYCLES = 128  # consecutive cycles: short, since a layer has many phases
@@ -40,19 +39,10 @@ _ON_CLUSTER = (
 )
 
 
-def estimate_cluster(
-    case: Case, library: Library, window: int, yosys: str = ""
-) -> tuple[EnergyResult, dict[str, str], bool]:
-    """Return the energy of a kernel on a cluster, text files by name, and whether the energy was cached."""
-    config, table = cluster_of(case), memory_table(library)
-    design = emit_design(_TOP, replace(config, rvfi=False, memories="ports"))
-    instances = part_instances(design)
-    macros = frozenset(memory_paths(design).values())
-    parts = [extract_module(design, module, macros) for module in dict.fromkeys(instances.values())]
-    parts.append(extract_module(design, design.module, frozenset(instances.values())))
-    netlists = Netlists(parts, {"": design.module, **instances}, library, yosys)
+def cluster_workload(case: Case, table: MemoryTable) -> EnergyWorkload:
+    """Return a kernel on a cluster whose memories are built of the macros in a table."""
     name = f"{case.kernel}:{case.bits}:{case.variant}:{case.layer}"
-    workload = EnergyWorkload(
+    return EnergyWorkload(
         name=name,
         top=_TOP,
         key=repr((name, case.machine, case.placement, case.config, table)),
@@ -60,11 +50,9 @@ def estimate_cluster(
         run=partial(run_kernel, case, ENGINE),
         how=_ON_CLUSTER,
         chunk_cycles=_CHUNK_CYCLES,
-        memories=partial(_memories, config, table),
+        memories=partial(_memories, cluster_of(case), table),
         remarks=[table.text],
     )
-    result, known = estimate(config, workload, netlists, window)
-    return result, {f"{design.top}.v": design.verilog, **netlists.files}, known
 
 
 def _memories(

@@ -16,7 +16,7 @@ from xpulpnn_sim.cosimulation.model.machine import Machine
 from xpulpnn_sim.cosimulation.workloads.cluster_run import work_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
-from xpulpnn_sim.exploration.cluster_flow import extract_module
+from xpulpnn_sim.exploration.cluster_flow import extract_module, part_instances
 from xpulpnn_sim.exploration.energy.charges import Charges
 from xpulpnn_sim.exploration.energy.gate_model import CLOCK_GATE, Activity, Circuit, ShadowedDesign
 from xpulpnn_sim.exploration.library import (
@@ -30,6 +30,7 @@ from xpulpnn_sim.exploration.library import (
     write_inputs,
 )
 from xpulpnn_sim.exploration.mapped_netlist import GATED
+from xpulpnn_sim.exploration.memories import memory_paths
 from xpulpnn_sim.exploration.placement import Cell, Placement, Placer
 from xpulpnn_sim.exploration.results import (
     ENERGY_PARTS,
@@ -194,21 +195,22 @@ _models: dict[tuple[str, ...], Charges] = {}  # energy models of the last netlis
 
 
 class Netlists:
-    """Netlists of all of a design, or of each of its parts, whose instances include what is in no part."""
+    """The netlist of a core, or those of the parts of a cluster and of the rest of it, with all their instances."""
 
-    def __init__(
-        self, designs: Sequence[EmittedDesign], instances: Mapping[str, str], library: Library, yosys: str
-    ) -> None:
-        self.designs = {design.module: design for design in designs}
-        self.instances = instances  # module of each instance by path; the top has the empty one
-        self.top, self.library, self.yosys = instances[""], library, yosys
-        mapped = {module: clock_gated_netlist(design, library, yosys) for module, design in self.designs.items()}
-        self.paths = {module: path for module, (path, _) in mapped.items()}
-        self.files = {
-            f"{module}/{name}" if len(mapped) > 1 else name: text
-            for module, (_, files) in mapped.items()
-            for name, text in files.items()
-        }
+    def __init__(self, top: str, config: CoreConfig | ClusterConfig, library: Library, yosys: str) -> None:
+        in_parts = isinstance(config, ClusterConfig)
+        design = emit_design(top, replace(config, rvfi=False, **({"memories": "ports"} if in_parts else {})))
+        parts, macros = part_instances(design) if in_parts else {}, frozenset(memory_paths(design).values())
+        self.designs = {module: extract_module(design, module, macros) for module in parts.values()}
+        apart = extract_module(design, design.module, frozenset({*parts.values(), CLOCK_GATE}))
+        self.designs[design.module] = whole = apart if parts or config.core.clock_gate else design
+        self.instances = {"": design.module, **parts}  # module of each instance by path; the top has the empty one
+        self.top, self.library, self.yosys = design.module, library, yosys
+        self.paths: dict[str, Path] = {}
+        self.files = {f"{top}.v": (design if parts else whole).verilog}
+        for module, part in self.designs.items():
+            self.paths[module], files = clock_gated_netlist(part, library, yosys)
+            self.files |= {f"{module}/{name}" if parts else name: text for name, text in files.items()}
 
     def model(self, module: str) -> Charges:
         library, path = self.library, str(self.paths[module])
@@ -233,25 +235,17 @@ class Netlists:
 
 
 def estimate_energy(
-    config: CoreConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
+    config: CoreConfig | ClusterConfig, workload: EnergyWorkload, library: Library, window: int, yosys: str = ""
 ) -> tuple[EnergyResult, dict[str, str], bool]:
     """Return the energy of a workload, Verilog, netlist and scripts by name, and whether the energy was cached."""
-    design = emit_design(workload.top, replace(config, rvfi=False))
-    if config.clock_gate:
-        design = extract_module(design, design.module, frozenset({CLOCK_GATE}))
-    netlists = Netlists([design], {"": design.module}, library, yosys)
-    result, known = estimate(config, workload, netlists, window)
-    return result, {f"{design.top}.v": design.verilog, **netlists.files}, known
-
-
-def estimate(
-    config: CoreConfig | ClusterConfig, workload: EnergyWorkload, netlists: Netlists, window: int
-) -> tuple[EnergyResult, bool]:
+    netlists = Netlists(workload.top, config, library, yosys)
     # the name of a netlist depends on its design
-    names, library = sorted(path.parent.name for path in netlists.paths.values()), netlists.library
+    names = sorted(path.parent.name for path in netlists.paths.values())
     described = names, library.sha256, library.wire_settings, workload.remarks
     key = digest(workload.top, described, workload.key, window, design_sources_digest())
-    return cached("energies", key, EnergyResult, partial(_estimate, config, workload, netlists, window))
+    make = partial(_estimate, config, workload, netlists, window)
+    result, known = cached("energies", key, EnergyResult, make)
+    return result, netlists.files, known
 
 
 def _estimate(
