@@ -167,12 +167,12 @@ CLUSTERS = {"cluster-ri5cy": 1.0, "cluster": 1.02, "cluster-bf4": 1.05, "cluster
 
 def test_points_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paper, "flow_steps", lambda options: [options.component])
-    space, steps = paper.cluster_points(ExploreOptions(paper=True, top="cluster", no_energy=True))
+    space, steps = paper.paper_points(ExploreOptions(paper=True, top="cluster", no_energy=True))
     assert [point.label for point in space.points] == list(CLUSTERS)
     assert [point.config for point in space.points] == [CLUSTER_PRESETS[point.label] for point in space.points]
     assert steps == [["cluster"]] * 5
     monkeypatch.setattr(paper, "libraries", lambda paths: ["cells"])
-    _, steps = paper.cluster_points(ExploreOptions(paper=True, top="cluster"))
+    _, steps = paper.paper_points(ExploreOptions(paper=True, top="cluster"))
     names = [[step.name for step in own[1:]] for own in steps]
     assert names[2] == []
     layer = "16x16x32:64x3x3"
@@ -219,9 +219,7 @@ def test_energies_of_clusters_beside_the_paper() -> None:
 
     scales = {"cluster-ri5cy": 1.0, "cluster": 0.8, "cluster2": 0.4, "cluster3": 0.3}
     names = {name: (variant, scales[name]) for name, variant in zip(scales, VARIANTS.values(), strict=True)}
-    table = paper.cluster_paper_table(
-        [*(runs(name, *settings) for name, settings in names.items()), cluster("cluster-bf4")]
-    )
+    table = paper.paper_table([*(runs(name, *settings) for name, settings in names.items()), cluster("cluster-bf4")])
     by_figure = rows(table, 2)
     extension, beyond = "extension of the cores", "additions beyond the paper"
     same = by_figure[extension, "8-bit MatMul, same program, energy [pJ/cycle]"]
@@ -236,7 +234,7 @@ def test_energies_of_clusters_beside_the_paper() -> None:
 
 
 def test_overheads_beside_those_of_the_paper() -> None:
-    table = paper.cluster_paper_table([cluster(name, scale) for name, scale in CLUSTERS.items()])
+    table = paper.paper_table([cluster(name, scale) for name, scale in CLUSTERS.items()])
     by_figure = rows(table, 2)
     assert len(by_figure) == 12
     area, delay = "area [kGE], asic-area", "delay [FO4], asic-area"

@@ -14,12 +14,12 @@ from xpulpnn.errors import InputError
 from xpulpnn_sim.exploration.finished_run import FinishedRun
 from xpulpnn_sim.exploration.flows import PROGRAMS, KernelSpec, energy_step, flow_steps, kernel_step, libraries
 from xpulpnn_sim.exploration.options import ExploreOptions
-from xpulpnn_sim.exploration.paper import cluster_paper_table, cluster_points, paper_points, paper_table
+from xpulpnn_sim.exploration.paper import paper_points, paper_table
 from xpulpnn_sim.exploration.report.cluster_blocks import cluster_tables
 from xpulpnn_sim.exploration.report.files import FILES, require_report_packages, write_run
 from xpulpnn_sim.exploration.results import Configuration, Constraint, PointResult
 from xpulpnn_sim.exploration.search import PRESET, Search, objectives, pareto_table, structures
-from xpulpnn_sim.exploration.space import CLUSTER, WHOLE_CLUSTERS, Point, Space, build_space, parse_space
+from xpulpnn_sim.exploration.space import WHOLE_CLUSTERS, Point, Space, build_space, parse_space
 from xpulpnn_sim.exploration.task import POINTS, PointStep, ResultField, Task, earlier_files, run_tasks
 from xpulpnn_sim.tools.dask_workers import WorkersLostError, require_dask
 from xpulpnn_sim.tools.files import folder_lock, output_folder
@@ -256,7 +256,6 @@ PointRun = Callable[[], tuple[Space, tuple[NamedTable, ...]]]
 
 
 def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> PointRun:
-    table = None
     if not options.paper:
         space = build_space(options.component, options.presets, options.settings, options.sweep)
         labels = [point.label for point in space.points]
@@ -264,9 +263,7 @@ def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> PointRun:
             raise InputError(f"baseline must be one of {', '.join(labels)}, not {options.baseline}")
         steps = _PointSteps(options).steps(space.points, loop.notes)
     else:
-        is_cluster = options.component == CLUSTER
-        table = cluster_paper_table if is_cluster else paper_table
-        space, steps = cluster_points(options) if is_cluster else paper_points(options)
+        space, steps = paper_points(options)
 
     def run_points() -> tuple[Space, tuple[NamedTable, ...]]:
         if space.skipped:
@@ -274,7 +271,7 @@ def _sweep(options: ExploreOptions, loop: ExplorationLoop) -> PointRun:
             told = f"{len(space.skipped)} of {size} combinations are not possible, such as {first.label}: {first.rule}"
             loop.watcher.remark(told)
         loop.run(space.points, steps)
-        return space, (table(loop.results),) if table else ()
+        return space, (paper_table(loop.results),) if options.paper else ()
 
     return run_points
 

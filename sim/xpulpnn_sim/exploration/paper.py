@@ -54,35 +54,49 @@ _AUTHORS: Mapping[tuple[str, str, str], tuple[float, float]] = {
 _OVERHEADS = {"ex-stage": "+32.6", "core": "+17.5"}  # area overhead in the paper, percent
 
 
+_RUN = {"core": VARIANTS, CLUSTER: CLUSTER_VARIANTS, "ex-stage": ()}
+"""Presets whose cycles and energies are compared, by component."""
+
+
 def fastest_kernel(preset: str, bits: int, layer: str) -> KernelSpec:
     kernel = "conv" if layer.endswith("x3x3") else "matmul"
     return KernelSpec.parse(f"{kernel}:{bits}:{(VARIANTS | CLUSTER_VARIANTS)[preset]}:{layer}")
 
 
 def paper_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
+    if options.component == CLUSTER:
+        space = build_space(CLUSTER, [name for pair in CLUSTERS_COMPARED for name in pair], (), ())
+    else:
+        named = product(("ex-stage", "core"), VARIANTS)
+        points = [
+            Point(label=f"{name} {top}", top=top, preset=name, settings={}, config=PRESETS[name]) for top, name in named
+        ]
+        space = Space(points=tuple(points), skipped=())
     flows = flow_steps(options)
-    points = tuple(
-        Point(label=f"{name} {top}", top=top, preset=name, settings={}, config=PRESETS[name])
-        for top in ("ex-stage", "core")
-        for name in VARIANTS
-    )
-    running = () if options.no_energy else ("core",)
-    steps = [[*flows, *(_runs(options, point.preset) if point.top in running else [])] for point in points]
-    return Space(points=points, skipped=()), steps
+    runs = [] if options.no_energy else [point for point in space.points if point.preset in _RUN[point.top]]
+    return space, [[*flows, *(_runs(options, point) if point in runs else [])] for point in space.points]
 
 
-def _runs(options: ExploreOptions, preset: str) -> list[PointStep]:
-    cells, yosys = libraries(options)[0], options.yosys
-    own = [] if preset == BASELINE else [fastest_kernel(preset, 8, OWN_MATMUL)]
-    rows = [fastest_kernel(preset, bits, LAYER_ROWS) for bits in BITS]
-    return [
-        *(energy_step(cells, spec, core=True, yosys=yosys) for spec in (MATMUL, GENERAL_CODE, *own)),
-        *(kernel_step(fastest_kernel(preset, bits, LAYER)) for bits in BITS),
-        *(energy_step(cells, spec, core=True, yosys=yosys, window=LAYER_WINDOW) for spec in rows),
-    ]
+def _runs(options: ExploreOptions, point: Point) -> list[PointStep]:
+    cells, name, is_core = libraries(options)[0], point.preset, point.top == "core"
+
+    def energies(*specs: KernelSpec | str, **more: int) -> list[PointStep]:
+        return [energy_step(cells, spec, core=is_core, yosys=options.yosys, **more) for spec in dict.fromkeys(specs)]
+
+    speeds = [kernel_step(fastest_kernel(name, bits, LAYER)) for bits in BITS]
+    rows = [fastest_kernel(name, bits, LAYER_ROWS) for bits in BITS]
+    if is_core:
+        own = [] if name == BASELINE else [fastest_kernel(name, 8, OWN_MATMUL)]
+        return [*energies(MATMUL, GENERAL_CODE, *own), *speeds, *energies(*rows, window=LAYER_WINDOW)]
+    own = [fastest_kernel(name, bits, CLUSTER_MATMUL) for bits in BITS]
+    return [*energies(_SAME, *own, *rows, window=CLUSTER_WINDOW), *speeds]
 
 
 def paper_table(points: Sequence[PointResult]) -> NamedTable:
+    return (_cluster_table if points[0].top == CLUSTER else _core_table)(points)
+
+
+def _core_table(points: Sequence[PointResult]) -> NamedTable:
     by_label = {point.label: point for point in points}
     flows = {flow.script: flow.name for point in points for flow in point.flows}
     reference = any(REFERENCE_LIBRARY in line for point in points for flow in point.flows for line in flow.conditions)
@@ -181,24 +195,7 @@ CLUSTERS_COMPARED: Mapping[tuple[str, str], tuple[str, float | None]] = {
 """Differences between two presets, and the area overhead in percent that the paper states, if any."""
 
 
-def cluster_points(options: ExploreOptions) -> tuple[Space, list[list[PointStep]]]:
-    space = build_space(CLUSTER, [name for pair in CLUSTERS_COMPARED for name in pair], (), ())
-    flows = flow_steps(options)
-    return space, [
-        [*flows, *([] if options.no_energy else _cluster_runs(options, point.label))] for point in space.points
-    ]
-
-
-def _cluster_runs(options: ExploreOptions, cluster: str) -> list[PointStep]:
-    if cluster not in CLUSTER_VARIANTS:
-        return []
-    own = [fastest_kernel(cluster, bits, workload) for workload in _WORKLOADS.values() for bits in BITS]
-    cells, yosys, specs = libraries(options)[0], options.yosys, dict.fromkeys([_SAME, *own])
-    energies = [energy_step(cells, spec, yosys=yosys, window=CLUSTER_WINDOW) for spec in specs]
-    return [*energies, *(kernel_step(fastest_kernel(cluster, bits, LAYER)) for bits in BITS)]
-
-
-def cluster_paper_table(points: Sequence[PointResult]) -> NamedTable:
+def _cluster_table(points: Sequence[PointResult]) -> NamedTable:
     by_label = {point.label: point for point in points}
     names = comparison.flow_names(points)
     rows: list[list[TableCell]] = []
