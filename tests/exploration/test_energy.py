@@ -111,7 +111,7 @@ def activity(
     follow(
         library, of, (sum(column[min(at, len(column) - 1)] << n for n, column in enumerate(columns)) for at in cycles)
     )
-    return gates.activity(0)
+    return gates.result(0)[0]
 
 
 def charges(of: Circuit, liberty: Liberty) -> Charges:

@@ -33,10 +33,9 @@ def test_followed_outputs_are_equal_and_cycles_are_counted(tmp_path: Path, liber
     gates.create(design, "elsewhere")
     gates.create(design, "here", [2, 9], 3)
     follow(interpreter, design, [enable | count << 1 for enable, count in zip(ENABLE, before, strict=True)])
-    assert (gates.cycles(0), gates.cycles(1), gates.difference(1)) == (0, len(ENABLE), None)
-    idle, seen = map(gates.activity, range(2))
-    assert (idle.cycles, idle.toggles.sum(), idle.clocked.sum()) == (0, 0, 0)
-    assert (seen.cycles, seen.transitions) == (6, 4)
+    (idle, *_), (seen, cycle, _) = map(gates.result, range(2))
+    assert (idle.edges, idle.cycles, idle.toggles.sum(), idle.clocked.sum()) == (0, 0, 0, 0)
+    assert (seen.edges, seen.cycles, seen.transitions, cycle) == (len(ENABLE), 6, 4, gate_model.NEVER)
     # cycles 2, 3, 4 and 9, 10, 11: enables 0 1 0 and 0 1 1, counts 2 2 3 and 2 2 3
     assert [before[at] for at in (2, 3, 4, 9, 10, 11)] == [2, 2, 3, 2, 2, 3]
     assert seen.toggles[[3, 10, 11]].tolist() == [3, 2, 0]

@@ -220,19 +220,11 @@ EXPORT void gate_create(uint64_t netlist, const char* name, uint64_t reset, cons
     instances.back().watch(starts, count, cycles);
 }
 
-// Edges since an instance was made.
-EXPORT uint64_t gate_cycles(uint64_t instance) { return instances[instance].cycle; }
-
-// The first cycle in which an output of an instance was not what it followed, and the number of the output; all ones if
-// there was none.
-EXPORT uint64_t gate_difference(uint64_t instance, uint64_t* output) {
-    *output = instances[instance].different;
-    return instances[instance].differs_at;
-}
-
-// Copies the counts of an instance.
-EXPORT void gate_counts(uint64_t instance, uint64_t* toggles, uint64_t* clocked, uint64_t* together) {
+// What an instance has done: edges, first cycle in which an output was not what it followed (all ones: none) and number of
+// the output; counts.
+EXPORT void gate_result(uint64_t instance, uint64_t* run, uint64_t* toggles, uint64_t* clocked, uint64_t* together) {
     const Instance& one = instances[instance];
+    for (const uint64_t figure : {one.cycle, one.differs_at, one.different}) *run++ = figure;
     std::copy(one.toggles.begin(), one.toggles.end(), toggles);
     std::copy(one.clocked.begin(), one.clocked.end(), clocked);
     std::copy(one.together.begin(), one.together.end(), together);

@@ -22,7 +22,7 @@ from xpulpnn_sim.tools.netlists import ONE, ZERO, read_module, sort_gates
 CLOCK_GATE = "clock_gate"  # module of the clock gates of a design
 CLOCK, RESET = "clk", "rst"  # ports of clock and reset, if there are any
 NO_RESET = WORD_MASK  # stands for the reset net of a circuit without reset
-_NEVER = 0xFFFF_FFFF_FFFF_FFFF
+NEVER = 0xFFFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +135,8 @@ _PINS = 8  # inputs of a gate, at most
 class Activity(NamedTuple):
     """What an instance of a netlist did in the cycles that were counted, or several instances together."""
 
-    cycles: int  # clock cycles seen
+    edges: int  # of the clock, in all of the run
+    cycles: int  # clock cycles counted
     transitions: int  # pairs of consecutive cycles in which transitions were counted
     toggles: NDArray[np.uint64]  # transitions of each net, glitches included
     clocked: NDArray[np.uint64]  # cycles in which the clock reached a register, by its next and its current state
@@ -153,7 +154,6 @@ class Gates:
 
     def __init__(self, library: Path) -> None:
         self._loaded = ctypes.CDLL(str(library))
-        self._loaded.gate_cycles.restype = self._loaded.gate_difference.restype = ctypes.c_uint64
         self._created: list[tuple[Circuit, int, int]] = []  # circuit of each instance, chunks and cycles of a chunk
         self._numbers: dict[int, int] = {}  # number of each netlist by its circuit's id()
         self._loaded.gate_clear()
@@ -171,23 +171,16 @@ class Gates:
         self._loaded.gate_create(ctypes.c_uint64(self._numbers[id(circuit)]), name.encode(), *places)
         self._created.append((circuit, len(begins), cycles))
 
-    def cycles(self, instance: int) -> int:
-        return int(self._loaded.gate_cycles(ctypes.c_uint64(instance)))
-
-    def activity(self, instance: int) -> Activity:
+    def result(self, instance: int) -> tuple[Activity, int, int]:
+        """Return counts, and the first cycle and output that differed from the RTL module beside it (or NEVER)."""
         circuit, chunks, cycles = self._created[instance]
-        clock_gates = len(circuit.clock_gates)
-        shapes = circuit.net_count, (len(circuit.registers), 2, 2), (clock_gates + len(circuit.requests), 2)
-        toggles, clocked, together = counts = [np.zeros(shape, np.uint64) for shape in shapes]
-        self._loaded.gate_counts(*map(ctypes.c_uint64, (instance, *(array.ctypes.data for array in counts))))
-        opened, requests = together[:clock_gates, 0], together[clock_gates:]
-        return Activity(chunks * cycles, chunks * (cycles - 1), toggles, clocked, opened, requests)
-
-    def difference(self, instance: int) -> tuple[int, int] | None:
-        """Return the first cycle and output in which an instance differs from the RTL module beside it, or None."""
-        sink = ctypes.c_uint64()
-        cycle = self._loaded.gate_difference(ctypes.c_uint64(instance), ctypes.byref(sink))
-        return None if cycle == _NEVER else (int(cycle), sink.value)
+        gates = len(circuit.clock_gates)
+        shapes = 3, circuit.net_count, (len(circuit.registers), 2, 2), (gates + len(circuit.requests), 2)
+        run, toggles, clocked, together = arrays = [np.zeros(shape, np.uint64) for shape in shapes]
+        self._loaded.gate_result(*map(ctypes.c_uint64, (instance, *(array.ctypes.data for array in arrays))))
+        edges, differs_at, different = run.tolist()
+        counts = edges, chunks * cycles, chunks * (cycles - 1), toggles, clocked, together[:gates, 0], together[gates:]
+        return Activity(*counts), differs_at, different
 
 
 def _native_circuit(circuit: Circuit) -> list[NDArray[Any]]:
@@ -251,14 +244,13 @@ class ShadowedDesign:
         rig = rig_of(*cached_emission(top, observed(config)))
         bind_statements = "".join(_bind_statement(module, circuit) for module, circuit in circuits.items())
         self.library = build_model(replace(rig, verilog=rig.verilog + _BOUND + bind_statements), added=gate_sources())
-        self._gates = Gates(self.library)  # without instances, nothing is shadowed
         self._top_path = f"{TOP}.{TOP}.{rig.manifest['top']}"  # the model and its wrapper have the same name
 
     def span(self, run: Callable[[Path], tuple[int, int] | None], top: str) -> tuple[int, int]:
         """Run the design with the netlist ``top``; return the first cycle and the end that the run tells, or of all."""
         told: list[tuple[int, int] | None] = []
-        self.watch(lambda library: told.append(run(library)), {"": top})
-        return told[0] or (0, self._gates.cycles(0))
+        seen = self.watch(lambda library: told.append(run(library)), {"": top})
+        return told[0] or (0, seen[""].edges)
 
     def watch(
         self,
@@ -268,17 +260,18 @@ class ShadowedDesign:
         cycles: int = 0,
     ) -> dict[str, Activity]:
         """Run the design; return the counts of each instance in ``cycles`` from each of its ``starts``."""
-        self._gates = gates = Gates(self.library)
+        gates = Gates(self.library)
         for path, module in instances.items():
             name = ".".join(filter(None, (self._top_path, path, _SHADOW)))
             gates.create(self._circuits[module], name, (starts or {}).get(path, ()), cycles)
         run(self.library)
+        activities: dict[str, Activity] = {}
         for number, (path, module) in enumerate(instances.items()):
-            if (difference := gates.difference(number)) is not None:
-                cycle, sink = difference
+            activities[path], cycle, sink = gates.result(number)
+            if cycle != NEVER:
                 ports = [name for name, nets in self._circuits[module].outputs.items() for _ in nets]
                 port = ".".join(filter(None, (path, ports[sink])))
                 raise ToolError(f"{port} of the netlist must be what the design has in cycle {cycle}, not another")
-            if not gates.cycles(number):
+            if not activities[path].edges:
                 raise ToolError(f"netlist of {path or module} must follow the design, not rest")
-        return {path: gates.activity(number) for number, path in enumerate(instances)}
+        return activities
