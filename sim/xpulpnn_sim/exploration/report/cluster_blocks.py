@@ -1,7 +1,7 @@
 """Tables of area and energy of the blocks of clusters."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.report.comparison import POINT_COLUMNS
@@ -60,23 +60,21 @@ def cluster_tables(points: Sequence[PointResult]) -> list[NamedTable]:
     return [table for table in tables if table.rows]
 
 
+def _table(title: str, columns: Sequence[Column], rows: Iterable[Sequence[TableCell]], *notes: str) -> NamedTable:
+    return NamedTable(title=title, columns=[*POINT_COLUMNS, *columns], rows=list(rows), notes=notes)
+
+
 def _clusters(points: Sequence[PointResult]) -> Iterator[tuple[list[TableCell], FlowResult]]:
     return (([*at, flow.name], flow) for at, flow in comparison.numbered(points, "flows") if is_cluster(flow))
 
 
 def _area_table(points: Sequence[PointResult]) -> NamedTable:
     area = "area [kGE]"
-    return NamedTable(
-        title="Blocks of the clusters",
-        columns=[
-            *POINT_COLUMNS,
-            Column(name="flow"),
-            *number_columns(*BLOCKS, REST, group=area, digits=1),
-            Column(name="sum", group=area, digits=1, better="less"),
-        ],
-        rows=[[*names, *block_areas(flow).values(), flow.area_kge] for names, flow in _clusters(points)],
-        notes=[_dominance("area", [block_areas(flow) for _, flow in _clusters(points)])],
-    )
+    columns = [Column(name="flow"), *number_columns(*BLOCKS, REST, group=area, digits=1)]
+    columns.append(Column(name="sum", group=area, digits=1, better="less"))
+    areas = [(names, block_areas(flow), flow.area_kge) for names, flow in _clusters(points)]
+    rows = ([*names, *blocks.values(), whole] for names, blocks, whole in areas)
+    return _table("Blocks of the clusters", columns, rows, _dominance("area", [blocks for _, blocks, _ in areas]))
 
 
 def _dominance(what: str, blocks: Sequence[Mapping[str, float]]) -> str:
@@ -104,12 +102,8 @@ def _memory_table(points: Sequence[PointResult]) -> NamedTable:
         for names, flow in _clusters(points)
         for use in flow.memories
     )
-    return NamedTable(
-        title="Memories of the clusters",
-        columns=[*POINT_COLUMNS, *text_columns("flow", "memory"), *columns],
-        rows=list(figures),
-        notes=["Macros, area, energies of an access and leakage of one memory each."],
-    )
+    note = "Macros, area, energies of an access and leakage of one memory each."
+    return _table("Memories of the clusters", [*text_columns("flow", "memory"), *columns], figures, note)
 
 
 def _wire_table(points: Sequence[PointResult]) -> NamedTable:
@@ -121,16 +115,9 @@ def _wire_table(points: Sequence[PointResult]) -> NamedTable:
                 share = 100 * wires.wire_mm / whole
                 rows.append([*names, wires.between, wires.nets, wires.wire_mm, share, wires.longest_um])
     numbers = (("nets", "", 0), ("wires", "mm", 1), ("share", "%", 1), ("longest", "um", 0))
-    return NamedTable(
-        title="Wires between the blocks of the clusters",
-        columns=[
-            *POINT_COLUMNS,
-            *text_columns("flow", "between"),
-            *(Column(name=name, unit=unit, digits=digits) for name, unit, digits in numbers),
-        ],
-        rows=rows,
-        notes=["On the floorplan; wires inside of parts are not in it."],
-    )
+    columns = (Column(name=name, unit=unit, digits=digits) for name, unit, digits in numbers)
+    note = "On the floorplan; wires inside of parts are not in it."
+    return _table("Wires between the blocks of the clusters", [*text_columns("flow", "between"), *columns], rows, note)
 
 
 def _grant_table(points: Sequence[PointResult]) -> NamedTable:
@@ -140,18 +127,14 @@ def _grant_table(points: Sequence[PointResult]) -> NamedTable:
             path, fo4_per_ps = grant.path, grant.fo4 / grant.path.delay_ps
             parts = (grant.request_ps, grant.grant_ps - grant.request_ps, path.delay_ps - grant.grant_ps)
             rows.append([*names, *(part * fo4_per_ps for part in parts), grant.fo4, path.start, path.end])
-    return NamedTable(
-        title="Path from a request through its grant",
-        columns=[
-            *POINT_COLUMNS,
-            Column(name="flow"),
-            *number_columns("to the request", "to the grant", "onwards", unit="FO4", digits=1),
-            Column(name="all", unit="FO4", digits=1, better="less"),
-            *text_columns("from", "to"),
-        ],
-        rows=rows,
-        notes=["From a register or memory to a core's request, through the crossbar to the grant of a core, and on."],
-    )
+    columns = [
+        Column(name="flow"),
+        *number_columns("to the request", "to the grant", "onwards", unit="FO4", digits=1),
+        Column(name="all", unit="FO4", digits=1, better="less"),
+        *text_columns("from", "to"),
+    ]
+    note = "From a register or memory to a core's request, through the crossbar to the grant of a core, and on."
+    return _table("Path from a request through its grant", columns, rows, note)
 
 
 def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
@@ -168,21 +151,19 @@ def cluster_energy_table(points: Sequence[PointResult]) -> NamedTable:
         powers = [part * power / per_cycle if part is not None and power and per_cycle else None for part in parts]
         rows.append([*at, energy.workload, *blocks, *whole, *powers, *counts])
     per_mac = "energy [pJ/MAC]"
-    return NamedTable(
-        title="Energy of the clusters by block",
-        columns=[
-            *POINT_COLUMNS,
-            Column(name="workload"),
-            *number_columns(*BLOCKS, REST, group=per_mac, digits=3),
-            Column(name="sum", group=per_mac, digits=3, better="less"),
-            Column(name="sum", unit="pJ/cycle", digits=1),
-            *number_columns(*BLOCKS, REST, "sum", group="power [mW]", digits=2),
-            *number_columns(*accesses, group="accesses per 1000 MAC", digits=2),
-        ],
-        rows=rows,
-        notes=[
-            _dominance("energy", [block_energies(energy) for _, energy in energies]),
-            "Power: at the clock that was asked for, else at the best one of the point, without wires between blocks.",
-            "Accesses: of a bank to a word; a lookup of a cache reads tag and line of one way, a write fills both.",
-        ],
+    columns = [
+        Column(name="workload"),
+        *number_columns(*BLOCKS, REST, group=per_mac, digits=3),
+        Column(name="sum", group=per_mac, digits=3, better="less"),
+        Column(name="sum", unit="pJ/cycle", digits=1),
+        *number_columns(*BLOCKS, REST, "sum", group="power [mW]", digits=2),
+        *number_columns(*accesses, group="accesses per 1000 MAC", digits=2),
+    ]
+    return _table(
+        "Energy of the clusters by block",
+        columns,
+        rows,
+        _dominance("energy", [block_energies(energy) for _, energy in energies]),
+        "Power: at the clock that was asked for, else at the best one of the point, without wires between blocks.",
+        "Accesses: of a bank to a word; a lookup of a cache reads tag and line of one way, a write fills both.",
     )
