@@ -13,12 +13,12 @@ from xpulpnn_sim.exploration.floorplan import Block, Floorplan, floorplan
 from xpulpnn_sim.exploration.library import Library
 from xpulpnn_sim.exploration.mapped_netlist import MappedNetlist, instance_path, pin_bits, unpacked
 from xpulpnn_sim.exploration.memories import MACROS, memory_paths, memory_table, memory_uses
+from xpulpnn_sim.exploration.placement import Placer
 from xpulpnn_sim.exploration.placement_result import ClockTree, PlacementResult
 from xpulpnn_sim.exploration.results import (
     CriticalPath,
     EmittedDesign,
     FlowOutput,
-    FlowResult,
     GrantPath,
     MemoryUse,
     ModuleArea,
@@ -159,6 +159,132 @@ _FLOORPLAN = (
 )
 
 
+class _JoinedCluster:
+    """The netlists of the parts of a cluster, mapped one by one, joined, and with a placer on a floorplan."""
+
+    def __init__(self, asic: AsicFlow, design: EmittedDesign) -> None:
+        self.design, self.library = design, asic.library
+        self.instances, self.memories = part_instances(design), memory_paths(design)
+        self.table = memory_table(self.library)
+        self.uses = memory_uses(design, self.table)
+        modules = frozenset(self.instances.values())
+        mapped = {module: cached_flow(asic, extract_module(design, module))[0] for module in modules}
+        mapped[design.module] = cached_flow(asic, extract_module(design, design.module, modules))[0]
+        self.files = {f"{module}/{name}": text for module, own in mapped.items() for name, text in own.files.items()}
+        self.rest = mapped[design.module].result
+        self.parts = {name: mapped[module].result for name, module in self.instances.items()}
+        self.results = [self.rest, *self.parts.values()]
+        self.netlists = {module: unpacked(output.netlist) for module, output in mapped.items()}
+        joined, self.pins = join_netlists(self.netlists[design.module], self.netlists)
+        self.netlist = replace(joined, read_fo4=self._read_fo4(joined))
+        self.placement: PlacementResult | None = None
+        self.wires_um2 = 0.0  # area of the buffers of wires between parts
+        if self.library.placer:
+            plan = self._floorplan(self.library.placer)
+            self.placement, self.wires_um2 = self._placement(plan), plan.buffer_um2
+            self.netlist = plan.netlist
+
+    def _read_fo4(self, netlist: MappedNetlist) -> dict[int, float]:
+        """Return when the words that memories read arrive, after the time at which those of registers do."""
+        register_ps = (self.library.register_times_ps or (0.0, 0.0))[0]
+        return {
+            net: (self.uses[self.memories[path]].access_ps - register_ps) / self.library.fo4_ps
+            for cell in netlist.unmapped
+            if (path := instance_path(cell.name)) in self.memories
+            for _, net in pin_bits(cell, outputs=True)
+        }
+
+    def _block_of(self, path: str) -> str:
+        if path in self.memories:
+            return ".".join(path.split(".")[:2])
+        head = path.partition(".")[0]
+        return head if head in self.instances else REST
+
+    def _floorplan(self, placer: Placer) -> Floorplan:
+        placed = {name: one.placement for name, one in {REST: self.rest, **self.parts}.items() if one.placement}
+        blocks: dict[str, Block] = {name: (one.width_um, one.height_um) for name, one in placed.items()}
+        inside: defaultdict[str, list[MemoryUse]] = defaultdict(list)
+        for path, module in self.memories.items():
+            inside[self._block_of(path)].append(self.uses[module])
+        for name, (first, *others) in inside.items():
+            side = sqrt(sum(use.area_um2 for use in (first, *others)) / placer.utilisation)
+            blocks[name] = (side, side) if others else (first.width_um, first.height_um)
+        driven_ff = dict(self.netlists[self.design.module].wires_ff)
+        for instance, module in self.instances.items():
+            part = self.netlists[module]
+            outputs = ((self.pins.get(f"{instance}.{name}"), net) for name, net in part.outputs.items())
+            driven_ff |= {joined: part.wires_ff.get(net, 0.0) for joined, net in outputs if joined is not None}
+        return floorplan(self.netlist, blocks, self._block_of, driven_ff, self.library)
+
+    def _placement(self, plan: Floorplan) -> PlacementResult:
+        placed = [result.placement for result in self.results if result.placement]
+        trees, names = [one.clock for one in placed if one.clock], [item.name for item in fields(ClockTree)]
+        clock = {name: (max if name.endswith("_ps") else sum)(getattr(tree, name) for tree in trees) for name in names}
+        (width, height), (modules, tiles) = plan.size_um, plan.tiles()
+        delays = (Analysis(replace(self.netlist, **wires), self.library).worst_ns for wires in ({"wires_ff": {}}, {}))
+        wireless_ps, unsized_ps = (round(1e3 * delay, 2) for delay in delays)
+        return replace(
+            placed[0],
+            width_um=round(width, 2),
+            height_um=round(height, 2),
+            wire_mm=round(sum(one.wire_mm for one in (*placed, *plan.wires)), 3),
+            resized=sum(one.resized for one in placed),
+            buffers=sum(one.buffers for one in placed) + len(plan.netlist.gates) - len(self.netlist.gates),
+            wireless_ps=wireless_ps,
+            unsized_ps=unsized_ps,
+            modules=modules,
+            tiles=tiles,
+            clock=ClockTree(**clock),
+            blocks=plan.places,
+            wires=plan.wires,
+        )
+
+    def paths(self) -> tuple[CriticalPath | None, GrantPath | None]:
+        modules = self.design.manifest["modules"]
+        cores = [name for name, module in self.instances.items() if modules[module]["component"] == CORE]
+        requests = {
+            net
+            for pin, net in self.pins.items()
+            for instance, _, port in [pin.rpartition(".")]
+            if instance in cores and port.partition("[")[0] in _REQUEST
+        }
+        grants = {self.pins[f"{core}.{_GRANT}"] for core in cores}
+        path, granted, times = longest_paths(self.netlist, self.library, (requests, grants))
+        path = path and replace(path, others=opensta_delays(self.netlist, self.library, self.files, ""))
+        if granted is None:
+            return path, None
+        fo4 = granted.delay_ps / self.library.fo4_ps
+        return path, GrantPath(path=granted, request_ps=times[0], grant_ps=times[1], fo4=fo4)
+
+    def modules(self) -> Iterator[ModuleArea]:
+        top, ge_area = self.design.module, self.library.ge_area
+        sizes = {name: use.count * use.area_um2 / ge_area for name, use in self.uses.items()}
+        memory_ge = sum(sizes.values())
+        for area in self.rest.modules:
+            name = area.path.removeprefix(f"{top}.")
+            if name not in self.parts:
+                is_top = area.path == top
+                wires = self.wires_um2 / ge_area * is_top
+                inside = (memory_ge + sum(result.modules[0].total_ge for result in self.parts.values())) * is_top
+                yield replace(area, own_ge=area.own_ge + wires, total_ge=area.total_ge + inside + wires)
+                continue
+            for inner in self.parts[name].modules:
+                _, dot, below = inner.path.partition(".")
+                yield replace(inner, path=f"{area.path}{dot}{below}")
+        path = f"{top}.{MEMORIES}"
+        yield ModuleArea(path=path, module="", own_ge=0.0, total_ge=memory_ge, own_cells=0)
+        for name, size in sizes.items():
+            yield ModuleArea(path=f"{path}.{name}", module=name, own_ge=size, total_ge=size, own_cells=0)
+
+    def origins(self) -> dict[str, float]:
+        whole = sum(result.area_kge or 0.0 for result in self.results) or 1.0
+        names = {name for result in self.results for name in result.origins}
+        return {
+            name: sum(result.origins.get(name, 0.0) * (result.area_kge or 0.0) for result in self.results) / whole
+            for name in sorted(names)
+        }
+
+
 class ClusterFlow:
     def __init__(self, asic: AsicFlow) -> None:
         self._asic = asic
@@ -171,134 +297,36 @@ class ClusterFlow:
 
     def run(self, design: EmittedDesign) -> FlowOutput:
         started = time.monotonic()
-        instances = part_instances(design)
-        modules = frozenset(instances.values())
-        mapped = {module: cached_flow(self._asic, extract_module(design, module))[0] for module in modules}
-        rest = cached_flow(self._asic, extract_module(design, design.module, modules))[0]
-        outputs = [rest, *(mapped[module] for module in instances.values())]
-        results = [output.result for output in outputs]
-        files = {
-            f"{module}/{name}": text
-            for module, output in {**mapped, design.module: rest}.items()
-            for name, text in output.files.items()
-        }
-        parts = {module: unpacked(output.netlist) for module, output in mapped.items()}
-        of_parts = {name: mapped[module].result for name, module in instances.items()}
-        whole, pins = join_netlists(unpacked(rest.netlist), parts)
-        table, clock_ps = memory_table(self.library), self._asic.clock_ps
-        uses = memory_uses(design, table)
-        whole = replace(whole, read_fo4=_read_fo4(whole, design, self.library, uses))
-        placement, wires_um2 = None, 0.0
-        if self.library.placer:
-            plan = self._plan(
-                design, whole, pins, {"": unpacked(rest.netlist), **parts}, {REST: rest.result, **of_parts}
-            )
-            placement, wires_um2 = self._placement(plan, whole, results), plan.buffer_um2
-            whole = plan.netlist
-        path, grant = self._paths(design, whole, pins, files)
-        leakage_nw = sum(use.count * use.leakage_nw for use in uses.values())
+        cluster, clock_ps = _JoinedCluster(self._asic, design), self._asic.clock_ps
+        path, grant = cluster.paths()
+        results, netlist, uses = cluster.results, cluster.netlist, cluster.uses.values()
+        leakage_nw = sum(use.count * use.leakage_nw for use in uses)
         areas = [result.area_um2 for result in results if result.area_um2 is not None]
-        memory_um2 = sum(use.count * use.area_um2 for use in uses.values())
+        more_um2 = sum(use.count * use.area_um2 for use in uses), cluster.wires_um2
         result = replace(
-            rest.result,
-            area_um2=round(sum(areas) + memory_um2 + wires_um2, 4) if len(areas) == len(results) else None,
-            area_kge=sum(result.area_kge or 0.0 for result in results)
-            + (memory_um2 + wires_um2) / self.library.ge_area / 1e3,
-            cells=len(whole.gates),
+            cluster.rest,
+            area_um2=round(sum(areas) + more_um2[0] + more_um2[1], 4) if len(areas) == len(results) else None,
+            area_kge=sum(result.area_kge or 0.0 for result in results) + sum(more_um2) / self.library.ge_area / 1e3,
+            cells=len(netlist.gates),
             flip_flops=sum(result.flip_flops or 0 for result in results),
-            **asdict(at_corner(whole, self.library, clock_ps, path and path.delay_ps, leakage_nw)),
-            other_corners=[at_corner(whole, other, clock_ps, None, leakage_nw) for other in self._asic.other_corners],
+            **asdict(at_corner(netlist, self.library, clock_ps, path and path.delay_ps, leakage_nw)),
+            other_corners=[at_corner(netlist, other, clock_ps, None, leakage_nw) for other in self._asic.other_corners],
             path=path,
             grant=grant,
-            modules=list(_modules(design, rest.result, of_parts, uses, wires_um2, self.library.ge_area)),
-            memories=list(uses.values()),
-            placement=placement,
-            origins=_origins(results),
+            modules=list(cluster.modules()),
+            memories=list(uses),
+            placement=cluster.placement,
+            origins=cluster.origins(),
             runs=[],
             area_run=1,
             delay_run=1,
-            conditions=self._conditions(design, table.text),
+            conditions=self._conditions(cluster),
             wall_s=round(time.monotonic() - started, 2),
         )
-        return FlowOutput(result=result, files=files)
+        return FlowOutput(result=result, files=cluster.files)
 
-    def _paths(
-        self, design: EmittedDesign, whole: MappedNetlist, pins: Mapping[str, int], files: dict[str, str]
-    ) -> tuple[CriticalPath | None, GrantPath | None]:
-        modules = design.manifest["modules"]
-        cores = [name for name, module in part_instances(design).items() if modules[module]["component"] == CORE]
-        requests = {
-            net
-            for pin, net in pins.items()
-            for instance, _, port in [pin.rpartition(".")]
-            if instance in cores and port.partition("[")[0] in _REQUEST
-        }
-        grants = {pins[f"{core}.{_GRANT}"] for core in cores}
-        path, granted, times = longest_paths(whole, self.library, (requests, grants))
-        path = path and replace(path, others=opensta_delays(whole, self.library, files, ""))
-        if granted is None:
-            return path, None
-        fo4 = granted.delay_ps / self.library.fo4_ps
-        return path, GrantPath(path=granted, request_ps=times[0], grant_ps=times[1], fo4=fo4)
-
-    def _plan(
-        self,
-        design: EmittedDesign,
-        whole: MappedNetlist,
-        pins: Mapping[str, int],
-        netlists: Mapping[str, MappedNetlist],
-        results: Mapping[str, FlowResult],
-    ) -> Floorplan:
-        placer, uses = self.library.placer, memory_uses(design, memory_table(self.library))
-        assert placer is not None
-        memories, instances = memory_paths(design), part_instances(design)
-
-        def block_of(path: str) -> str:
-            if path in memories:
-                return ".".join(path.split(".")[:2])
-            head = path.partition(".")[0]
-            return head if head in instances else REST
-
-        placed = {name: result.placement for name, result in results.items() if result.placement}
-        blocks: dict[str, Block] = {name: (one.width_um, one.height_um) for name, one in placed.items()}
-        inside: defaultdict[str, list[MemoryUse]] = defaultdict(list)
-        for path, module in memories.items():
-            inside[block_of(path)].append(uses[module])
-        for name, (first, *others) in inside.items():
-            side = sqrt(sum(use.area_um2 for use in (first, *others)) / placer.utilisation)
-            blocks[name] = (side, side) if others else (first.width_um, first.height_um)
-        driven_ff = dict(netlists[""].wires_ff)
-        for instance, module in instances.items():
-            part = netlists[module]
-            outputs = ((pins.get(f"{instance}.{name}"), net) for name, net in part.outputs.items())
-            driven_ff |= {joined: part.wires_ff.get(net, 0.0) for joined, net in outputs if joined is not None}
-        return floorplan(whole, blocks, block_of, driven_ff, self.library)
-
-    def _placement(self, plan: Floorplan, joined: MappedNetlist, results: list[FlowResult]) -> PlacementResult:
-        placed = [result.placement for result in results if result.placement]
-        trees, names = [one.clock for one in placed if one.clock], [item.name for item in fields(ClockTree)]
-        clock = {name: (max if name.endswith("_ps") else sum)(getattr(tree, name) for tree in trees) for name in names}
-        (width, height), (modules, tiles) = plan.size_um, plan.tiles()
-        delays = (Analysis(replace(joined, **wires), self.library).worst_ns for wires in ({"wires_ff": {}}, {}))
-        wireless_ps, unsized_ps = (round(1e3 * delay, 2) for delay in delays)
-        return replace(
-            placed[0],
-            width_um=round(width, 2),
-            height_um=round(height, 2),
-            wire_mm=round(sum(one.wire_mm for one in (*placed, *plan.wires)), 3),
-            resized=sum(one.resized for one in placed),
-            buffers=sum(one.buffers for one in placed) + len(plan.netlist.gates) - len(joined.gates),
-            wireless_ps=wireless_ps,
-            unsized_ps=unsized_ps,
-            modules=modules,
-            tiles=tiles,
-            clock=ClockTree(**clock),
-            blocks=plan.places,
-            wires=plan.wires,
-        )
-
-    def _conditions(self, design: EmittedDesign, memories: str) -> list[str]:
-        counted = Counter(part_instances(design).values())
+    def _conditions(self, cluster: _JoinedCluster) -> list[str]:
+        counted = Counter(cluster.instances.values())
         counts = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in counted.items())
         return [
             *self._asic.circumstances(),
@@ -309,68 +337,19 @@ class ClusterFlow:
             ),
             *self._asic.repetitions(),
             *([_FLOORPLAN] if self.library.placer else []),
-            memories,
+            cluster.table.text,
             (
                 "Each memory is built of the macros that take least area. A path may begin with a word that one reads, "
                 "at its access time less the clock-to-output time of a flip-flop, and end at its pins; what selects "
                 "between macros of one memory is not counted. Queues of a few words are registers."
             ),
             (
-                f"The delay is the longest path of the netlists put together, {design.module} with all its parts, from "
-                "input or register to output or register, without clock-to-output and setup times, by the explorer's "
-                "timer."
+                f"The delay is the longest path of the netlists put together, {cluster.design.module} with all its "
+                "parts, from input or register to output or register, without clock-to-output and setup times, by "
+                "the explorer's timer."
             ),
             (
                 "The grant path is the longest one from a register or memory through a core's request for data, the "
                 "demux and the crossbar to the grant of a core and on to where it ends."
             ),
         ]
-
-
-def _read_fo4(
-    netlist: MappedNetlist, design: EmittedDesign, library: Library, uses: Mapping[str, MemoryUse]
-) -> dict[int, float]:
-    """Return when the words that memories read arrive, after the time at which those of registers do."""
-    modules, register_ps = memory_paths(design), (library.register_times_ps or (0.0, 0.0))[0]
-    return {
-        net: (uses[modules[path]].access_ps - register_ps) / library.fo4_ps
-        for cell in netlist.unmapped
-        if (path := instance_path(cell.name)) in modules
-        for _, net in pin_bits(cell, outputs=True)
-    }
-
-
-def _modules(
-    design: EmittedDesign,
-    rest: FlowResult,
-    parts: Mapping[str, FlowResult],
-    memories: Mapping[str, MemoryUse],
-    wires_um2: float,
-    ge_area: float,
-) -> Iterator[ModuleArea]:
-    sizes = {name: use.count * use.area_um2 / ge_area for name, use in memories.items()}
-    memory_ge = sum(sizes.values())
-    for area in rest.modules:
-        name = area.path.removeprefix(f"{design.module}.")
-        if name not in parts:
-            is_top = area.path == design.module
-            wires = wires_um2 / ge_area * is_top
-            inside = (memory_ge + sum(result.modules[0].total_ge for result in parts.values())) * is_top
-            yield replace(area, own_ge=area.own_ge + wires, total_ge=area.total_ge + inside + wires)
-            continue
-        for inner in parts[name].modules:
-            _, dot, below = inner.path.partition(".")
-            yield replace(inner, path=f"{area.path}{dot}{below}")
-    path = f"{design.module}.{MEMORIES}"
-    yield ModuleArea(path=path, module="", own_ge=0.0, total_ge=memory_ge, own_cells=0)
-    for name, size in sizes.items():
-        yield ModuleArea(path=f"{path}.{name}", module=name, own_ge=size, total_ge=size, own_cells=0)
-
-
-def _origins(results: list[FlowResult]) -> dict[str, float]:
-    whole = sum(result.area_kge or 0.0 for result in results) or 1.0
-    names = {name for result in results for name in result.origins}
-    return {
-        name: sum(result.origins.get(name, 0.0) * (result.area_kge or 0.0) for result in results) / whole
-        for name in sorted(names)
-    }
