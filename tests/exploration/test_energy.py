@@ -4,6 +4,8 @@ import ctypes
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,7 +117,11 @@ def activity(
 
 
 def charges(of: Circuit, liberty: Liberty) -> Charges:
-    return Charges(of, liberty, "ICG", slew_ns=0.1, period_ns=PERIOD_NS)
+    return Charges(of, library_of(liberty))
+
+
+def library_of(liberty: Liberty) -> Any:
+    return SimpleNamespace(liberty=liberty, cells=liberty.cells, clock_gate="ICG", fo4_ps=60.0)
 
 
 GATES: Cells = {
@@ -149,7 +155,7 @@ def test_wires_are_a_part_of_the_switching(tmp_path: Path, liberty: Liberty, int
     design = circuit(tmp_path, liberty, GATES, {"a": 2, "b": 3}, {"y": 6})
     seen = activity(interpreter, design, [0, 1, 0, 0], [1, 1, 1, 0], delays=SLOW)
     bare = charges(design, liberty).modules(seen, {"top": "top", "top.left": "left"})
-    wired = Charges(design, liberty, "ICG", {2: 5.0, 4: 3.0}, slew_ns=0.1, period_ns=PERIOD_NS)
+    wired = Charges(design, library_of(liberty), {2: 5.0, 4: 3.0})
     top, left = wired.modules(seen, {"top": "top", "top.left": "left"})
     # the input a, of 2 transitions, is the top's; the output of the inverter, of 2 as well, is left's
     per_cycle = VOLTAGE**2 / 2 / (CYCLES - 1)

@@ -2,34 +2,30 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xpulpnn_sim.exploration.energy.gate_model import Activity, Circuit, Register
-from xpulpnn_sim.exploration.liberty import Liberty, LibraryCell, Pin, Table, expression
-from xpulpnn_sim.exploration.results import ENERGY_PARTS, ModuleEnergy
+from xpulpnn_sim.exploration.liberty import LibraryCell, Pin, Table, expression
+from xpulpnn_sim.exploration.library import Library
+from xpulpnn_sim.exploration.results import ENERGY_PARTS, PERIOD_NS, ModuleEnergy
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 
+SLEW_FO4 = 1.5  # transition time assumed at every pin, in FO4 delays of the library
+STEP_FO4 = 0.5  # time step of the glitch simulation, in FO4 delays
 _FJ_PER_NW_NS = 1e-3
 _Sums = dict[str, float]  # energy of an instance per cycle, fJ, by component
 
 
 class Charges:
-    def __init__(
-        self,
-        circuit: Circuit,
-        liberty: Liberty,
-        clock_gate: str,
-        wires_ff: Mapping[int, float] | None = None,  # capacitance of the wire of each net
-        *,
-        slew_ns: float,
-        period_ns: float,
-    ) -> None:
-        self.circuit, self._voltage = circuit, liberty.voltage
-        self._slew_ns, self._period_ns = slew_ns, period_ns
-        self._gate = liberty.cells.get(clock_gate)
+    """Energies of a netlist whose nets have wires with the capacitances ``wires_ff``."""
+
+    def __init__(self, circuit: Circuit, library: Library, wires_ff: Mapping[int, float] | None = None) -> None:
+        self.circuit, self._voltage, self._fo4_ns = circuit, library.liberty.voltage, library.fo4_ps / 1e3
+        self._gate = library.cells.get(library.clock_gate)
         self._known_edges: dict[tuple[object, ...], tuple[float, float]] = {}
         self._wires_ff = wires_ff or {}
         self.loads_ff = np.zeros(circuit.net_count)
@@ -60,18 +56,16 @@ class Charges:
         registers = sum(register.cell.area for register in self.circuit.registers)
         return gates + registers + (self._gate.area * self.clock_gates if self._gate else 0.0)
 
-    def delays(self, step_ns: float) -> NDArray[np.uint32]:
+    def delays(self) -> NDArray[np.uint32]:
         """Return the delay of each gate at its load in steps, averaged over all timing arcs and both edges."""
-        known: dict[tuple[str, str, float], float] = {}
-        delays: list[float] = []
-        for gate in self.circuit.gates:
-            key = gate.cell.name, gate.pin, float(self.loads_ff[gate.output])
-            if key not in known:
-                arcs = gate.cell.pins[gate.pin].timing
-                tables = [table for arc in arcs for table in (arc.cell_rise, arc.cell_fall) if table is not None]
-                known[key] = self._mean(tables, key[2])
-            delays.append(known[key])
-        return np.maximum(np.rint(np.array(delays) / step_ns), 1).astype(np.uint32)
+
+        @cache
+        def delay_ns(cell: LibraryCell, pin: str, load_ff: float) -> float:
+            tables = [table for arc in cell.pins[pin].timing for table in (arc.cell_rise, arc.cell_fall)]
+            return self._mean([table for table in tables if table is not None], load_ff)
+
+        delays = [delay_ns(gate.cell, gate.pin, float(self.loads_ff[gate.output])) for gate in self.circuit.gates]
+        return np.maximum(np.rint(np.array(delays) / (STEP_FO4 * self._fo4_ns)), 1).astype(np.uint32)
 
     def modules(self, activity: Activity, names: Mapping[str, str]) -> list[ModuleEnergy]:
         top = self.circuit.top
@@ -99,7 +93,7 @@ class Charges:
         return 0.5 * load_ff * self._voltage**2
 
     def _mean(self, tables: Sequence[Table], load_ff: float) -> float:
-        return sum(table.value_at(self._slew_ns, load_ff) for table in tables) / max(len(tables), 1)
+        return sum(table.value_at(SLEW_FO4 * self._fo4_ns, load_ff) for table in tables) / max(len(tables), 1)
 
     def _gates(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
         for gate in self.circuit.gates:
@@ -115,7 +109,7 @@ class Charges:
                     own["internal"] += float(rates[net]) * sum(self._edges(gate.cell, pin, {}, 0.0)) / 2
 
     def _leakage(self, cell: LibraryCell) -> float:
-        return cell.leakage_nw * self._period_ns * _FJ_PER_NW_NS
+        return cell.leakage_nw * PERIOD_NS * _FJ_PER_NW_NS
 
     def _edges(self, cell: LibraryCell, pin: str, fixed: Mapping[str, bool], load_ff: float) -> tuple[float, float]:
         """Return internal energies of a rising and a falling edge: means over the tables whose condition can hold."""

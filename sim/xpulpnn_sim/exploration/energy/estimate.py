@@ -17,7 +17,7 @@ from xpulpnn_sim.cosimulation.workloads.cluster_run import work_of
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.cosimulation.workloads.program_run import run_program
 from xpulpnn_sim.exploration.cluster_flow import extract_module, part_instances
-from xpulpnn_sim.exploration.energy.charges import Charges
+from xpulpnn_sim.exploration.energy.charges import SLEW_FO4, STEP_FO4, Charges
 from xpulpnn_sim.exploration.energy.gate_model import CLOCK_GATE, Activity, Circuit, ShadowedDesign
 from xpulpnn_sim.exploration.library import (
     LIBRARY,
@@ -184,8 +184,6 @@ def _register(kind: str, controls: str, data: str, enable: str) -> str:
     )
 
 
-SLEW_FO4 = 1.5  # transition time assumed at every pin, in FO4 delays of the library
-STEP_FO4 = 0.5  # time step of the glitch simulation, in FO4 delays
 DIGITS = 4
 _RETIRING = {"backend": 2}
 """Cycles at the end of a stream of instructions in which the last one only retires; they do not count."""
@@ -218,12 +216,10 @@ class Netlists:
         if key not in _models:
             while len(_models) >= _KEPT_MODELS:
                 _models.pop(next(iter(_models)))
-            fo4_ns, apart = library.fo4_ps / 1e3, self.designs[module].black_boxes - {CLOCK_GATE}
+            apart = self.designs[module].black_boxes - {CLOCK_GATE}
             circuit = Circuit(self.paths[module], module, library.liberty, library.flip_flop, apart)
-            wires_ff = place_circuit(circuit, library.placer) if library.placer else {}
-            more = {"slew_ns": SLEW_FO4 * fo4_ns, "period_ns": PERIOD_NS}
-            _models[key] = Charges(circuit, library.liberty, library.clock_gate, wires_ff, **more)
-            circuit.delays = _models[key].delays(STEP_FO4 * fo4_ns)
+            _models[key] = Charges(circuit, library, place_circuit(circuit, library.placer) if library.placer else None)
+            circuit.delays = _models[key].delays()
         return _models[key]
 
     def energies(self, path: str, count: int, model: Charges, activity: Activity) -> Iterator[ModuleEnergy]:
