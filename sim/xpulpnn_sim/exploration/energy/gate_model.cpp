@@ -34,26 +34,17 @@ struct Netlist {
 
 class Instance {
   public:
-    Instance(const Netlist& netlist, const char* name, uint32_t reset) : name(name), netlist_(netlist), reset_(reset) {
-        waiting_.assign((netlist.tables.size() + WORD - 1) / WORD, 0);
+    // In the `cycles` cycles from each of `starts` on, it counts.
+    Instance(const Netlist& netlist, const char* name, uint32_t reset, const uint64_t* starts, uint64_t count, uint64_t cycles)
+        : name(name), ports((netlist.inputs.size() + netlist.outputs.size()) / PORT_WORD + 1), toggles(netlist.nets),
+          clocked(4 * netlist.registers.size()), together(netlist.pairs.size()), netlist_(netlist), reset_(reset),
+          values_(netlist.nets), spelt_(netlist.tables.size()), state_(netlist.registers.size()),
+          waiting_((netlist.tables.size() + WORD - 1) / WORD), due_(netlist.tables.size()),
+          steps_(netlist.delays.empty() ? 1 : *std::max_element(netlist.delays.begin(), netlist.delays.end()) + 1),
+          length_(cycles), begins_(starts, starts + count) {
         for (uint32_t i = 0; i < netlist.tables.size(); ++i) waiting_[i / WORD] |= uint64_t{1} << i % WORD;
-        spelt_.assign(netlist.tables.size(), 0);
-        values_.assign(netlist.nets, 0);
         set(ONE, 1);
-        due_.assign(netlist.tables.size(), 0);
-        steps_.resize(netlist.delays.empty() ? 1 : *std::max_element(netlist.delays.begin(), netlist.delays.end()) + 1);
-        state_.assign(netlist.registers.size(), 0);
         for (uint32_t i = 0; i < state_.size(); ++i) set_state(i, 0);
-        ports.assign((netlist.inputs.size() + netlist.outputs.size()) / PORT_WORD + 1, 0);
-        toggles.assign(netlist.nets, 0);
-        clocked.assign(4 * netlist.registers.size(), 0);
-        together.assign(netlist.pairs.size(), 0);
-    }
-
-    // Counts are made in the `cycles` cycles from each of `starts` on.
-    void watch(const uint64_t* starts, uint64_t count, uint64_t cycles) {
-        begins_.assign(starts, starts + count);
-        length_ = cycles;
     }
 
     // A cycle that ends with the values `ports` at the ports: inputs, then outputs, which must be those of the gates unless
@@ -216,8 +207,7 @@ EXPORT void gate_load(uint64_t nets, const Register* registers, uint64_t registe
 // Makes an instance of a netlist, in which everything is 0 first, and of which some cycles are counted.
 EXPORT void gate_create(uint64_t netlist, const char* name, uint64_t reset, const uint64_t* starts, uint64_t count,
                         uint64_t cycles) {
-    instances.emplace_back(netlists[netlist], name, static_cast<uint32_t>(reset));
-    instances.back().watch(starts, count, cycles);
+    instances.emplace_back(netlists[netlist], name, static_cast<uint32_t>(reset), starts, count, cycles);
 }
 
 // What an instance has done: edges, first cycle in which an output was not what it followed (all ones: none) and number of
