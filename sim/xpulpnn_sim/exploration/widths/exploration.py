@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import repeat
 from typing import Any, TypeVar
 
@@ -33,7 +34,7 @@ class Evaluation:
         self.reports: list[str] = []
         self._cache = cached_results("widths")
         self._pool, self._progress = pool, progress
-        self._shared: dict[StudiedModel, Any] = {}
+        self._share = cache(pool.share)  # a model is sent to the processes once
         self._studies: dict[Assignment, AssignmentStudy] = {}
         self._layers: dict[str, tuple[int, int]] = {}
         self._runs = 0
@@ -52,15 +53,9 @@ class Evaluation:
         return {key for widths in runnable for key in self._studies[widths].layers} - {*self._layers}
 
     def evaluate(
-        self,
-        model: StudiedModel,
-        method: Callable[[StudiedModel, Assignment], _Value],
-        assignments: Sequence[Assignment],
+        self, model: StudiedModel, method: Callable[[StudiedModel, Assignment], _Value], widths: Sequence[Assignment]
     ) -> Iterator[_Value]:
-        if model not in self._shared:
-            # sent to the processes once
-            self._shared[model] = self._pool.share(model)
-        return self._pool.map(method, repeat(self._shared[model]), assignments)
+        return self._pool.map(method, repeat(self._share(model)), widths)
 
     def _cached_each(
         self, model: StudiedModel, method: Callable[[StudiedModel, Assignment], _Value], keys: Mapping[Assignment, str]
