@@ -12,7 +12,7 @@ from xpulpnn_sim.exploration.report import comparison
 from xpulpnn_sim.exploration.results import EnergyResult, PointResult
 from xpulpnn_sim.exploration.space import CLUSTER, Point, Space, build_space
 from xpulpnn_sim.exploration.task import PointStep
-from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell, number_columns
+from xpulpnn_sim.tools.named_table import Column, NamedTable, TableCell, number_columns, text_columns
 
 BASELINE, EXTENDED = "ri5cy", "xpulpnn"
 VARIANTS = {BASELINE: "xpulpv2_4x2", EXTENDED: "nn_4x4", "xpulpnn2": "x2_4x4", "xpulpnn3": "x3_4x4"}
@@ -212,10 +212,8 @@ def _cluster_table(points: Sequence[PointResult]) -> NamedTable:
     return NamedTable(
         title="Table II of the XpulpNN paper, the cluster",
         columns=[
-            Column(name="what"),
-            Column(name="figure"),
-            Column(name="without", group="ours", digits=2),
-            Column(name="with", group="ours", digits=2),
+            *text_columns("what", "figure"),
+            *number_columns("without", "with", group="ours", digits=2),
             Column(name="overhead", unit="%", group="ours", digits=1, signed=True),
             Column(name="overhead", unit="%", group="paper", digits=1, signed=True),
             Column(name="ours / paper", digits=2),

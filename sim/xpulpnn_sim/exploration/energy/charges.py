@@ -74,7 +74,8 @@ class Charges:
         rates = activity.toggles / max(activity.transitions, 1)
         self._gates(sums, rates)
         self._registers(sums, rates, activity)
-        self._ports(sums, rates)
+        for net in self.circuit.sources:
+            self._switch(sums[""], net, float(rates[net]))
         ordered = sorted(sums, key=lambda path: path.split(".") if path else [])
         return [
             ModuleEnergy(
@@ -171,10 +172,6 @@ class Charges:
             own["clock"] += opened[before] * always + passed * sum(self._edges(cell, out.name, {}, load))
             own["clock"] += float(rates[net]) * each_enable
             own["leakage"] += self._leakage(cell)
-
-    def _ports(self, sums: dict[str, _Sums], rates: NDArray[np.float64]) -> None:
-        for net in self.circuit.sources:
-            self._switch(sums[""], net, float(rates[net]))
 
 
 def _innermost_sums(sums: dict[str, _Sums], path: str) -> _Sums:
