@@ -315,12 +315,15 @@ class ClusterConfig:
     #: clint: A core-local interruptor with a timer and software interrupts, in the cluster for all its cores; of a core
     #:   with Wishbone ports beside it.
     clint: bool = field(default=False, metadata=OMITTED_IF_DEFAULT)
+    #: host_id_bits: Width of the identifiers at the AXI4 port of the host, 1 to 32.
+    host_id_bits: int = field(default=4, metadata=OMITTED_IF_DEFAULT)
     memories: Memories = "behavioural"  #: Banks of the TCDM as arrays, or as ports of the top for memory macros.
     rvfi: bool = False  #: Adds the retirement ports of all cores and the observation of the banks; for verification.
 
     def __post_init__(self) -> None:
         check_choices(self)
         limits = {"cores": MAX_CORES, "barriers": 8, "sw_events": 8, "mutexes": 16, "dma_transfers": 16}
+        limits["host_id_bits"] = 32
         for name, most in limits.items():
             if not 1 <= getattr(self, name) <= most:
                 raise ConfigError(f"{name} must be 1 to {most}, not {getattr(self, name)}")

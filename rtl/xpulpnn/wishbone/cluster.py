@@ -10,6 +10,7 @@ class ClusterWishbone(ClusterAxi):
     access of 64 bits is a burst of two words.
     """
 
+    BRIDGED = ("ext", "dma", "refill")
     BUS = "bus"
 
     def _bridge(self, name, cluster):

@@ -3,16 +3,17 @@
 from itertools import product
 from random import Random
 
+import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from xpulpnn.config import TCDM_SPACE
 from xpulpnn.isa import cluster as isa
 from xpulpnn.isa.machine import WORD_BYTES, WORD_MASK
-from xpulpnn_sim.benches.agents.axi import AxiChecker, AxiSubordinate, Stalls
-from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, background, sample, wait_until
+from xpulpnn_sim.benches.agents.axi import AxiChecker, AxiManager, AxiSubordinate, Stalls
+from xpulpnn_sim.benches.agents.base import AgentGroup, Dut, sample, wait_until
 from xpulpnn_sim.benches.agents.fixtures import unit_test
-from xpulpnn_sim.benches.agents.obi import ANY_NUMBER, ObiManager, ObiTransfer, WordMemory
+from xpulpnn_sim.benches.agents.obi import WordMemory
 from xpulpnn_sim.benches.launcher_data import configuration
 from xpulpnn_sw.assembly.asm import assemble
 from xpulpnn_sw.kernels.programs import cluster_check as check
@@ -53,9 +54,9 @@ class _ClusterEnv(AgentGroup):
         self._waiter()
         content = self.l2.view(np.uint8)
         self.refill, *_ = (AxiSubordinate(dut, port, content, isa.L2_BASE, stalls, rng) for port in _LONGEST)
-        self.host = ObiManager(dut, "host", outstanding=ANY_NUMBER)
+        self.host = AxiManager(dut, "host")
         self.all_cores = (1 << self.config.cores) - 1
-        super().__init__(dut, [self.host, *(AxiChecker(dut, *port) for port in _LONGEST.items())])
+        super().__init__(dut, [AxiChecker(dut, *port) for port in _LONGEST.items()])
 
     def _waiter(self) -> None:
         mask = 3 << isa.EventLine.CLUSTER | 1
@@ -89,12 +90,12 @@ class _ClusterEnv(AgentGroup):
 
 
 async def host_traffic(env: _ClusterEnv) -> None:
-    """Make random accesses of the host to TCDM words that the program does not use, at all of their addresses."""
+    """Make random accesses to TCDM words that the program does not use, at all of their addresses, until its end."""
     rng, host, memory = env.rng, env.host, WordMemory()
     places = rng.sample(range(check.TCDM_USED, env.config.tcdm_bytes, WORD_BYTES), _PLACES)
     for place in places:
         await host.write(isa.TCDM_BASE + place, memory[place])
-    while True:
+    while not sample(env.dut.eoc):
         place = rng.choice(places)
         base = rng.choice((isa.TCDM_BASE, isa.TCDM_ALIAS, isa.TCDM_BASE | 1 << isa.TEST_SET_BIT))
         sets = base >> isa.TEST_SET_BIT & 1
@@ -117,15 +118,15 @@ async def boots_and_computes(dut: Dut, env: _ClusterEnv) -> None:
     await env.clocks(env.all_cores & ~1)
     assert not sample(dut.busy), "busy while nothing but the start is awaited"
     assert not sample(dut.eoc), "the end without the other cores"
-    before = len(env.host.completed)
-    with background(host_traffic(env)):
-        await env.boot(isa.L2_BASE + _DETOUR_AT, env.all_cores & ~1)
-        await wait_until(dut, lambda: sample(dut.eoc), _PATIENCE, "the end of computation")
+    before = env.host.accesses
+    traffic = cocotb.start_soon(host_traffic(env))
+    await env.boot(isa.L2_BASE + _DETOUR_AT, env.all_cores & ~1)
+    await wait_until(dut, lambda: sample(dut.eoc), _PATIENCE, "the end of computation")
+    await traffic
     assert isa.L2_BASE + _DETOUR_AT in env.refill.read_from, "the others have not their own boot address"
-    accesses = len(env.host.completed) - before - _PLACES
+    accesses = env.host.accesses - before - _PLACES
     assert accesses > 50, f"{accesses} accesses of the host"
     assert sample(dut.return_value) == env.program.return_value
-    # these reads queue behind an outstanding access of the traffic
     assert await env.host.read(isa.CONTROL + isa.Control.EOC) == 1
     assert await env.host.read(isa.CONTROL + isa.Control.RETURN) == env.program.return_value
     place = check.RESULTS_AT // WORD_BYTES
@@ -190,8 +191,8 @@ async def host_reaches_what_it_may(dut: Dut, env: _ClusterEnv) -> None:
     assert await host.read(isa.EVENT_UNIT + isa.EventRegister.MASK) == 1
     unmapped = [isa.PRIVATE_EVENT_UNIT, isa.PRIVATE_DMA, isa.PRIVATE_DMA + isa.BLOCK_BYTES, isa.L2_BASE]
     unmapped += [isa.TCDM_BASE + config.tcdm_bytes, isa.TCDM_ALIAS + TCDM_SPACE, isa.TIMER - WORD_BYTES]
-    for place, write in product(unmapped, (0, 1)):
-        assert (await host.run([ObiTransfer(place, write)])).failed, f"no error at {place:#x}"
+    for place, value in product(unmapped, (None, 0)):
+        assert (await host.access(place, value))[0], f"no error at {place:#x}"
     last = isa.TCDM_BASE + config.tcdm_bytes - WORD_BYTES
     await host.write(last, 0xCAFE_F00D)
     assert await host.read(last) == 0xCAFE_F00D

@@ -10,6 +10,7 @@ from amaranth.hdl import Shape
 from amaranth.lib import wiring
 
 from xpulpnn.cluster.axi.bridge import AxiBridge
+from xpulpnn.cluster.axi.host import AxiHost
 from xpulpnn.cluster.demux import CoreDemux
 from xpulpnn.cluster.external_port import ExternalPort
 from xpulpnn.cluster.icache.private import PrivateCache
@@ -359,6 +360,7 @@ UNITS: Mapping[str, BenchedUnit] = {
     "axi-refill": _axi(RefillSignature(), EXT_DATA_BITS, reads=2),
     "axi-fetches": _axi(InstructionPortSignature()),
     "axi-lines": _axi(LineSignature(), shift=LINE_OFFSET_BITS),
+    "axi-host": _unit("axi_host", partial(AxiHost, 4)),
     "wishbone": _wishbone(ObiSignature()),
     "wishbone-registered": _wishbone(ObiSignature(), registered=True),
     "wishbone-instr": _wishbone(InstructionPortSignature()),

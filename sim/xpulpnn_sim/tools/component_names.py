@@ -6,7 +6,7 @@ CORE_NAMES = (*ARITHMETIC_UNITS, "ex-stage", "backend", "core", "core-debug")
 CORE_BUSES = ("wishbone", "axi")  # buses that a core can have instead of OBI
 CLUSTER_NAMES = (
     *("cluster", "tcdm", "event-unit", "dma", "icache"),
-    *("cluster-axi", "cluster-debug", "axi-ext", "axi-dma", "axi-refill", "cluster-wishbone"),
+    *("cluster-axi", "cluster-debug", "axi-ext", "axi-dma", "axi-refill", "axi-host", "cluster-wishbone"),
     *(f"core-{bus}" for bus in CORE_BUSES),
 )
 CORE_DEBUG = "core-debug"  # core with debug module

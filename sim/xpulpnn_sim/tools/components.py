@@ -12,6 +12,7 @@ from xpulpnn.bus.core import BUSES, CoreOnBus
 from xpulpnn.cells.reset_sync import ReleasedInStep
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.cluster import ClusterAxi
+from xpulpnn.cluster.axi.host import AxiHost
 from xpulpnn.cluster.cluster import Cluster
 from xpulpnn.cluster.debug import ClusterDebug
 from xpulpnn.cluster.dma.unit import Dma
@@ -91,6 +92,7 @@ CLUSTER_TOPS: Mapping[str, Callable[[ClusterConfig], wiring.Component]] = {
     "axi-ext": lambda _config: AxiBridge(ObiSignature()),
     "axi-dma": lambda config: AxiBridge(DmaPortSignature(), config.ext_data_bits),
     "axi-refill": lambda _config: AxiBridge(RefillSignature(), EXT_DATA_BITS),
+    "axi-host": lambda config: AxiHost(config.host_id_bits),
     "cluster-wishbone": ClusterWishbone,
     **{f"core-{bus}": partial(CoreOnBus, bus=bus) for bus in BUSES},
 }

@@ -4,15 +4,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 
 from xpulpnn.bus.core import CoreOnBus
+from xpulpnn.cluster.axi.host import AxiHost
 from xpulpnn.cluster.axi.ports import AxiSignature
 from xpulpnn.cluster.ports import DmaPortSignature, RefillSignature
 from xpulpnn.component import Component, Out, PortSignature, pass_ports, set_and_clear
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.core.obi import InstructionPortSignature, ObiSignature
-from xpulpnn.isa.machine import WORD_BYTES, XLEN
+from xpulpnn.isa.machine import XLEN
 from xpulpnn.wishbone.cluster import ClusterWishbone
 from xpulpnn.wishbone.ports import WORD_OFFSET_BITS, WishboneSignature
 
@@ -62,31 +63,14 @@ def _serve_wishbone(m: Module, bus: Any, port: Any, requested: Signal) -> None:
         m.d.comb += port.beats.eq(1)
 
 
-def _serve_axi(m: Any, axi: Any, port: Any, requested: Signal) -> None:
-    """Likewise of AXI4, for bursts of reads and single writes, one at a time; answers must be accepted at once."""
-    busy, reads, writes, writing = (Signal(name=name) for name in ("busy", "reads", "writes", "writing"))
-    address, left = Signal(XLEN), Signal.like(axi.arlen)
-    answered, response = requested & port.rvalid, Cat(Const(0, 1), port.err)
-    m.d.comb += [
-        *(axi.arready.eq(~busy & ~writes), reads.eq(axi.arvalid & axi.arready)),
-        *(port.req.eq(busy & ~requested), port.addr.eq(address)),
-        *(axi.rvalid.eq(answered & ~writing), axi.rdata.eq(port.rdata), axi.rresp.eq(response)),
-        axi.rlast.eq(~left.any()),
-    ]
-    with m.If(reads):
-        m.d.sync += [busy.eq(1), writing.eq(0), address.eq(axi.araddr), left.eq(axi.arlen)]
-    with m.Elif(answered):
-        m.d.sync += [busy.eq(left.any()), address.eq(address + WORD_BYTES), left.eq(left - 1)]
-    if "we" in port.signature.members:
-        enables, word = Signal.like(axi.wstrb), Signal.like(axi.wdata)
-        m.d.comb += [
-            *(writes.eq(axi.awvalid & axi.wvalid & ~busy), axi.awready.eq(writes), axi.wready.eq(writes)),
-            *(port.we.eq(writing), port.be.eq(Mux(writing, enables, -1)), port.wdata.eq(word)),
-            *(axi.bvalid.eq(answered & writing), axi.bresp.eq(response)),
-        ]
-        with m.If(writes):
-            m.d.sync += [busy.eq(1), writing.eq(1), left.eq(0), address.eq(axi.awaddr)]
-            m.d.sync += [enables.eq(axi.wstrb), word.eq(axi.wdata)]
+def _serve_axi(m: Any, bus: Any, port: Any, requested: Signal) -> None:
+    """Likewise of AXI4, by the bridge of a cluster's host; a port without writes uses a part of it."""
+    host: Any = AxiHost()
+    m.submodules += host
+    for outer, inner in ((bus, host.axi), (port, host.port)):
+        for name, member in outer.signature.members.items():
+            source, target = (inner, outer) if (member.flow is Out) == (outer is port) else (outer, inner)
+            m.d.comb += getattr(target, name).eq(getattr(source, name))
 
 
 _CONVERTERS = {WishboneSignature: _serve_wishbone, AxiSignature: _serve_axi}

@@ -253,15 +253,19 @@ def test_buses_of_arrays_and_their_side():
     assert masters == {f"tcdm__{port}" for port in range(4)}
 
 
-def test_axi_interfaces_are_those_of_its_definition():
-    root = ElementTree.fromstring(documents.component(design("axi-refill", SMALL), []))
-    (interface,) = root.findall("x:busInterfaces/x:busInterface", SPACE)
-    assert interface.find("x:busType", SPACE).attrib["name"] == "AXI4"
-    assert interface.find("x:master", SPACE) is not None
+@pytest.mark.parametrize(("top", "side", "signals"), [("axi-refill", "master", 16), ("axi-host", "slave", 35)])
+def test_axi_interfaces_are_those_of_its_definition(top, side, signals):
+    root = ElementTree.fromstring(documents.component(design(top, SMALL), []))
+    (interface,) = (
+        each
+        for each in root.findall("x:busInterfaces/x:busInterface", SPACE)
+        if each.find("x:busType", SPACE).attrib["name"] == "AXI4"
+    )
+    assert interface.find(f"x:{side}", SPACE) is not None
     sides = ("physicalPort", "logicalPort")
     physical, logical = ([name.text for name in interface.iterfind(f".//x:{side}/x:name", SPACE)] for side in sides)
     assert logical == [name.removeprefix("axi__").upper() for name in physical]
-    assert len(logical) == 16
+    assert len(logical) == signals
 
 
 @pytest.mark.parametrize("suffix", ["sdc", "xdc"])

@@ -1,4 +1,5 @@
 from xpulpnn_sim.benches.agents.axi import AxiChecker as AxiChecker
+from xpulpnn_sim.benches.agents.axi import AxiManager as AxiManager
 from xpulpnn_sim.benches.agents.axi import AxiSubordinate as AxiSubordinate
 from xpulpnn_sim.benches.agents.axi import Stalls as Stalls
 from xpulpnn_sim.benches.agents.base import Agent as Agent

@@ -4,14 +4,15 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus
+from cocotbext.axi import AxiReadBus, AxiSlaveRead, AxiSlaveWrite, AxiWriteBus, axi_channels
 
-from xpulpnn.isa.machine import BYTE_BITS
+from xpulpnn.isa.machine import BYTE_BITS, WORD_BYTES
 from xpulpnn_sim.benches.agents.base import Agent, Dut, sample
+from xpulpnn_sim.benches.agents.obi import ALL_BYTES
 
 _DEEP = 64  # queue depth of each channel: more than the outstanding transfers of any manager
 
@@ -26,6 +27,9 @@ class Stalls(NamedTuple):
         while True:
             yield from (True for _ in range(rng.randint(0, self.still)))
             yield from (False for _ in range(rng.randint(1, self.going)))
+
+
+_PROMPT = Stalls()
 
 
 class AxiSubordinate:
@@ -82,6 +86,49 @@ class AxiSubordinate:
 
     async def write(self, address: int, data: bytes) -> None:
         self._content[self._place(address, len(data))] = np.frombuffer(data, np.uint8)
+
+
+class AxiManager:
+    """Manager at an AXI port ``<port>__arvalid``, ... of the unit; cocotbext-axi drives the signals.
+
+    :attr:`channels` are its channels ``aw``, ``w``, ``b``, ``ar`` and ``r``.
+    """
+
+    def __init__(self, dut: Dut, port: str, stalls: Stalls = _PROMPT, rng: Random | None = None) -> None:
+        self.channels: dict[str, Any] = {}
+        self.accesses = 0
+        for name, end in (("aw", "Source"), ("w", "Source"), ("b", "Sink"), ("ar", "Source"), ("r", "Sink")):
+            bus = getattr(axi_channels, f"Axi{name.upper()}Bus").from_prefix(dut, f"{port}_")
+            self.channels[name] = channel = getattr(axi_channels, f"Axi{name.upper()}{end}")(bus, dut.clk)
+            channel.log.setLevel("WARNING")
+            if rng and stalls.still:
+                channel.set_pause_generator(stalls.cycles(Random(rng.getrandbits(32))))
+
+    def send(self, channel: str, **fields: int) -> None:
+        """Send on a channel; the fields are named without that of the channel, such as ``addr``."""
+        source = self.channels[channel]
+        source.send_nowait(source._transaction_obj(**{channel + name: value for name, value in fields.items()}))
+
+    async def access(self, address: int, value: int | None = None) -> tuple[bool, int]:
+        """Read, or write a value to, the word at an aligned address; return whether it fails, and the data read."""
+        self.accesses += 1
+        self.send("ar" if value is None else "aw", addr=address, size=WORD_BYTES.bit_length() - 1, burst=_INCREMENTING)
+        if value is None:
+            answer = await self.channels["r"].recv()
+            return answer.rresp != 0, int(answer.rdata)
+        self.send("w", data=value, strb=ALL_BYTES, last=1)
+        return (await self.channels["b"].recv()).bresp != 0, 0
+
+    async def read(self, address: int) -> int:
+        """Return the word at an aligned address; the access must succeed."""
+        failed, data = await self.access(address)
+        assert not failed, f"error at {address:#x}"
+        return data
+
+    async def write(self, address: int, value: int) -> None:
+        """Write a word to an aligned address; the access must succeed."""
+        failed, _ = await self.access(address, value)
+        assert not failed, f"error at {address:#x}"
 
 
 _ADDRESS = ["id", "addr", "len", "size", "burst", "lock", "cache", "prot"]

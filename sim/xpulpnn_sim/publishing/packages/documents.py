@@ -157,7 +157,7 @@ def _bus_interface(bus: str, ports: Sequence[Port], kind: str, reference: Mappin
         _node("name", bus),
         _node("busType", name=kind, **reference),
         _node("abstractionTypes", _node("abstractionType", abstraction, _node("portMaps", *maps))),
-        _node("slave" if any(port.is_input and _signal(port) == "req" for port in ports) else "master"),
+        _node("slave" if any(port.is_input and _signal(port) in ("req", "arvalid") for port in ports) else "master"),
     )
 
 
