@@ -1,1 +1,1 @@
-"""A core with ports of a bus: Wishbone or AXI4."""
+"""A core with ports of a bus: Wishbone, AXI4 or AHB-Lite."""

@@ -4,6 +4,7 @@ from typing import Any
 
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 
+from xpulpnn.ahb.bridge import AhbBridge
 from xpulpnn.bus.clint import CoreClint
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.icache.private import PrivateCache
@@ -22,6 +23,7 @@ _PORTS = {"instr": "ibus", "data": "dbus", "bus": "sbus"}
 BUSES: Mapping[str, tuple[str, Callable[[Any, bool], Any]]] = {
     "wishbone": ("bus", lambda signature, registered: WishboneBridge(signature, registered=registered)),
     "axi": ("axi", lambda signature, registered: AxiBridge(signature, outstanding=4)),
+    "ahb": ("bus", lambda signature, registered: AhbBridge(signature)),
 }
 """For each bus the port of its bridges, and their constructor from the port of core or cache."""
 
@@ -29,7 +31,7 @@ BUSES: Mapping[str, tuple[str, Callable[[Any, bool], Any]]] = {
 class CoreOnBus(Component):
     """One core and its instruction cache, with managers of a bus for instructions and for data.
 
-    The bus is Wishbone or AXI4, with 32 bits of address and data. The cache reads lines of 16 bytes in
+    The bus is Wishbone, AXI4 or AHB-Lite, with 32 bits of address and data. The cache reads lines of 16 bytes in
     bursts; ``fence.i`` empties it. Data are not cached. Everything else is as in :class:`~xpulpnn.core.core.Core`.
     """
 

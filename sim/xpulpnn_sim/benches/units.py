@@ -9,6 +9,7 @@ from typing import Any
 from amaranth.hdl import Shape
 from amaranth.lib import wiring
 
+from xpulpnn.ahb.bridge import AhbBridge
 from xpulpnn.cluster.axi.bridge import AxiBridge
 from xpulpnn.cluster.axi.host import AxiHost
 from xpulpnn.cluster.demux import CoreDemux
@@ -245,7 +246,11 @@ def _axi(signature: PortSignature, bits: int = XLEN, **parameters: int) -> Bench
 
 def _wishbone(signature: PortSignature, *, registered: bool = False, **parameters: int) -> BenchedUnit:
     make = partial(WishboneBridge, signature, registered=registered)
-    return _bridge("wishbone_bridge", make, signature, late=int(registered), **parameters)
+    return _bridge("word_bridge", make, signature, late=int(registered), ahb=0, **parameters)
+
+
+def _ahb(signature: PortSignature, **parameters: int) -> BenchedUnit:
+    return _bridge("word_bridge", partial(AhbBridge, signature), signature, late=0, ahb=1, **parameters)
 
 
 def _debug_module(harts: int) -> BenchedUnit:
@@ -368,6 +373,9 @@ UNITS: Mapping[str, BenchedUnit] = {
     "wishbone-lines-registered": _wishbone(LineSignature(), shift=LINE_OFFSET_BITS, registered=True),
     "wishbone-refill": _wishbone(RefillSignature()),
     "wishbone-dma": _wishbone(DmaPortSignature()),
+    "ahb": _ahb(ObiSignature()),
+    "ahb-instr": _ahb(InstructionPortSignature()),
+    "ahb-lines": _ahb(LineSignature(), shift=LINE_OFFSET_BITS),
     "dm": _debug_module(1),
     "dm-3": _debug_module(3),
     "dm-8": _debug_module(8),

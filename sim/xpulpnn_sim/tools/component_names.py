@@ -3,7 +3,7 @@
 ARITHMETIC_UNITS = ("dotp", "nnrf", "simd-alu", "mult")  # whose clock is not that of a kernel
 CORE_NAMES = (*ARITHMETIC_UNITS, "ex-stage", "backend", "core", "core-debug")
 
-CORE_BUSES = ("wishbone", "axi")  # buses that a core can have instead of OBI
+CORE_BUSES = ("wishbone", "axi", "ahb")  # buses that a core can have instead of OBI
 CLUSTER_NAMES = (
     *("cluster", "tcdm", "event-unit", "dma", "icache"),
     *("cluster-axi", "cluster-debug", "axi-ext", "axi-dma", "axi-refill", "axi-host", "cluster-wishbone"),

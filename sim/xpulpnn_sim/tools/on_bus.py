@@ -6,6 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 
+from xpulpnn.ahb.ports import AhbSignature, Transfer
 from xpulpnn.bus.core import CoreOnBus
 from xpulpnn.cluster.axi.host import AxiHost
 from xpulpnn.cluster.axi.ports import AxiSignature
@@ -73,7 +74,30 @@ def _serve_axi(m: Any, bus: Any, port: Any, requested: Signal) -> None:
             m.d.comb += getattr(target, name).eq(getattr(source, name))
 
 
-_CONVERTERS = {WishboneSignature: _serve_wishbone, AxiSignature: _serve_axi}
+def _serve_ahb(m: Any, bus: Any, port: Any, requested: Signal) -> None:
+    """Likewise of AHB-Lite, whose errors take two cycles."""
+    in_data_phase, failed, writes = (
+        Signal(name=f"{port.req.name}_{name}") for name in ("data_phase", "fails", "writes")
+    )
+    address, size = Signal.like(bus.haddr), Signal.like(bus.hsize)
+    answered, low = requested & port.rvalid, address[:WORD_OFFSET_BITS]
+    m.d.comb += [
+        bus.hready.eq(~in_data_phase | answered & ~port.err | failed),
+        bus.hresp.eq(answered & port.err | failed),
+        bus.hrdata.eq(port.rdata),
+        port.req.eq(in_data_phase & ~requested & ~failed),
+        port.addr.eq(address - low),
+    ]
+    m.d.sync += failed.eq(answered & port.err)
+    with m.If(bus.hready):
+        begins = (bus.htrans == Transfer.NONSEQ) | (bus.htrans == Transfer.SEQ)
+        m.d.sync += [in_data_phase.eq(begins), address.eq(bus.haddr), size.eq(bus.hsize), writes.eq(bus.hwrite)]
+    if "we" in port.signature.members:
+        enables = (1 << (1 << size)) - 1 << low
+        m.d.comb += [port.we.eq(writes), port.be.eq(enables), port.wdata.eq(bus.hwdata)]
+
+
+_CONVERTERS = {WishboneSignature: _serve_wishbone, AxiSignature: _serve_axi, AhbSignature: _serve_ahb}
 
 
 class CoreBehindBus(_OnBus):

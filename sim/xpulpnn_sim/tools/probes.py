@@ -176,6 +176,7 @@ to LOOP_REGISTERS."""
 UNIT_NETS: Mapping[str, Mapping[str, str]] = {
     unit: _table(text)
     for unit, text in {
+        "AhbBridge": "ended in_data_phase left requested",
         "BitCount": "first missing",
         "BitField": "end last width_m1",
         "Controller": "any_pending faulted flush sleeping interrupts halts aborted dropped stepped"

@@ -253,18 +253,21 @@ def test_buses_of_arrays_and_their_side():
     assert masters == {f"tcdm__{port}" for port in range(4)}
 
 
-@pytest.mark.parametrize(("top", "side", "signals"), [("axi-refill", "master", 16), ("axi-host", "slave", 35)])
-def test_axi_interfaces_are_those_of_its_definition(top, side, signals):
+@pytest.mark.parametrize(
+    ("top", "side", "signals"), [("axi-refill", "master", 16), ("axi-host", "slave", 35), ("core-ahb", "master", 11)]
+)
+def test_interfaces_of_amba_are_those_of_its_definitions(top, side, signals):
     root = ElementTree.fromstring(documents.component(design(top, SMALL), []))
-    (interface,) = (
+    kind = "AHBLite" if top == "core-ahb" else "AXI4"
+    interface = next(
         each
         for each in root.findall("x:busInterfaces/x:busInterface", SPACE)
-        if each.find("x:busType", SPACE).attrib["name"] == "AXI4"
+        if each.find("x:busType", SPACE).attrib["name"] == kind
     )
     assert interface.find(f"x:{side}", SPACE) is not None
     sides = ("physicalPort", "logicalPort")
     physical, logical = ([name.text for name in interface.iterfind(f".//x:{side}/x:name", SPACE)] for side in sides)
-    assert logical == [name.removeprefix("axi__").upper() for name in physical]
+    assert logical == [name.rpartition("__")[2].upper() for name in physical]
     assert len(logical) == signals
 
 

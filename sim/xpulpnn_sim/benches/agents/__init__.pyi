@@ -1,3 +1,4 @@
+from xpulpnn_sim.benches.agents.ahb import AhbSubordinate as AhbSubordinate
 from xpulpnn_sim.benches.agents.axi import AxiChecker as AxiChecker
 from xpulpnn_sim.benches.agents.axi import AxiManager as AxiManager
 from xpulpnn_sim.benches.agents.axi import AxiSubordinate as AxiSubordinate

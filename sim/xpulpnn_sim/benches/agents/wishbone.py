@@ -18,7 +18,7 @@ class WishboneTiming(NamedTuple):
     error_only: float
 
 
-class WishboneCycle(NamedTuple):
+class BusTransfer(NamedTuple):
     address: int
     writes: int
     enables: int
@@ -37,7 +37,7 @@ class WishboneSubordinate(Agent):
 
     def __init__(self, dut: Dut, memory: WordMemory, timing: WishboneTiming, rng: Random, words: int) -> None:
         super().__init__(dut)
-        self.log: list[WishboneCycle] = []
+        self.log: list[BusTransfer] = []
         self._memory, self._timing, self._rng, self._words = memory, timing, rng, words
         self._driver = PortDriver(dut, "bus__")
         self._seen = {name: getattr(dut, f"bus__{name}") for name in (*_FIELDS, "cyc", "stb", "dat_w")}
@@ -89,7 +89,7 @@ class WishboneSubordinate(Agent):
         address = shown["adr"] * WORD_BYTES
         if shown["we"] and not self._memory.fails(address):
             self._memory.write(address, shown["sel"], shown["dat_w"])
-        self.log.append(WishboneCycle(address, shown["we"], shown["sel"], first, cycle))
+        self.log.append(BusTransfer(address, shown["we"], shown["sel"], first, cycle))
         self._waiting, self._word = None, (self._word + 1) % self._words
 
     def release(self) -> None:

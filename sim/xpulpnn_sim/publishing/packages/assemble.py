@@ -34,7 +34,7 @@ TESTBENCHES: Mapping[str, Callable[[Design], dict[str, str]]] = {
 _WITH_BANKS = ("cluster", "cluster-axi", "cluster-debug", "cluster-wishbone", "tcdm")
 
 PACKAGED = (
-    *("core", "core-debug", "core-wishbone", "core-axi", "backend", *VECTORS),
+    *("core", "core-debug", "core-wishbone", "core-axi", "core-ahb", "backend", *VECTORS),
     *("cluster", "cluster-debug", "cluster-axi", "cluster-wishbone", "tcdm", "event-unit", "dma", "icache"),
     *DEBUG_NAMES,
 )

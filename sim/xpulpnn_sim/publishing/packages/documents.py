@@ -58,6 +58,8 @@ _AXI_READS = frozenset({"araddr", "arvalid", "arready", "rdata", "rvalid", "rrea
 """Signals by whose presence a group of ports is recognised as an AXI4 interface."""
 
 _OBI_BUS = {"vendor": VENDOR, "library": _BUS_LIBRARY, "version": _BUS_VERSION}
+_AHB_SIGNALS = frozenset({"haddr", "htrans", "hready"})
+_AHB_BUS = {"vendor": "amba.com", "library": "AMBA3", "version": "r2p0_0"}
 _AXI_BUS = {"vendor": "amba.com", "library": "AMBA4", "version": "r0p0_0"}
 _ALWAYS = ("req", "gnt", "addr", "rvalid", "rdata")
 _FILE_TYPES = {".v": "verilogSource-2001", ".sdc": "SDC", ".xdc": "user"}
@@ -115,6 +117,8 @@ def component(design: Design, files: Sequence[str]) -> str:
     obi, axi = _obi_buses(design), _buses(design.ports, _AXI_READS)
     interfaces = [_bus_interface(bus, ports, "obi", _OBI_BUS) for bus, ports in obi.items()]
     interfaces += [_bus_interface(bus, ports, "AXI4", _AXI_BUS) for bus, ports in axi.items()]
+    ahb = _buses(design.ports, _AHB_SIGNALS)
+    interfaces += [_bus_interface(bus, ports, "AHBLite", _AHB_BUS) for bus, ports in ahb.items()]
     view = _node("view", *_nodes(name="rtl", envIdentifier="verilog:any:", componentInstantiationRef="rtl"))
     instantiation = _node("componentInstantiation", *_nodes(name="rtl", language="verilog", moduleName=design.module))
     instantiation.append(_node("fileSetRef", _node("localName", "rtl")))
@@ -142,11 +146,11 @@ def _file(path: str) -> ElementTree.Element:
 
 
 def _bus_interface(bus: str, ports: Sequence[Port], kind: str, reference: Mapping[str, str]) -> ElementTree.Element:
-    """Return the IP-XACT element of a bus interface; AXI4 signals have capital letters in IP-XACT."""
+    """Return the IP-XACT element of a bus interface; signals of AMBA have capital letters in IP-XACT."""
     maps = [
         _node(
             "portMap",
-            _node("logicalPort", *_nodes(name=_signal(port).upper() if reference is _AXI_BUS else _signal(port))),
+            _node("logicalPort", *_nodes(name=_signal(port) if reference is _OBI_BUS else _signal(port).upper())),
             _node("physicalPort", *_nodes(name=port.name)),
         )
         for port in ports

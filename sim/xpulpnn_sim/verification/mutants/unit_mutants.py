@@ -46,7 +46,10 @@ _OF_UNITS: Mapping[str, Sequence[tuple[Mapping[str, set[int]], Sequence[str]]]] 
     "prefetch": (({"valid": {1}}, (*_HALF_WORD, "error")), ({"valid": {1}, "compressed": {0}}, ("word",))),
     "hwloops": (({"if_back": {1}}, ("if_start",)), ({"id_valid": {1}}, ("hold", "wrong", "id_next"))),
     "quantiser": (({"start": {1}}, ("done",)), ({"request": {1}}, ("address",)), ({"done": {1}}, ("result",))),
-    "wishbone_bridge": (({"bus__stb": {1}}, [f"bus__{name}" for name in ("adr", "we", "sel", "cti", "dat_w")]),),
+    "word_bridge": (
+        ({"bus__stb": {1}}, [f"bus__{name}" for name in ("adr", "we", "sel", "cti", "dat_w")]),
+        ({"bus__htrans": {2, 3}}, [f"bus__{name}" for name in ("haddr", "hwrite", "hsize", "hburst")]),
+    ),
     "axi_bridge": (({"axi__rvalid": {1}}, ("axi__rready",)), ({"axi__bvalid": {1}}, ("axi__bready",))),
     "decoder": (({"illegal": {0}}, ("ctrl", "quantise", "requantise", "pair")),),
 }

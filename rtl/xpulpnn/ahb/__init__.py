@@ -1,0 +1,1 @@
+"""AHB-Lite ports of a core."""
