@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.config import CLUSTER_PRESETS, PRESETS, CoreConfig
 from xpulpnn.errors import InputError, require
-from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, progress_bar, remark, tell
+from xpulpnn_sim.cli.common import FAILED, finish, pass_on, pick, progress_bar, remark, table, tell
 from xpulpnn_sim.cli.configurations import Hosted, refuse
 from xpulpnn_sim.cli.options import CompilerChoice, Count, Json, NewFolder, Repeated, arguments, command
 from xpulpnn_sim.tools.files import abridged, is_generated, output_folder, require_folder
@@ -38,16 +37,12 @@ def loop_record(report: PassReport) -> dict[str, Any]:
 
 
 def show_loops(report: PassReport) -> None:
-    table = Table(title="loops of the C code", title_justify="left", box=None, pad_edge=False)
-    for name in ("function", "place", "hardware loop", "because"):
-        table.add_column(name, overflow="fold")
-    for outcome in report.loops:
-        level = "no" if outcome.level is None else str(outcome.level)
-        table.add_row(outcome.function, outcome.source, level, outcome.reason)
-    for function, reason in report.skipped.items():
-        table.add_row(function, "", "no", reason)
+    levels = ((loop, "no" if loop.level is None else loop.level) for loop in report.loops)
+    rows = [(loop.function, loop.source, level, loop.reason) for loop, level in levels]
+    rows += [(function, "", "no", reason) for function, reason in report.skipped.items()]
+    shown = table(("function", "place", "hardware loop", "because"), rows, title="loops of the C code")
     text = f"{report.turned} of {len(report.loops)} loops; accesses: {report.increments} with increment, "
-    tell(table, text + f"{report.sums} with a sum for their address")
+    tell(shown, text + f"{report.sums} with a sum for their address")
 
 
 ARCHIVE_SUFFIX = ".a"

@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
-from rich.table import Table
-
 from xpulpnn.config import Arbiter, ClusterConfig
 from xpulpnn_sim.api.cosimulation import cluster_cases
 from xpulpnn_sim.cli.common import Columns, plain, quotient, record_table, table, tell
@@ -15,6 +13,7 @@ from xpulpnn_sim.cli.options import Count, Jobs, Numbers, Report, arguments, lis
 from xpulpnn_sim.cosimulation.model.schema import DeviceWait
 from xpulpnn_sim.cosimulation.workloads.kernel_run import Case
 from xpulpnn_sim.exploration.report.cluster_plots import bank_gains, speed_ups, write_cluster_plots
+from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sw.kernels.layout import PLACEMENTS, Placement
 from xpulpnn_sw.kernels.programs.tiled import Tiling
 
@@ -38,7 +37,7 @@ def print_tiles(record: Mapping[str, Any]) -> None:
     tell("", text, _steps(tiling["steps"], unit))
 
 
-def _steps(steps: list[Mapping[str, Any]], unit: str) -> Table:
+def _steps(steps: list[Mapping[str, Any]], unit: str) -> TerminalTable:
     rows = [[_text(step[name]) for name in _STEPS] for step in steps]
     if len(rows) > _SHOWN:
         half = _SHOWN // 2
@@ -126,7 +125,7 @@ _COLUMNS: Columns = {
 }
 
 
-def _table(records: Sequence[Mapping[str, Any]]) -> Table:
+def _table(records: Sequence[Mapping[str, Any]]) -> TerminalTable:
     title = (
         "cycles, MAC per cycle: whole kernel, from barrier to barrier; conflicts in banks, waiting for the last "
         "core: share of all cores' cycles"
@@ -138,8 +137,7 @@ def _table(records: Sequence[Mapping[str, Any]]) -> Table:
         columns["2x banks"] = lambda record: "-" if record["gain"] is None else f"{record['gain']:+.1%}"
     known = zip(records, speed_ups(records), gains, strict=True)
     shown = ({**record, "speed-up": speed_up, "gain": gain} for record, speed_up, gain in known)
-    least = ("Mcyc/s", "placement", "arbiter", "icache", "cyc/sdotp", "last core", "conflicts", "banks", "2x banks")
-    return record_table(columns, shown, title=title, least=least)
+    return record_table(columns, shown, title=title)
 
 
 def _share(record: Mapping[str, Any], cycles: int) -> str:

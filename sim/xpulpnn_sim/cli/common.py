@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
     from rich.table import Table
 
+    from xpulpnn_sim.tools.named_table import TerminalTable
+
 OK = 0
 FAILED = 1  # exit code of a failed check
 INTERRUPTED = 130  # exit code after an interrupt
@@ -180,7 +182,6 @@ def pass_on(data: bytes, *, error: bool) -> None:
 
 
 _NUMBER = re.compile(r"0x[0-9a-f]+|[-+]?[0-9][0-9.,]*[%x]?( of [0-9]+)?|-|")  # right-aligned cells
-_WHOLE = 20  # width from which on a column of text may fold
 
 
 def table(
@@ -188,24 +189,18 @@ def table(
     rows: Iterable[Iterable[object]],
     *,
     title: str = "",
-    least: Sequence[str] = (),
-    explained: Mapping[str, str] | None = None,
-) -> "Table":
-    """Return a table whose number columns are right-aligned, except for the first column; ``least`` names the columns
-    that narrow terminals can do without, the least important first."""
-    from xpulpnn_sim.cli.fitted_table import FittedTable
+    notes: Sequence[str] = (),
+) -> "TerminalTable":
+    """Return a table whose number columns are right-aligned, except for the first column."""
+    from xpulpnn_sim.tools.named_table import Column, NamedTable, TerminalTable
 
-    cells = [[str(cell) for cell in row] for row in rows]
-    shown = FittedTable(box=None, title=title or None, title_justify="left")
-    shown.least, shown.explained = least, explained or {}
-    for number, heading in enumerate(headings):
-        column = [row[number] for row in cells if number < len(row)]
+    names, columns = [*headings], list[Column]()
+    cells = [[str(cell) for cell in (*row, *[""] * len(names))][: len(names)] for row in rows]
+    for number, heading in enumerate(names):
+        column = [row[number] for row in cells]
         is_left = not number or 2 * sum(_NUMBER.fullmatch(cell) is not None for cell in column) < len(column)
-        whole = not is_left or max(map(len, [heading, *column])) <= _WHOLE
-        shown.add_column(heading.strip(), justify="left" if is_left else "right", no_wrap=whole, overflow="fold")
-    for row in cells:
-        shown.add_row(*row)
-    return shown
+        columns.append(Column(name=heading.strip(), digits=None if is_left else 0))
+    return TerminalTable(NamedTable(title=title, columns=columns, rows=cells, notes=notes))
 
 
 Columns = Mapping[str, str | Callable[[Any], object]]
@@ -217,7 +212,7 @@ def plain(*names: str) -> dict[str, str]:
     return {name: f"{{[{name}]}}" for name in names}
 
 
-def record_table(columns: Columns, records: Iterable[object], **how: Any) -> "Table":
+def record_table(columns: Columns, records: Iterable[object], **how: Any) -> "TerminalTable":
     return table(columns, (cells_of(columns, record) for record in records), **how)
 
 

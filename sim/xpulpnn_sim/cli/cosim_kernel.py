@@ -147,7 +147,7 @@ def _show(options: CosimOptions, cluster: ClusterConfig | None, cases: list[Case
         tell(record_table(_COLUMNS, records, title=_TITLE))
     else:
         rows = [record | _figures(record) for record in records]
-        tell(record_table(_KERNEL_COLUMNS, rows, least=_LEAST, explained=_EXPLAINED))
+        tell(record_table(_KERNEL_COLUMNS, rows, notes=_NOTES))
     tell(verdict(records))
     if options.waves is not None:
         write_waves(options.waves, options.wave_window, cases, results)
@@ -195,12 +195,11 @@ def _figures(record: dict[str, Any]) -> dict[str, float | None]:
     return figures
 
 
-_EXPLAINED = {
-    "cyc/sdotp": "cycles of a dot product, in the MatMul alone",
-    "MAC/cyc": "multiply-accumulates per cycle of the whole kernel",
-    "OPEF": "dot products per instruction of the inner loop; above 1 with two in one instruction",
-}
-_LEAST = ("Mcyc/s", "model", "paper", "OPEF", "cyc/sdotp")
+_NOTES = (
+    "cyc/sdotp: cycles of a dot product, in the MatMul alone",
+    "MAC/cyc: multiply-accumulates per cycle of the whole kernel",
+    "OPEF: dot products per instruction of the inner loop; above 1 with two in one instruction",
+)
 
 
 def verdict(records: Sequence[dict[str, Any]]) -> str:

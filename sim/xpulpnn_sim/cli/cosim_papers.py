@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.config import BOTH_FORMS, ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, require
@@ -24,6 +23,7 @@ from xpulpnn_sim.cosimulation.workloads import cifar10
 from xpulpnn_sim.cosimulation.workloads.bnn_run import HARDWARE, POPCOUNTS, SOFTWARE, BnnCase, run_bnn
 from xpulpnn_sim.cosimulation.workloads.packed_products import run_sweep_points
 from xpulpnn_sim.exploration.report.packed_tables import bytes_cycles, sweep_tables, write_packed_tables
+from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sw.kernels.bnn.classifier import CLASSIFIER_VARIANTS
 from xpulpnn_sw.kernels.ulppack.packing import ISAS
 from xpulpnn_sw.layers.layer import MatmulLayer
@@ -94,7 +94,7 @@ def cosim_ulppack_command(options: UlppackOptions) -> int:
     return finish(options.json, records, good=not wrong)
 
 
-def _packed_table(records: list[dict[str, Any]]) -> Table:
+def _packed_table(records: list[dict[str, Any]]) -> TerminalTable:
     base = bytes_cycles(records)
 
     def faster(record: dict[str, Any]) -> str:
@@ -229,7 +229,7 @@ def _runnable(ways: list[tuple[str, str]], core: CoreConfig, *, is_open: bool) -
     raise InputError(f"variant must be one that the configuration can run, not {variant} (needs {missing})")
 
 
-def _classifier_table(records: list[dict[str, Any]]) -> Table:
+def _classifier_table(records: list[dict[str, Any]]) -> TerminalTable:
     way_of = itemgetter("variant", "popcount")
     layers = [name for name in records[0]["layers"] if name != "setup"]
     title = "millions of instructions and cycles; layers: of core 0; paper: its cycles over ours"

@@ -118,10 +118,7 @@ def doctor_command(options: DoctorOptions) -> int:
         clean_cache()
     findings = [(tool, *(tool.find() or ("", ""))) for tool in TOOLS]
     rows = ((tool.name, tool.purpose, version or "-", place or _missing(tool)) for tool, version, place in findings)
-    shown = table(("tool", "for", "version", "where"), rows)
-    for column in shown.columns:
-        column.overflow, column.no_wrap = "fold", False
-    tell(shown)
+    tell(table(("tool", "for", "version", "where"), rows))
     (place, reason), (files, size) = cache_place(), cache_size()
     origin = f"set by {reason}" if reason != DEFAULT else f"by default; {CACHE_VARIABLE} sets another"
     tell(f"cache: {place} ({origin}), {files} files, {size / _MB:.1f} MB; --clean-cache empties it")

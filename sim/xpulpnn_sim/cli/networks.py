@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 from numpy.typing import NDArray
-from rich.table import Table
 
 from xpulpnn.errors import InputError, require
 from xpulpnn_sim.cli.common import Columns, finish, plain, progress_bar, record_table, remark, table, tell
@@ -23,6 +22,7 @@ from xpulpnn_sim.cosimulation.networks.images import FORMS, Images, read_images
 from xpulpnn_sim.cosimulation.networks.network_program import Inputs, NetworkProgram, network_program, program_options
 from xpulpnn_sim.reference.golden.network import agreement, moved_codes
 from xpulpnn_sim.tools.files import write_bytes, write_text, write_texts
+from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sw.networks.importers.registry import READERS, ImportOptions, import_model, request_of
 from xpulpnn_sw.networks.network import Network, NetworkModel
 from xpulpnn_sw.networks.network_file import read_network, serialised
@@ -184,7 +184,7 @@ def write_network(described: NetworkModel, path: Path) -> list[Path]:
     return [path, weights]
 
 
-def _layers(described: NetworkModel) -> Table:
+def _layers(described: NetworkModel) -> TerminalTable:
     rows: list[tuple[object, ...]] = []
     for number, stage in enumerate(described.network.stages):
         rule = getattr(stage.tensors, "requantisation", None)

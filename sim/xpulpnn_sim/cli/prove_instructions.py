@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.errors import InputError
 from xpulpnn.isa.insn import Insn
@@ -21,6 +20,7 @@ from xpulpnn_sim.proofs.engine.outcomes import PROVED, Ledger, Outcome
 from xpulpnn_sim.proofs.instructions import instruction_proofs
 from xpulpnn_sim.proofs.instructions.instruction_proofs import InstructionProver, proof_name, provable
 from xpulpnn_sim.proofs.instructions.unrolling import BackendGates
+from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sim.tools.yosys import Yosys
 
 _STATEMENT_FAULT = SimpleNamespace(name="one bit wrong in one case", module="statements")
@@ -95,7 +95,7 @@ def _record(outcome: Outcome) -> dict[str, Any]:
     return outcome_record("instruction", outcome, example=list(outcome.parts))
 
 
-def _table(rows: Sequence[Insn], results: Sequence[Result]) -> Table:
+def _table(rows: Sequence[Insn], results: Sequence[Result]) -> TerminalTable:
     known = {result.outcome.name: result.outcome for result in results}
     lines: list[tuple[object, ...]] = []
     for op, group in groupby(rows, key=lambda row: row.op):

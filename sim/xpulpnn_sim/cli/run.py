@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from xpulpnn.config import ClusterConfig, CoreConfig
 from xpulpnn.errors import InputError, require
@@ -29,6 +28,7 @@ from xpulpnn_sim.reference.programs import trace
 from xpulpnn_sim.reference.programs.elf import Executable, load, memory_of, require_fitting
 from xpulpnn_sim.reference.programs.retirements import Records, lines, lines_of_cores
 from xpulpnn_sim.tools.files import replacing, require_place, require_room, require_writable
+from xpulpnn_sim.tools.named_table import TerminalTable
 from xpulpnn_sw.toolchain.build_options import named_core
 
 
@@ -44,16 +44,14 @@ def core_records(result: RunResult) -> list[dict[str, Any]]:
     ]
 
 
-def cores_table(rows: Sequence[dict[str, Any]]) -> Table:
+def cores_table(rows: Sequence[dict[str, Any]]) -> TerminalTable:
     causes = {name.replace("_", " "): name for name in rows[0]["stalls"] if any(row["stalls"][name] for row in rows)}
     stalls = {cause: f"{{[stalls][{name}]}}" for cause, name in causes.items()}
     columns = {**plain("core", "instructions"), **stalls, **plain("unfinished")}
-    shown = record_table(columns, rows, title="cycles by core")
     meanings = {cause: MEANING[name] for cause, name in causes.items()}
     meanings["unfinished"] = "what the core waited for when the program ended"
-    shown.caption = "; ".join(f"{cause}: {meaning}" for cause, meaning in meanings.items())
-    shown.caption_justify = "left"
-    return shown
+    notes = [f"{cause}: {meaning}" for cause, meaning in meanings.items()]
+    return record_table(columns, rows, title="cycles by core", notes=notes)
 
 
 MOST_PORTS = 65_535

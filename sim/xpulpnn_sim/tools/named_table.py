@@ -76,7 +76,8 @@ def table_of(
 
 _COMMAND_WIDTH = 40
 _GROUP_WIDTH = 16
-_GAP = 2  # in characters: line of a command, line of a group's heading, space between columns
+_WHOLE_WIDTH = 20
+_GAP = 2  # in characters: line of a command, of a group's heading, text that may fold, space between columns
 
 
 class TerminalTable:
@@ -86,8 +87,9 @@ class TerminalTable:
         self._table = table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(self._table.title, style="bold")
-        for columns in blocks(self._table, options.max_width):
+        if self._table.title:
+            yield Text(self._table.title, style="bold")
+        for columns in blocks(self._table, options.max_width, _WHOLE_WIDTH):
             yield _block(self._table, columns)
         for note in self._table.notes:
             yield Text(f"* {note}")
@@ -105,19 +107,20 @@ def _lines(text: str, width: int = _GROUP_WIDTH) -> list[str]:
     return wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
-def _width(table: NamedTable, column: int, folded: int | None) -> int:
+def _width(table: NamedTable, column: int, folded: int = 0) -> int:
     """Return the width of a column and of the gap after it; headings and texts wrap at ``folded`` characters."""
     heading = table.columns[column]
     cells = [heading.show(row[column]) for row in table.rows]
+    folds = folded > 0 and heading.digits is None
     if heading.commands:
         cells = [cell[:_COMMAND_WIDTH] for cell in cells]
-    elif folded and heading.digits is None:
+    elif folds:
         cells = [line for cell in cells for line in _lines(cell, folded)]
-    above = [line for text in _headings(table, column) for line in (_lines(text) if folded else [text])]
+    above = [line for text in _headings(table, column) for line in (_lines(text) if folds else [text])]
     return max(map(len, [*above, *_lines(heading.group), *cells])) + _GAP
 
 
-def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[list[int]]:
+def blocks(table: NamedTable, width: int, folded: int = 0) -> list[list[int]]:
     """Split the columns into blocks of at most ``width`` characters, each with the columns that identify a row."""
     places = range(len(table.columns))
     parts = [list(members) for _, members in groupby(places, key=lambda i: table.columns[i].group)]
@@ -139,7 +142,7 @@ def blocks(table: NamedTable, width: int, folded: int | None = None) -> list[lis
 
 
 def _block(table: NamedTable, columns: Sequence[int]) -> Table:
-    shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+    shown = Table(box=None)
     above = max(len(_lines(table.columns[i].group)) for i in columns)
     previous = ""
     for i in columns:
@@ -147,7 +150,8 @@ def _block(table: NamedTable, columns: Sequence[int]) -> Table:
         group = _lines(column.group) if column.group != previous else []
         previous = column.group
         heading = Text("\n".join([*group, *[""] * (above - len(group)), *_headings(table, i)]))
-        shown.add_column(heading, justify="left" if column.digits is None else "right", no_wrap=True, overflow="fold")
+        whole = column.digits is not None or _width(table, i) <= _WHOLE_WIDTH + _GAP
+        shown.add_column(heading, justify="left" if column.digits is None else "right", no_wrap=whole, overflow="fold")
     for number, row in enumerate(table.rows):
         style = "bold" if number in table.marked else "red" if number in table.failed else ""
         shown.add_row(*(Text(table.columns[i].show(row[i])) for i in columns), style=style)
