@@ -117,34 +117,23 @@ def cached_results(folder: str) -> Results:
 
 def digest(*parts: object) -> str:
     """Return 32 hexadecimal digits, equal for equal parts in every process; for a module its sources are hashed."""
-    sha = hashlib.sha256()
-    for part in parts:
-        _add(sha, part)
-    return sha.hexdigest()[:32]
+    return hashlib.sha256(json.dumps(_plain(parts)).encode()).hexdigest()[:32]
 
 
-def _add(sha: "hashlib._Hash", part: object) -> None:
+def _plain(part: Any) -> Any:
+    """Return a part as nested lists of texts, with the name of its type where that matters."""
     if isinstance(part, np.ndarray):
-        sha.update(f"{part.dtype} {part.shape} ".encode())
-        sha.update(np.ascontiguousarray(cast("np.ndarray[Any, Any]", part)).tobytes())
-    elif isinstance(part, ModuleType):
+        content = np.ascontiguousarray(cast("np.ndarray[Any, Any]", part)).tobytes()
+        return [f"{part.dtype} {part.shape}", hashlib.sha256(content).hexdigest()]
+    if isinstance(part, ModuleType):
         path = Path(str(part.__file__))
-        for member in sorted(path.parent.glob("*.py")) if path.name == "__init__.py" else [path]:
-            _add(sha, member.read_text())
-    elif is_dataclass(part) and not isinstance(part, type):
-        sha.update(f"{type(part).__name__}(".encode())
-        for member in fields(part):
-            _add(sha, (member.name, getattr(part, member.name)))
-    elif isinstance(part, Mapping):
-        entries = cast("Mapping[Any, Any]", part)
-        _add(sha, [(name, entries[name]) for name in sorted(entries, key=repr)])
-    elif isinstance(part, frozenset | set):
-        _add(sha, sorted(cast("frozenset[Any]", part), key=repr))
-    elif isinstance(part, tuple | list) and not isinstance(part, Enum):
-        members = cast("list[Any]", part)
-        sha.update(f"[{len(members)}:".encode())
-        for member in members:
-            _add(sha, member)
-    else:
-        text = repr(part)
-        sha.update(f"{len(text)}:{text};".encode())
+        return [
+            file.read_text() for file in (sorted(path.parent.glob("*.py")) if path.name == "__init__.py" else [path])
+        ]
+    if is_dataclass(part) and not isinstance(part, type):
+        return [type(part).__name__, *([member.name, _plain(getattr(part, member.name))] for member in fields(part))]
+    if isinstance(part, Mapping):
+        return [[repr(name), _plain(part[name])] for name in sorted(part, key=repr)]
+    if isinstance(part, frozenset | set):
+        return sorted(map(repr, part))
+    return list(map(_plain, part)) if isinstance(part, tuple | list) and not isinstance(part, Enum) else repr(part)
