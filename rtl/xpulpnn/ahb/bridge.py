@@ -17,7 +17,8 @@ class AhbBridge(Component):
     One access is outstanding at a time; AHB-Lite sees its address in the cycle after its grant. It is answered in the
     cycle in which its last transfer ends; the next access is granted in that cycle. A line is a burst of words. Where
     the enabled bytes are no aligned byte, half-word or word, a write is two transfers, the lower first, and a read is
-    one of the whole word, as is a write of no byte. A failed transfer ends nothing. Reset drops the outstanding access.
+    one of the whole word, as is a write of no byte. A failed transfer ends a write, but no burst. Reset drops the
+    outstanding access.
     """
 
     def __init__(self, signature: PortSignature):
@@ -73,9 +74,9 @@ class AhbBridge(Component):
         port, bus = self.port, self.bus
         left, now = signals(WORD_BYTES, "left now")  # bytes without an address phase, and those of the current one
         offset = Signal(_OFFSET_BITS)
-        failed, writes = signals(1, "failed writes")
-        collect_words(m, port, ended & ~requested, bus.hrdata, bus.hresp | failed)
-        m.d.comb += [requested.eq(left.any()), bus.hprot.eq(_DATA), writes.eq(port.we & port.be.any())]
+        collect_words(m, port, ended & ~requested, bus.hrdata, bus.hresp)
+        writes = port.we & port.be.any()
+        m.d.comb += [requested.eq(left.any()), bus.hprot.eq(_DATA)]
         for half in (2, 0):  # the lower half wins
             with m.If(left[half : half + 2].any()):
                 both = left[half : half + 2].all()
@@ -89,7 +90,9 @@ class AhbBridge(Component):
         self._place(m, granted, offset)
         with m.If(granted):
             aligned = Cat(port.be == enables for enables in _ALIGNED).any()
-            m.d.sync += [bus.hwrite.eq(writes), bus.hwdata.eq(port.wdata), failed.eq(0)]
-            m.d.sync += left.eq(Mux(writes | aligned, port.be, -1))
+            m.d.sync += [bus.hwrite.eq(writes), bus.hwdata.eq(port.wdata), left.eq(Mux(writes | aligned, port.be, -1))]
+        with m.Elif(bus.hresp):
+            # in the first of the two cycles of an error the next address can be withdrawn
+            m.d.sync += left.eq(0)
         with m.Elif(bus.hready):
-            m.d.sync += [left.eq(left & ~now), failed.eq(ended & bus.hresp)]
+            m.d.sync += left.eq(left & ~now)

@@ -20,8 +20,8 @@ _SUBORDINATE = AhbSubordinate if _ON_AHB else WishboneSubordinate
 _ADDRESS, _REQUEST, _READY = ("haddr", "htrans", "hready") if _ON_AHB else ("adr", "cyc", "ack")
 
 
-def _transfers(access: ObiTransfer) -> list[tuple[int, int, int]]:
-    """Return the address, whether it writes, and the enabled bytes of each transfer of an access."""
+def _transfers(access: ObiTransfer, memory: WordMemory) -> list[tuple[int, int, int]]:
+    """Return the address, whether it writes, and the enabled bytes of each transfer of an access to a memory."""
     words = bench_data()["words"]
     if not _ON_AHB or not bench_data()["writes"]:
         enabled = [access.enables >> WORD_BYTES * word & ALL_BYTES for word in range(words)]
@@ -33,7 +33,8 @@ def _transfers(access: ObiTransfer) -> list[tuple[int, int, int]]:
         parts += [enables] if enables == pair else [1 << byte for byte in range(WORD_BYTES) if enables >> byte & 1]
     if len(parts) != 1 and not (access.write and parts):
         return [(access.address, 0, ALL_BYTES)]
-    return [(access.address + (part & -part).bit_length() - 1, access.write, part) for part in parts]
+    transfers = [(access.address + (part & -part).bit_length() - 1, access.write, part) for part in parts]
+    return transfers[:1] if memory.fails(transfers[0][0]) else transfers
 
 
 class Manager(ObiManager):
@@ -48,7 +49,7 @@ class Manager(ObiManager):
     def _check_cycle(self, answered: ObiTransfer | None) -> None:
         if answered is None:
             return
-        transfers = _transfers(answered)
+        transfers = _transfers(answered, self._memory)
         failing = [self._memory.fails(place) for place, _, _ in transfers]
         share = len(transfers) // self._error_bits
         errors = sum(any(failing[part * share : (part + 1) * share]) << part for part in range(self._error_bits))
@@ -125,10 +126,10 @@ async def accesses_are_those_of_the_port(dut: Dut, rng: Random, timing: Wishbone
     assert not _ON_AHB or sample(dut.bus__hprot) == 2 + bench_data()["writes"], "protection"
     free, log = 0, iter(memory.log)
     for access in manager.completed:
-        bursts = [transfer for _, transfer in zip(_transfers(access), log, strict=False)]
+        bursts = [transfer for _, transfer in zip(_transfers(access, expected), log, strict=False)]
         assert access.granted == max(access.requested, free), f"{access} is not granted at once"
         last = access.answered - bench_data()["late"]
         assert (bursts[0].first, bursts[-1].last) == (access.granted + 1, last), f"{access}: {bursts}"
-        assert [transfer[:3] for transfer in bursts] == _transfers(access), f"{access}: {bursts}"
+        assert [transfer[:3] for transfer in bursts] == _transfers(access, expected), f"{access}: {bursts}"
         free = access.answered
     assert next(log, None) is None, "a transfer belongs to no access"

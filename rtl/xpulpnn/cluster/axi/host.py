@@ -14,7 +14,8 @@ _WRAPPED_BITS = exact_log2(16 * WORD_BYTES)  # address bits in a wrapping burst,
 class AxiHost(Component):
     """AXI4 subordinate that makes an access to an OBI port of each transfer, one after the other.
 
-    One burst is under way at a time, of any kind, length and size of its transfers; reads and writes take turns. The
+    One burst is under way at a time, of any kind and length, with transfers of 1, 2 or 4 bytes; reads and writes take
+    turns. ``wlast`` is not needed. From the cycle after reset on bursts are accepted. The
     first access is requested in the cycle after its address at the earliest, each further one in the cycle in which the
     one before is answered. Transfers that read are accesses to the whole word. An access that fails is SLVERR, of its
     transfer if it reads, else of the burst. Exclusive accesses are normal ones.
@@ -31,14 +32,16 @@ class AxiHost(Component):
         m.submodules.read_data = read_data = SyncFIFO(width=XLEN + 2, depth=_READ_DEPTH)
         m.submodules.write_data = write_data = SyncFIFO(width=XLEN + WORD_BYTES, depth=_WRITE_DEPTH)
         busy, writing, failed, under_way, granted, ends = signals(1, "busy writing failed under_way granted ends")
+        awake = Signal()  # nothing is accepted in reset, which may end later than that of the manager
+        m.d.sync += awake.eq(1)
         left = Signal(len(axi.arlen) + 1)  # transfers that are not requested yet
         # the answer to a read that is under way needs a place too
         free = read_data.level + under_way < _READ_DEPTH
         m.d.comb += [
-            axi.awready.eq(~busy & axi.awvalid & (~axi.arvalid | ~writing)),
-            axi.arready.eq(~busy & axi.arvalid & ~axi.awready),
-            axi.wready.eq(write_data.w_rdy),
-            write_data.w_en.eq(axi.wvalid),
+            axi.awready.eq(awake & ~busy & axi.awvalid & (~axi.arvalid | ~writing)),
+            axi.arready.eq(awake & ~busy & axi.arvalid & ~axi.awready),
+            axi.wready.eq(awake & write_data.w_rdy),
+            write_data.w_en.eq(axi.wvalid & awake),
             write_data.w_data.eq(Cat(axi.wdata, axi.wstrb)),
             write_data.r_en.eq(granted & writing),
             granted.eq(port.req & port.gnt),

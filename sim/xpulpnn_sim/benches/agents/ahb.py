@@ -55,7 +55,8 @@ class AhbSubordinate(Agent):
             self._transfer(self._under_way, sample(self._seen["hwdata"]), ready=ready > 0)
         if ready:
             self._under_way = self._accepted(self._waiting[0], shown)
-        if ready or shown["htrans"] == _IDLE:
+        # in the first cycle of an error the next address may be withdrawn
+        if ready or self._failing or shown["htrans"] == _IDLE:
             self._waiting = None
         self._cycle += 1
 
