@@ -85,8 +85,9 @@ ARROWS = {
     ),  # the program of halted harts is assembled
     "rtl/xpulpnn/cluster": Arrows((*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn.cluster"), (GATES,)),
     "rtl/xpulpnn/wishbone": Arrows((*HARDWARE, "xpulpnn.cluster", "xpulpnn.wishbone"), (GATES,)),
+    "rtl/xpulpnn/ahb": Arrows((*HARDWARE, "xpulpnn.cluster", "xpulpnn.ahb"), (GATES,)),
     "rtl/xpulpnn/bus": Arrows(
-        (*HARDWARE, "xpulpnn.core", "xpulpnn.debug", "xpulpnn.cluster", "xpulpnn.wishbone", "xpulpnn.bus"), (GATES,)
+        (*HARDWARE, *(f"xpulpnn.{room}" for room in ("core", "debug", "cluster", "wishbone", "ahb", "bus"))), (GATES,)
     ),
     "rtl/xpulpnn/xif": Arrows((*HARDWARE, *("xpulpnn.arith", "xpulpnn.dotp", "xpulpnn.core", "xpulpnn.xif")), (GATES,)),
     "rtl/xpulpnn/emit": Arrows((*DESCRIPTION, "xpulpnn.emit"), (GATES,)),

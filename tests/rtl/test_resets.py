@@ -155,7 +155,11 @@ def first_request(folder: Path, top: str, config: object, **options: object) -> 
     """Time of the first request, or grant, when fetching is enabled and others request and grant all the time."""
     emitted = emit_top(top, config, initial=False, **options)
     ports = {port["name"]: port["width"] for port in emitted.manifest["ports"] if port["direction"] == "output"}
-    requests = [name for name in ports if re.search("(req|host__gnt|cyc|stb|valid)$", name) and name != "debug_req"]
+    requests = [
+        name
+        for name in ports
+        if re.search("(req|host__gnt|host__a?[rw]+ready|cyc|stb|valid|htrans)$", name) and name != "debug_req"
+    ]
     inputs = {port["name"]: f"{{{port['width']}{{1'b1}}}}" for port in emitted.manifest["ports"]} | OWN
     known = {port["name"] for port in emitted.manifest["ports"]}
     bench = FIRST.format(
