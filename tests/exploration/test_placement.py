@@ -22,7 +22,7 @@ from xpulpnn_sim.exploration.mapped_netlist import CombinationalCells, MappedGat
 from xpulpnn_sim.exploration.options import ExploreOptions
 from xpulpnn_sim.exploration.placement import Placement, Placer, default_row_um, module_tiles
 from xpulpnn_sim.exploration.results import emit_design
-from xpulpnn_sim.exploration.sizing import place_and_size
+from xpulpnn_sim.exploration.sizing import place_and_size, resized
 from xpulpnn_sim.exploration.timing import OpenSta, longest_paths
 
 pytestmark = pytest.mark.flow
@@ -99,6 +99,16 @@ def test_sizing_keeps_the_function_and_makes_the_path_shorter(library, placer, o
     modules, tiles = module_tiles(placed.netlist, placement)
     assert {"part0", "part1", "part2"} < set(modules)
     assert {-1, 0, 1, 2} <= {module for row in tiles for module in row}
+
+
+def test_gates_of_joined_parts_are_changed_for_their_wires(library: Library) -> None:
+    plain = chain(150, library)
+    netlist = replace(plain, wires_ff={net: 60.0 for gate in plain.gates for net in gate.driven})
+    changed = resized(netlist, library)
+    assert values(changed) == values(netlist)
+    assert len(changed.gates) == len(netlist.gates)
+    before, after = (longest_paths(each, library)[0].delay_ps for each in (netlist, changed))
+    assert after < 0.95 * before
 
 
 def flip_flops(places: list[tuple[float, float]], library: Library) -> tuple[MappedNetlist, Placement]:

@@ -24,6 +24,7 @@ from xpulpnn_sim.exploration.results import (
     ModuleArea,
     cached_flow,
 )
+from xpulpnn_sim.exploration.sizing import resized
 from xpulpnn_sim.exploration.timing import Analysis, at_corner, longest_paths, opensta_delays
 from xpulpnn_sim.tools.netlists import ONE, ZERO
 from xpulpnn_sim.tools.results import digest
@@ -145,7 +146,7 @@ def join_netlists(top: MappedNetlist, parts: Mapping[str, MappedNetlist]) -> tup
 
 MEMORIES = "memories"  # part of reports in which all memories are
 REST = "rest"  # block of a floorplan: what is in no part
-REVISION = "3"  # part of the cache key: raised when results change although no setting does
+REVISION = "4"  # part of the cache key: raised when results change although no setting does
 CORE = "xpulpnn.core.core.Core"
 _REQUEST = ("data__req", "data__addr", "data__we", "data__be", "data__wdata")
 _GRANT = "data__gnt"
@@ -154,8 +155,8 @@ _GRANT = "data__gnt"
 _FLOORPLAN = (
     "Floorplan: each part is placed by itself, with memories outside of it, those of a cache in a square. Rows of such "
     "blocks, by simulated annealing, make the wires between blocks short; each begins behind the smallest buffer that "
-    "is almost the fastest for it. Gates are sized in each part for its own longest paths: what sizes the whole makes "
-    "paths across parts shorter. Wires from ports of the cluster, and of the clock to the parts, are not counted."
+    "is almost the fastest for it. Gates are sized in each part for its own longest paths, then in all parts together. "
+    "Wires from ports of the cluster, and of the clock to the parts, are not counted."
 )
 
 
@@ -178,11 +179,15 @@ class _JoinedCluster:
         joined, self.pins = join_netlists(self.netlists[design.module], self.netlists)
         self.netlist = replace(joined, read_fo4=self._read_fo4(joined))
         self.placement: PlacementResult | None = None
-        self.wires_um2 = 0.0  # area of the buffers of wires between parts
+        self.wires_um2 = 0.0  # area of the buffers and larger gates for wires between parts
         if self.library.placer:
             plan = self._floorplan(self.library.placer)
-            self.placement, self.wires_um2 = self._placement(plan), plan.buffer_um2
-            self.netlist = plan.netlist
+            plan = replace(plan, netlist=resized(plan.netlist, self.library))
+            self.placement = self._placement(plan)
+            before, self.netlist = self.netlist, plan.netlist
+            self.wires_um2 = sum(gate.cell.area for gate in self.netlist.gates) - sum(
+                gate.cell.area for gate in before.gates
+            )
 
     def _read_fo4(self, netlist: MappedNetlist) -> dict[int, float]:
         """Return when the words that memories read arrive, after the time at which those of registers do."""
@@ -228,7 +233,8 @@ class _JoinedCluster:
             width_um=round(width, 2),
             height_um=round(height, 2),
             wire_mm=round(sum(one.wire_mm for one in (*placed, *plan.wires)), 3),
-            resized=sum(one.resized for one in placed),
+            resized=sum(one.resized for one in placed)
+            + sum(gate.cell is not own.cell for gate, own in zip(plan.netlist.gates, self.netlist.gates, strict=False)),
             buffers=sum(one.buffers for one in placed) + len(plan.netlist.gates) - len(self.netlist.gates),
             wireless_ps=wireless_ps,
             unsized_ps=unsized_ps,

@@ -37,7 +37,6 @@ class Floorplan:
     netlist: MappedNetlist  # with the wires between blocks, and their buffers
     places: list[BlockPlace]
     wires: list[BlockWires]
-    buffer_um2: float
 
     @property
     def size_um(self) -> Block:
@@ -90,8 +89,7 @@ def floorplan(
         for kinds, each in sorted(between.items(), key=lambda item: -sum(item[1]))
     ]
     placed = replace(netlist, gates=gates, wires_ff=wires, names=names, outputs=outputs)
-    buffer_um2 = sum(gate.cell.area for gate in gates[len(netlist.gates) :])
-    return Floorplan(placed, list(places.values()), counted, buffer_um2)
+    return Floorplan(placed, list(places.values()), counted)
 
 
 def _between(

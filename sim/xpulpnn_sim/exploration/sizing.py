@@ -19,7 +19,7 @@ from xpulpnn_sim.exploration.timing import FALL, RISE, Analysis, CellArc, NetArc
 from xpulpnn_sim.tools.netlists import ONE
 
 _ROUNDS = 3  # placements, each after the sizing of the one before
-_PASSES = 40  # of each sizing, at most
+_PASSES, _PASSES_JOINED = 40, 12  # of each sizing, and of that of a cluster's parts together, at most
 _CRITICAL = 0.02  # share of the longest path: nets with less slack are changed
 _WEIGHTED, _WEIGHT = 0.1, 20.0  # share of the longest path below which slack makes a net heavier, and by how much
 _URGENT = 4.0  # weight of slack beside that of gain in the order of changes
@@ -72,10 +72,18 @@ def place_and_size(
     return SizedNetlist(netlist, placement, delay_ps, result)
 
 
-def _size(analysis: Analysis, placement: Placement, library: Library) -> Analysis:
-    """Change gates while the longest path becomes shorter; a pass that fails is tried again with fewer changes."""
+def resized(netlist: MappedNetlist, library: Library) -> MappedNetlist:
+    """Change gates of parts that are placed and joined for others of their functions."""
+    return _size(Analysis(netlist, library), None, library, _PASSES_JOINED).netlist
+
+
+def _size(analysis: Analysis, placement: Placement | None, library: Library, passes: int = _PASSES) -> Analysis:
+    """Change gates while the longest path becomes shorter; a pass that fails is tried again with fewer changes.
+
+    Without a placement no buffers are inserted.
+    """
     cells, placement, most = _Cells(library), copy(placement), len(analysis.netlist.gates)
-    for _ in range(_PASSES):
+    for _ in range(passes):
         changed = _Pass(cells, analysis, placement)
         count = changed.apply(most)
         if not count:
@@ -83,7 +91,8 @@ def _size(analysis: Analysis, placement: Placement, library: Library) -> Analysi
         later = Analysis(changed.netlist, library, analysis)
         if later.worst_ns < analysis.worst_ns:
             analysis, most = later, 2 * most
-            placement.places = changed.places
+            if placement:
+                placement.places = changed.places
         else:
             most = count // 4
     return analysis
@@ -119,9 +128,9 @@ class _Change:
 class _Pass:
     """Changes of a netlist that leave each other's timing alone, those that gain most first."""
 
-    def __init__(self, cells: _Cells, analysis: Analysis, placement: Placement) -> None:
+    def __init__(self, cells: _Cells, analysis: Analysis, placement: Placement | None) -> None:
         self._cells, self._analysis, self._placement = cells, analysis, placement
-        self.netlist, self.places = analysis.netlist, placement.places
+        self.netlist, self.places = analysis.netlist, placement.places if placement else np.zeros((0, 2))
         self._drivers = {net: -1 - number for number, net in enumerate(self.netlist.inputs.values())}
         self._sinks = defaultdict[int, list[_Sink]](list)
         for number, gate in enumerate(self.netlist.gates):
@@ -170,6 +179,7 @@ class _Pass:
         pins = {cell.inputs[0].name: change.net, cell.outputs[0].name: net}
         path = self._gates[driver].path if driver >= 0 else ""
         self._gates.append(MappedGate(f"placed_buffer_{net}", path, cell, pins))
+        assert self._placement is not None
         place = self._placement.border[-1 - driver] if driver < 0 else self._placement.places[driver]
         self.places = np.concatenate([self.places, [place]])
 
@@ -177,6 +187,7 @@ class _Pass:
         return [sink for sink in self._sinks[change.net] if sink not in change.behind]
 
     def _wire_ff(self, net: int, sinks: Sequence[_Sink]) -> float:
+        assert self._placement is not None
         return self._placement.wire_ff([self._drivers[net], *(number for number, _ in sinks)])
 
     def _load_ff(self, sinks: Sequence[_Sink]) -> float:
@@ -236,7 +247,8 @@ class _Pass:
                     delay, slew = replace(stage, cell=cell).at()
                     gain = now - delay - following(slew) - self._upstream_ns(cause.gate, cell, self._drivers[net])
                     yield _Change(net, gain - _GAIN_NS, cell)
-        for cell, margin in product(self._cells.equal(self._cells.driver), (-inf, *_MARGINS_NS)):
+        buffers = self._cells.equal(self._cells.driver) if self._placement else ()
+        for cell, margin in product(buffers, (-inf, *_MARGINS_NS)):
             behind = [sink for sink in sinks if slacks[sink] > analysis.slack_ns(net) + margin]
             change = _Change(net, 0.0, cell, behind)
             others, pin = self._others(change), cell.inputs[0]
