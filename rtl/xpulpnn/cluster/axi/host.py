@@ -7,7 +7,7 @@ from xpulpnn.component import Component, In, Out, set_and_clear, signals
 from xpulpnn.core.obi import ObiSignature
 from xpulpnn.isa.machine import WORD_BYTES, XLEN
 
-_READ_DEPTH, _WRITE_DEPTH = 3, 2  # words of the queues, enough for one in every cycle
+_READ_DEPTH, _WRITE_DEPTH = 4, 2  # words of the queues, enough for one in every cycle
 _WRAPPED_BITS = exact_log2(16 * WORD_BYTES)  # address bits in a wrapping burst, which has at most 16 transfers
 
 
