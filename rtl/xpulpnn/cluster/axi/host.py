@@ -15,10 +15,10 @@ class AxiHost(Component):
     """AXI4 subordinate that makes an access to an OBI port of each transfer, one after the other.
 
     One burst is under way at a time, of any kind and length, with transfers of 1, 2 or 4 bytes; reads and writes take
-    turns. ``wlast`` is not needed. From the cycle after reset on bursts are accepted. The
-    first access is requested in the cycle after its address at the earliest, each further one in the cycle in which the
-    one before is answered. Transfers that read are accesses to the whole word. An access that fails is SLVERR, of its
-    transfer if it reads, else of the burst. Exclusive accesses are normal ones.
+    turns. The first access is requested in the cycle after its address at the earliest, each further one in the cycle
+    in which the one before is answered. Transfers that read are accesses to the whole word. An access that fails is
+    SLVERR, of its transfer if it reads, else of the burst. Exclusive accesses are normal ones, ``wlast`` is not looked
+    at. Nothing is accepted in reset, nor in the cycle after it.
     """
 
     def __init__(self, id_bits: int = 1):
