@@ -15,7 +15,7 @@ from xpulpnn.isa.csr import TRIGGERS, CsrGroup
 from xpulpnn.isa.debug import IDCODE
 from xpulpnn.isa.formats import BASE_EXTENSIONS, ElemFmt, Extension
 from xpulpnn.isa.insn import Insn
-from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SECOND_PAIR, WORD_BYTES
+from xpulpnn.isa.machine import NNRF_ENTRIES, NNRF_PARAMETERS, NNRF_WEIGHTS, SECOND_PAIR, WORD_BYTES, XLEN
 from xpulpnn.isa.table import enabled
 
 Multipliers = Literal["replicated", "signed", "shared"]
@@ -322,9 +322,8 @@ class ClusterConfig:
 
     def __post_init__(self) -> None:
         check_choices(self)
-        limits = {"cores": MAX_CORES, "barriers": 8, "sw_events": 8, "mutexes": 16, "dma_transfers": 16}
-        limits["host_id_bits"] = 32
-        for name, most in limits.items():
+        limits = {"cores": MAX_CORES, "mutexes": 16, "dma_transfers": 16, "host_id_bits": XLEN}
+        for name, most in {**limits, "barriers": 8, "sw_events": 8}.items():
             if not 1 <= getattr(self, name) <= most:
                 raise ConfigError(f"{name} must be 1 to {most}, not {getattr(self, name)}")
         sizes = ("tcdm_bytes", "banks", "dispatch_depth", "icache_ways", "icache_shared", "icache_shared_banks")

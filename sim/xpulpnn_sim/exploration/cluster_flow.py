@@ -184,10 +184,8 @@ class _JoinedCluster:
             plan = self._floorplan(self.library.placer)
             plan = replace(plan, netlist=resized(plan.netlist, self.library))
             self.placement = self._placement(plan)
-            before, self.netlist = self.netlist, plan.netlist
-            self.wires_um2 = sum(gate.cell.area for gate in self.netlist.gates) - sum(
-                gate.cell.area for gate in before.gates
-            )
+            before, after = (sum(gate.cell.area for gate in each.gates) for each in (self.netlist, plan.netlist))
+            self.netlist, self.wires_um2 = plan.netlist, after - before
 
     def _read_fo4(self, netlist: MappedNetlist) -> dict[int, float]:
         """Return when the words that memories read arrive, after the time at which those of registers do."""

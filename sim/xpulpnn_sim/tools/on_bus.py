@@ -90,7 +90,7 @@ def _serve_ahb(m: Any, bus: Any, port: Any, requested: Signal) -> None:
     ]
     m.d.sync += failed.eq(answered & port.err)
     with m.If(bus.hready):
-        begins = (bus.htrans == Transfer.NONSEQ) | (bus.htrans == Transfer.SEQ)
+        begins = bus.htrans != Transfer.IDLE
         m.d.sync += [in_data_phase.eq(begins), address.eq(bus.haddr), size.eq(bus.hsize), writes.eq(bus.hwrite)]
     if "we" in port.signature.members:
         enables = (1 << (1 << size)) - 1 << low

@@ -193,7 +193,7 @@ def test_the_readme_says_what_resets_what_is_constant_and_what_programs_need():
 @pytest.mark.flow
 def test_a_part_of_a_cluster_is_packaged_without_a_testbench():
     files = package_files(design("tcdm", SMALL))
-    assert {name for name in files if name.startswith("tb")} == {"tb/sram.v"}
+    assert {name for name in files if name.startswith("tb")} == {"tb/sram.v", "tb/obi_checks.sv"}
     assert "sim:" not in files["tcdm.core"]
     assert "testbench" not in files["README.md"]
     assert "tb/sram.v" in files["README.md"]

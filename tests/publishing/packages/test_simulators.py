@@ -274,6 +274,15 @@ def test_wrong_expectations_are_found(generate, make):
     assert f"result {len(lines) - 1} is" in failed(make(folder, "icarus"))
 
 
+def test_answers_to_nothing_break_the_rules_of_obi(generate, make, quick):
+    folder = generate("core", SMALL_CORE)
+    assert "\nPASS: " in passed(make(folder, "verilator", MAKEFLAGS=quick))
+    bench = folder / "tb/core_tb.v"
+    bench.write_text(bench.read_text().replace(".data__rvalid(data_rvalid)", ".data__rvalid(data_rvalid | data_req)"))
+    shown = failed(make(folder, "verilator", MAKEFLAGS=quick))
+    assert re.search(r"data_checks\.answered.* there is an answer to no request", shown)
+
+
 def test_unit_in_verilator(generate, make, quick):
     folder = generate("nnrf")
     assert "\nPASS: " in passed(make(folder, "verilator", MAKEFLAGS=quick))

@@ -86,6 +86,7 @@ def package_files(design: Design) -> dict[str, str]:
         files["tb/sram.v"] = fill("sram.v", design)
     if documents.has_obi(design):
         files |= {f"doc/{name}": text for name, text in documents.obi_definitions().items()}
+        files["tb/obi_checks.sv"] = documents.obi_checks(design)
     files |= {f"syn/{name}": fill(Path(name).name, design) for name in ("yosys.sh", "opensta.tcl", "orfs/config.mk")}
     return files | description(design.emitted, f"doc/{design.top}.json", files)
 

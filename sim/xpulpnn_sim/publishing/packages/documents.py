@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from textwrap import wrap
 
 from xpulpnn.emit.members import field_texts
@@ -113,12 +114,22 @@ def has_obi(design: Design) -> bool:
     return bool(_obi_buses(design))
 
 
+def obi_checks(design: Design) -> str:
+    """Return SystemVerilog with checks of OBI's rules that are bound to the ports of a design."""
+    text, reset = (Path(__file__).parent / "templates/obi_checks.sv").read_text(), "~" * design.resets_low
+    for bus, ports in _obi_buses(design).items():
+        names = {_signal(port): port.name for port in ports}
+        pins = "".join(f", .{name}({names[name]})" for name in ("req", "gnt", "rvalid"))
+        pins += f", .attributes(128'({{{', '.join(names[name] for name in ('addr', 'we', 'be') if name in names)}}}))"
+        text += f"bind {design.module} obi_checks {bus}_checks (.clk(clk), .rst({reset}{design.reset}){pins});\n"
+    return f"// {GENERATED}\n// {LICENCE}\n{text}"
+
+
 def component(design: Design, files: Sequence[str]) -> str:
-    obi, axi = _obi_buses(design), _buses(design.ports, _AXI_READS)
-    interfaces = [_bus_interface(bus, ports, "obi", _OBI_BUS) for bus, ports in obi.items()]
-    interfaces += [_bus_interface(bus, ports, "AXI4", _AXI_BUS) for bus, ports in axi.items()]
-    ahb = _buses(design.ports, _AHB_SIGNALS)
-    interfaces += [_bus_interface(bus, ports, "AHBLite", _AHB_BUS) for bus, ports in ahb.items()]
+    interfaces = [_bus_interface(bus, ports, "obi", _OBI_BUS) for bus, ports in _obi_buses(design).items()]
+    for kind, bus_type, signals in (("AXI4", _AXI_BUS, _AXI_READS), ("AHBLite", _AHB_BUS, _AHB_SIGNALS)):
+        of_kind = _buses(design.ports, signals).items()
+        interfaces += [_bus_interface(bus, ports, kind, bus_type) for bus, ports in of_kind]
     view = _node("view", *_nodes(name="rtl", envIdentifier="verilog:any:", componentInstantiationRef="rtl"))
     instantiation = _node("componentInstantiation", *_nodes(name="rtl", language="verilog", moduleName=design.module))
     instantiation.append(_node("fileSetRef", _node("localName", "rtl")))
